@@ -1,0 +1,1 @@
+from regard.attention.fused import attend, attend_with_lse

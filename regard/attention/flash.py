@@ -1,0 +1,170 @@
+"""The fused kernel as a differentiable function: of q, k and v, once and twice, and under vmap.
+
+The gradient runs on the kernel as well. Differentiated a second time, which the kernel cannot, the weights
+are written out: exact, with memory quadratic in length, and only for those who ask.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention import tiles
+from regard.attention.masks import Mask
+from regard.attention.plan import Plan
+from regard.attention.shapes import table_to_four, to_four
+from regard.attention.transforms import leading, transformed
+from regard.attention.weighed import by_group, scores, softmax_rows
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to compute, besides the tensors."""
+
+    plan: Plan
+    mask: Mask | None
+    bias: tiles.BiasRule | None
+    scale: float
+    lse: bool  # whether the log-sum-exp is wanted, with −inf for empty rows
+
+
+def flash(
+    q: Float[Tensor, "... l d"], k: Float[Tensor, "... s d"], v: Float[Tensor, "... s d"], table: Tensor | None, job: Job
+) -> tuple[Float[Tensor, "... l d"], Float[Tensor, "... l"]]:
+    """Output and log-sum-exp; `table` is added to the scores and broadcasts to (..., H, L, S)."""
+    if transformed() or torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        out, _, lse = _Flash.apply(q, k, v, table, job)
+    else:
+        out, _, lse = _run(q, k, v, table, job)
+    return out, lse
+
+
+def _additive(q: Tensor, table: Tensor | None, job: Job) -> tiles.Additive:
+    four = None if table is None else table_to_four(table, q.shape[:-3])
+    return tiles.Additive(job.plan, four, job.bias, q.shape[-3] if q.dim() > 2 else 1, q)
+
+
+def _run(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, job: Job) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
+    out, raw, lse = tiles.forward(*map(to_four, (q, k, v)), _additive(q, table, job), job.scale, job.lse)
+    if q.dim() == 4:
+        return out, raw, lse
+    rows = q.shape[:-1]
+    return out.reshape(*rows, -1), raw.reshape(rows), lse.reshape(rows)
+
+
+class _Flash(torch.autograd.Function):
+    @staticmethod
+    def forward(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, job: Job) -> tuple[Tensor, Tensor, Tensor]:
+        out, raw, lse = _run(q, k, v, table, job)
+        return out, raw, lse if lse is not raw else raw.clone() if job.lse else raw.new_empty(())
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        q, k, v, table, ctx.job = inputs
+        out, raw, _ = output
+        ctx.mark_non_differentiable(raw)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(q, k, v, table, out, raw)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, _: Any, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+        q, k, v, table, out, raw = ctx.saved_tensors
+        if grad is None and grad_lse is None:
+            return (None,) * 5
+        grad = torch.zeros_like(out) if grad is None else grad
+        return *_Backward.apply(grad, grad_lse, q, k, v, out, raw, table, ctx.job), None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, job: Job) -> Any:
+        (q, k, v), table = leading(info, in_dims, (q, k, v), table)
+        out, raw, lse = _Flash.apply(q, k, v, table, job)
+        return (out, raw, lse), (0, 0, 0 if job.lse else None)
+
+
+class _Backward(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        grad: Tensor,
+        grad_lse: Tensor | None,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        out: Tensor,
+        raw: Tensor,
+        table: Tensor | None,
+        job: Job,
+    ) -> tuple[Tensor, ...]:
+        grad, q, k, v, out = (x if x.stride(-1) == 1 else x.contiguous() for x in (grad, q, k, v, out))
+        rows = (-1, *q.shape[-3:-1]) if q.dim() > 2 else (1, 1, q.shape[0])
+        lse_four = None if grad_lse is None else grad_lse.reshape(rows)
+        found = tiles.backward(
+            to_four(grad), lse_four, *map(to_four, (q, k, v, out)), raw.reshape(rows), _additive(q, table, job), job.scale
+        )
+        return tuple(g.reshape(x.shape) for g, x in zip(found, (q, k, v), strict=True))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        grad, grad_lse, q, k, v, _, _, table, ctx.job = inputs
+        ctx.save_for_backward(grad, grad_lse, q, k, v, table)
+
+    @staticmethod
+    def backward(ctx: Any, *more: Tensor) -> tuple[Tensor | None, ...]:
+        grad, grad_lse, q, k, v, table = ctx.saved_tensors
+        job: Job = ctx.job
+        added = written_out(q, k, job.mask, table, job.bias)
+
+        def plainly(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+            w, lse = softmax_rows(scores(q, k, added, job.scale))
+            return by_group(w, v.to(w.dtype)).to(q.dtype), lse.masked_fill(lse.isneginf(), 0.0)
+
+        def gradients(grad: Tensor, grad_lse: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+            _, pull = torch.func.vjp(plainly, q, k, v)
+            found: tuple[Tensor, ...] = pull((grad, grad_lse))
+            return found
+
+        if grad_lse is None:
+            wide = torch.promote_types(q.dtype, torch.float32)
+            _, pull = torch.func.vjp(
+                lambda g, *qkv: gradients(g, torch.zeros(g.shape[:-1], dtype=wide, device=g.device), *qkv), grad, q, k, v
+            )
+            dg, dq, dk, dv = pull(more)
+            return dg, None, dq, dk, dv, None, None, None, None
+        _, pull = torch.func.vjp(gradients, grad, grad_lse, q, k, v)
+        return *pull(more), None, None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, grad: Tensor, grad_lse: Tensor | None, *rest: Any) -> Any:
+        *tensors, table, job = rest
+        dims = in_dims[2:7]
+        if grad_lse is None:
+            (grad, *tensors), table = leading(info, (in_dims[0], *dims, in_dims[7]), (grad, *tensors), table)
+        else:
+            # leading() asks for the rank of the widest, so the row-shaped ones may come along
+            (grad, grad_lse, *tensors), table = leading(
+                info, (in_dims[0], in_dims[1], *dims, in_dims[7]), (grad, grad_lse, *tensors), table
+            )
+        return _Backward.apply(grad, grad_lse, *tensors, table, job), (0, 0, 0)
+
+
+def written_out(
+    q: Tensor, k: Tensor, mask: Mask | None, table: Tensor | None, bias: tiles.BiasRule | None
+) -> Tensor | None:
+    """Everything that is added to the scores, as one tensor that broadcasts to (..., H, L, S); None for nothing."""
+    queries, keys = q.shape[-2], k.shape[-2]
+    total = table
+    if bias is not None:
+        heads = torch.arange(q.shape[-3] if q.dim() > 2 else 1, device=q.device)[:, None, None]
+        places = torch.arange(keys - queries, keys, device=q.device)[:, None]
+        values = bias.values(heads, places - torch.arange(keys, device=q.device)).to(q.dtype)
+        total = values if total is None else total + values
+    if mask is not None:
+        seen = mask.tensor(queries, keys, device=q.device)
+        if seen.dim() == 4:
+            seen = seen if q.dim() >= 4 else seen[0] if q.dim() == 3 else seen[0, 0]
+            seen = seen.reshape(*q.shape[:-3], *seen.shape[1:]) if seen.shape[0] > 1 and q.dim() > 4 else seen
+        zero = torch.zeros((), dtype=q.dtype, device=q.device)
+        total = torch.where(seen, zero if total is None else total, float("-inf"))
+    return total

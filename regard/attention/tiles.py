@@ -1,0 +1,238 @@
+"""Attention tile by tile, forward and backward, on torch's fused CPU kernel.
+
+Forward, a tile is the block of queries `rows` with the keys that any of them sees:
+
+    o, lse = kernel(q[rows], k[runs], v[runs], mask inside the tile)
+
+Every visible key of a query lies in its one tile, so its softmax is complete and nothing has to be merged.
+
+Backward, with the whole row's output o and log-sum-exp, any piece of the keys gives its exact share:
+
+    P = exp(scale·q·kᵀ + mask − lse)       dV += Pᵀ dO       dP = dO Vᵀ
+    dS = P ∘ (dP − rowsum(dO ∘ O) + dlse)  dQ += scale · dS K       dK += scale · dSᵀ Q
+
+which is why keys can be taken a few hundred at a time, where the kernel is fastest.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from regard.attention.masks.rule import Mask
+from regard.attention.plan import Plan, Run, Tile
+
+KEYS_AT_ONCE = 384  # backward: the kernel does 70 GFLOP/s on 384 keys, 58 on 2048 (bench/kernel.py)
+
+_forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+
+
+class BiasRule(Protocol):
+    """A bias that is computed where it is needed, such as ALiBi: a function of head and distance."""
+
+    def values(self, h: Tensor, distance: Tensor) -> Tensor: ...
+
+
+Bias = Float[Tensor, "#b #h #l #s"]
+
+
+@dataclass
+class Additive:
+    """What is added to the scores of a tile: −inf where hidden, and the bias."""
+
+    plan: Plan
+    bias: Bias | None
+    rule: BiasRule | None
+    heads: int
+    like: Tensor
+    _strips: dict[Any, tuple[Tensor, int]] = field(default_factory=dict)
+
+    def of(self, tile: Tile) -> Float[Tensor, "#b #h rows keys"] | None:
+        parts = [part for part in (self._hidden(tile), self._given(tile), self._computed(tile)) if part is not None]
+        if not parts:
+            return None
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        return total.expand(-1, -1, tile.rows.stop - tile.rows.start, tile.keys)
+
+    def _hidden(self, tile: Tile) -> Tensor | None:
+        if tile.rule is None:
+            return None
+        if tile.strip:
+            return self._slice(tile, tile.rule)
+        device = self.like.device
+        k = _take_runs(torch.arange(tile.runs[-1][1], device=device), tile.runs, 0)
+        q = torch.arange(tile.place, tile.place + tile.rows.stop - tile.rows.start, device=device)
+        h = torch.arange(tile.rule.head_count, device=device)[None, :, None, None]
+        b = torch.arange(tile.item, tile.item + 1, device=device)[:, None, None, None]
+        if tile.batch == slice(None):
+            b = torch.arange(tile.rule.batch_size, device=device)[:, None, None, None]
+        seen = tile.rule.visible(b, h, q[None, None, :, None], k[None, None, None, :])
+        return self._minus_infinity(seen)
+
+    def _given(self, tile: Tile) -> Tensor | None:
+        if self.bias is None:
+            return None
+        part = self.bias[tile.batch] if self.bias.shape[0] > 1 else self.bias
+        part = part[:, :, tile.rows] if part.shape[2] > 1 else part
+        return _take_runs(part, tile.runs, 3) if part.shape[3] > 1 else part
+
+    def _computed(self, tile: Tile) -> Tensor | None:
+        return None if self.rule is None else self._slice(tile, self.rule)
+
+    def _slice(self, tile: Tile, rule: Mask | BiasRule) -> Tensor:
+        """The tile's part of a strip: row r, column c of it hold the distance base + r − c."""
+        if rule not in self._strips:
+            mine = [t for t in self.plan if t.runs and (t.rule == rule or rule is self.rule)]
+            base = max(t.place - t.runs[0][0] for t in mine)
+            width = max(base - t.place + t.runs[-1][1] for t in mine)
+            height = max(t.rows.stop - t.rows.start for t in mine)
+            device = self.like.device
+            r = torch.arange(height, device=device)[:, None] + base
+            c = torch.arange(width, device=device)[None, :]
+            if isinstance(rule, Mask):
+                strip = self._minus_infinity(rule.visible(0, 0, r, c)[None, None])
+            else:
+                h = torch.arange(self.heads, device=device)[:, None, None]
+                strip = rule.values(h, r - c)[None].to(self.like.dtype)
+            self._strips[rule] = strip, base
+        strip, base = self._strips[rule]
+        rows = tile.rows.stop - tile.rows.start
+        pieces = [strip[..., :rows, base - tile.place + start : base - tile.place + stop] for start, stop in tile.runs]
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces, -1)
+
+    def _minus_infinity(self, seen: Tensor) -> Tensor:
+        return torch.zeros(seen.shape, dtype=self.like.dtype, device=seen.device).masked_fill_(~seen, float("-inf"))
+
+
+def forward(
+    q: Float[Tensor, "b h l d"],
+    k: Float[Tensor, "b g s d"],
+    v: Float[Tensor, "b g s d"],
+    additive: Additive,
+    scale: float,
+    mark_empty: bool,
+) -> tuple[Float[Tensor, "b h l d"], Float[Tensor, "b h l"], Float[Tensor, "b h l"]]:
+    """Output; log-sum-exp as the kernel's backward wants it (0 for an empty row); and as it is (−inf)."""
+    tiles = additive.plan
+    if len(tiles) == 1 and tiles[0].batch == slice(None) and tiles[0].keys == k.shape[2]:
+        out, lse = _call(q, k, v, additive, tiles[0], scale)
+        true = _with_empty(lse, additive.of(tiles[0])) if mark_empty else lse
+        return out, lse, true
+    out, lse = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=_wide(q.dtype))
+    true = torch.empty_like(lse) if mark_empty else lse
+    for tile in tiles:
+        if not tile.runs:
+            out[tile.batch, :, tile.rows], lse[tile.batch, :, tile.rows] = 0, 0
+            if mark_empty:
+                true[tile.batch, :, tile.rows] = float("-inf")
+            continue
+        here = q[tile.batch, :, tile.rows], _take_runs(k[tile.batch], tile.runs, 2), _take_runs(v[tile.batch], tile.runs, 2)
+        o, row_lse = _call(*here, additive, tile, scale)
+        out[tile.batch, :, tile.rows], lse[tile.batch, :, tile.rows] = o, row_lse
+        if mark_empty:
+            true[tile.batch, :, tile.rows] = _with_empty(row_lse, additive.of(tile))
+    return out, lse, true
+
+
+def _call(q: Tensor, k: Tensor, v: Tensor, additive: Additive, tile: Tile, scale: float) -> tuple[Tensor, Tensor]:
+    if tile.triangle and additive.bias is None and additive.rule is None:
+        out, lse = _forward(q, k, v, 0.0, True, scale=scale)
+    else:
+        out, lse = _forward(q, k, v, 0.0, False, attn_mask=additive.of(tile), scale=scale)
+    return out, lse
+
+
+def _with_empty(lse: Tensor, added: Tensor | None) -> Tensor:
+    return lse if added is None else lse.masked_fill(added.isneginf().all(-1), float("-inf"))
+
+
+def backward(
+    grad: Float[Tensor, "b h l d"],
+    grad_lse: Float[Tensor, "b h l"] | None,
+    q: Float[Tensor, "b h l d"],
+    k: Float[Tensor, "b g s d"],
+    v: Float[Tensor, "b g s d"],
+    out: Float[Tensor, "b h l d"],
+    lse: Float[Tensor, "b h l"],
+    additive: Additive,
+    scale: float,
+) -> tuple[Float[Tensor, "b h l d"], Float[Tensor, "b g s d"], Float[Tensor, "b g s d"]]:
+    """Gradients of q, k and v."""
+    width = q.shape[-1]
+    if grad_lse is not None:
+        # dS lacks only the term P·dlse: a value of 1 in one more column, with gradient dlse and output 0, adds it.
+        extra = 8 - width % 8
+        grad = torch.cat([grad, grad_lse[..., None].to(grad.dtype), grad.new_zeros(*grad.shape[:3], extra - 1)], -1)
+        v = torch.cat([v, v.new_ones(*v.shape[:3], 1), v.new_zeros(*v.shape[:3], extra - 1)], -1)
+        q, k, out = F.pad(q, (0, extra)), F.pad(k, (0, extra)), F.pad(out, (0, extra))
+
+    def share(tile: Tile, rows: tuple[Any, ...], runs: tuple[Run, ...], added: Tensor | None, causal: bool) -> Any:
+        keys, values = _take_runs(k[tile.batch], runs, 2), _take_runs(v[tile.batch], runs, 2)
+        return _backward(
+            grad[rows], q[rows], keys, values, out[rows], lse[rows], 0.0, causal, attn_mask=added, scale=scale
+        )
+
+    alone = len(additive.plan) == 1 and additive.plan[0].batch == slice(None)  # nothing to add up over tiles
+    wide = _wide(q.dtype)
+    dq = torch.empty_like(q)
+    dk, dv = (torch.zeros_like(x, dtype=None if alone else wide) for x in (k, v))
+    for tile in additive.plan:
+        rows = (tile.batch, slice(None), tile.rows)
+        if not tile.runs:
+            dq[rows] = 0
+            continue
+        causal = tile.triangle and additive.bias is None and additive.rule is None
+        added = None if causal else additive.of(tile)
+        pieces = [(tile.runs, slice(None))] if causal else list(_pieces(tile.runs, KEYS_AT_ONCE))
+        total: Tensor | None = None
+        for runs, columns in pieces:
+            a, b, c = share(tile, rows, runs, None if added is None else added[..., columns], causal)
+            if alone and len(pieces) == 1 and tile.keys == k.shape[2]:
+                return a[..., :width], b[..., :width], c[..., :width]
+            total = a.to(wide) if total is None else total.add_(a)
+            _add_runs(dk[tile.batch], b, runs)
+            _add_runs(dv[tile.batch], c, runs)
+        assert total is not None
+        dq[rows] = total
+    return dq[..., :width], dk[..., :width].to(k.dtype), dv[..., :width].to(v.dtype)
+
+
+def _pieces(runs: tuple[Run, ...], size: int) -> Iterator[tuple[tuple[Run, ...], slice]]:
+    """The runs in pieces of about equal size, none larger than `size`, with their columns in the tile."""
+    keys = sum(stop - start for start, stop in runs)
+    count = -(-keys // size)
+    edges = [keys * n // count for n in range(count + 1)]
+    for low, high in zip(edges, edges[1:], strict=False):
+        piece, at = [], 0
+        for start, stop in runs:
+            left, right = max(start, start + low - at), min(stop, start + high - at)
+            if left < right:
+                piece.append((left, right))
+            at += stop - start
+        yield tuple(piece), slice(low, high)
+
+
+def _take_runs(x: Shaped[Tensor, "..."], runs: tuple[Run, ...], dim: int) -> Shaped[Tensor, "..."]:
+    if len(runs) == 1:
+        start, stop = runs[0]
+        return x if stop - start == x.shape[dim] else x.narrow(dim, start, stop - start)
+    return torch.cat([x.narrow(dim, start, stop - start) for start, stop in runs], dim)
+
+
+def _add_runs(x: Float[Tensor, "b g s d"], part: Float[Tensor, "b g n d"], runs: tuple[Run, ...]) -> None:
+    at = 0
+    for start, stop in runs:
+        x[:, :, start:stop] += part[:, :, at : at + stop - start]
+        at += stop - start
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """The precision in which rows are normalised."""
+    return torch.float64 if dtype == torch.float64 else torch.float32

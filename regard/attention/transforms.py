@@ -1,0 +1,28 @@
+"""Under torch.func: a batch dimension that vmap adds is one more leading dimension, which attention has anyway."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def transformed() -> bool:
+    """Whether we run inside vmap, grad or another torch.func transform."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def leading(
+    info: Any, in_dims: tuple[int | None, ...], tensors: tuple[Tensor, ...], table: Tensor | None
+) -> tuple[tuple[Tensor, ...], Tensor | None]:
+    """The tensors with vmap's dimension in front, shared by those that had none; the table made to broadcast to it."""
+    dims = in_dims[: len(tensors)]
+    rank = max(x.dim() - (dim is not None) for x, dim in zip(tensors, dims, strict=True))
+    front = tuple(
+        x.unsqueeze(0).expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+        for x, dim in zip(tensors, dims, strict=True)
+    )
+    at = in_dims[len(tensors)] if len(in_dims) > len(tensors) else None
+    if table is not None and at is not None:
+        table = table.movedim(at, 0)
+        table = table.reshape(table.shape[0], *(1,) * (rank + 1 - table.dim()), *table.shape[1:])
+    return front, table

@@ -1,0 +1,156 @@
+"""Attention with its weights written out: what `weights=True` returns.
+
+    W = softmax(scale · q kᵀ + added)        out = W v
+
+W is as large as it is; the point is to write it once. Scores, exponentials and weights share one buffer, in
+large pages. Backward, with the gradients dO of the output and dW of the weights,
+
+    dP = dO vᵀ + dW        dS = W ∘ (dP − rowsum(dP ∘ W))        dq = scale · dS k     dk = scale · dSᵀ q     dv = Wᵀ dO
+"""
+
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention import pages
+from regard.attention.transforms import leading, transformed
+
+Weights = Float[Tensor, "... l s"]
+
+
+def weigh(
+    q: Float[Tensor, "... l d_k"],
+    k: Float[Tensor, "... s d_k"],
+    v: Float[Tensor, "... s d_v"],
+    added: Float[Tensor, "..."] | None,
+    scale: float,
+    *,
+    dropout: float = 0.0,
+    weights: bool | Literal["mean"] = True,
+) -> tuple[Float[Tensor, "... l d_v"], Weights | None]:
+    """Output, and the weights (or their mean over heads) when asked for."""
+    half = q.dtype in (torch.float16, torch.bfloat16)
+    if half or dropout or q.device.type != "cpu" or torch.compiler.is_compiling() or added is not None and added.requires_grad:
+        maps, _ = softmax_rows(scores(q, k, added, scale))
+        out = by_group(F.dropout(maps, dropout) if dropout else maps, v.to(maps.dtype)).to(q.dtype)
+        maps = maps.to(q.dtype)
+    elif transformed() or torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        out, maps = _Weighed.apply(q, k, v, added, scale)
+    elif weights == "mean" and q.dim() > 2:
+        return _mean(q, k, v, added, scale)
+    else:
+        out, maps = _in_place(q, k, v, added, scale)
+    if weights == "mean":
+        return out, maps.mean(-3) if q.dim() > 2 else maps
+    return out, maps if weights else None
+
+
+def scores(q: Tensor, k: Tensor, added: Tensor | None, scale: float) -> Float[Tensor, "... l s"]:
+    """Scaled scores, in float32 at least; differentiable."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    s = by_group(q.to(wide) * scale, k.to(wide).transpose(-1, -2))
+    return s if added is None else s + added.to(wide)
+
+
+def softmax_rows(s: Float[Tensor, "... l s"]) -> tuple[Float[Tensor, "... l s"], Float[Tensor, "... l"]]:
+    """Weights and log-sum-exp of each row; differentiable; an empty row has weights 0 and log-sum-exp −inf."""
+    if s.shape[-1] == 0:
+        return s, s.sum(-1) - float("inf")
+    empty = s.isneginf().all(-1, keepdim=True)
+    safe = s.masked_fill(empty, 0.0)
+    lse = safe.logsumexp(-1).masked_fill(empty[..., 0], float("-inf"))
+    return safe.softmax(-1).masked_fill(empty, 0.0), lse
+
+
+def by_group(left: Tensor, right: Tensor) -> Tensor:
+    """left (..., H, n, m) @ right (..., H_kv, m, p), each right head serving H / H_kv left heads in turn."""
+    if left.dim() < 3 or left.shape[-3] == right.shape[-3]:
+        return left @ right
+    grouped = left.unflatten(-3, (right.shape[-3], -1)) @ right.unsqueeze(-3)
+    return grouped.flatten(-4, -3)
+
+
+def _in_place(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
+    w = pages.empty(*q.shape[:-1], k.shape[-2], like=q)
+    _fill(w, q * scale, k, added)
+    return by_group(w, v), w
+
+
+def _fill(w: Tensor, scaled: Tensor, k: Tensor, added: Tensor | None) -> None:
+    """The weights of the (scaled) queries, written into w."""
+    groups = k.shape[-3] if k.dim() > 2 else 1
+    if k.dim() > 2 and groups != scaled.shape[-3]:
+        target = w.unflatten(-3, (groups, -1))
+        torch.matmul(scaled.unflatten(-3, (groups, -1)), k.unsqueeze(-3).transpose(-1, -2), out=target)
+    else:
+        torch.matmul(scaled, k.transpose(-1, -2), out=w)
+    if added is None:
+        if w.shape[-1]:
+            torch.softmax(w, -1, out=w)
+        return
+    w += added
+    torch.softmax(w, -1, out=w)
+    empty = added.isneginf().all(-1, keepdim=True)
+    if empty.any():
+        w.masked_fill_(empty, 0.0)
+
+
+def _mean(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
+    """Output and the mean over heads, some rows at a time, so that the map of every head never stands whole."""
+    row_bytes = q[..., 0, 0].numel() * k.shape[-2] * q.element_size()
+    step = max(16, (8 << 20) // max(1, row_bytes))
+    out = torch.empty_like(q[..., :1].expand(*q.shape[:-1], v.shape[-1]))
+    mean = pages.empty(*q.shape[:-3], q.shape[-2], k.shape[-2], like=q)
+    buffer = q.new_empty(*q.shape[:-2], min(step, q.shape[-2]), k.shape[-2])
+    scaled = q * scale
+    for start in range(0, q.shape[-2], step):
+        rows = slice(start, min(start + step, q.shape[-2]))
+        w = buffer[..., : rows.stop - start, :]
+        if not w.is_contiguous():
+            w = q.new_empty(w.shape)
+        _fill(w, scaled[..., rows, :], k, added if added is None or added.shape[-2] == 1 else added[..., rows, :])
+        out[..., rows, :] = by_group(w, v)
+        torch.mean(w, -3, out=mean[..., rows, :]) if mean.dim() == 2 else mean[..., rows, :].copy_(w.mean(-3))
+    return out, mean
+
+
+class _Weighed(torch.autograd.Function):
+    @staticmethod
+    def forward(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
+        return _in_place(q, k, v, added, scale)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        q, k, v, _, ctx.scale = inputs
+        ctx.save_for_backward(q, k, v, output[1])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor | None, d_maps: Tensor | None) -> tuple[Tensor | None, ...]:
+        # Written in differentiable steps, with the saved weights an output of this function: so it can be
+        # differentiated again.
+        q, k, v, w = ctx.saved_tensors
+        groups = k.shape[-3] if k.dim() > 2 else None
+        dv = None
+        dp = d_maps
+        if d_out is not None:
+            dv = _sum_groups(w.transpose(-1, -2) @ d_out, groups)
+            dp = by_group(d_out, v.transpose(-1, -2))
+            dp = dp if d_maps is None else dp + d_maps
+        if dp is None:
+            return None, None, None, None, None
+        ds = w * (dp - (dp * w).sum(-1, keepdim=True)) * ctx.scale
+        return by_group(ds, k), _sum_groups(ds.transpose(-1, -2) @ q, groups), dv, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float) -> Any:
+        (q, k, v), added = leading(info, in_dims, (q, k, v), added)
+        return _Weighed.apply(q, k, v, added, scale), (0, 0)
+
+
+def _sum_groups(x: Tensor, groups: int | None) -> Tensor:
+    """(..., H, s, d) summed over the query heads that a key/value head serves."""
+    return x if groups is None or x.shape[-3] == groups else x.unflatten(-3, (groups, -1)).sum(-3)
