@@ -1,0 +1,3 @@
+from . import attention as attention
+
+__version__: str
