@@ -1,3 +1,4 @@
 from . import attention as attention
+from .attention import trace as trace
 
 __version__: str

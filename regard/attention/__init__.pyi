@@ -1,7 +1,17 @@
 from . import online as online
 from . import reference as reference
+from .cells import worked as worked
 from .heads import check_groups as check_groups
 from .heads import check_heads as check_heads
 from .heads import divisors as divisors
 from .heads import fit_heads as fit_heads
 from .heads import nearest_heads as nearest_heads
+from .record import Part as Part
+from .record import Step as Step
+from .record import Trace as Trace
+from .sample import embed as embed
+from .sample import projections as projections
+from .sample import tokenize as tokenize
+from .steps import trace as trace
+from .steps import trace_layer as trace_layer
+from .terminal import print_trace as print_trace

@@ -14,7 +14,7 @@ exp(m' − m); one multiplication puts it right:
 
 After the last tile the output is a / s and the log-sum-exp m + log s. This is how FlashAttention works: the
 tile of scores fits into the fast memory next to the processor and is forgotten at once, so memory grows with
-L, not with L·S. Here it is written to be read; in float64 the result is that of `reference.attention` to 1e-12.
+L, not with L·S. Here it is written to be read; in float64 it equals `reference.attention` to 1e-12.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.attention import reference
-from regard.attention.shapes import check_broadcast, check_shapes
+from regard.attention.dimensions import check_broadcast, check_shapes
 from regard.attention.visible import MaskLike, visible
 
 Array = np.ndarray

@@ -15,8 +15,8 @@ each head, never averaged. Inputs of any floating type are computed in float64 (
 never less than float32). NaN in an input is passed on, not hidden: in a query it fills that query's row, in a
 visible key every row that sees it, and in a value that column of every row, since 0 · NaN is NaN.
 
-Shapes are those of `regard.attention.shapes`: one query (d_k,), many (L, d_k), or (..., H, L, d_k) with H or
-fewer key/value heads.
+Shapes are those of `regard.attention.dimensions`: one query (d_k,), many (L, d_k), or (..., H, L, d_k) with
+H or fewer key/value heads.
 """
 
 from typing import Literal, overload
@@ -26,8 +26,8 @@ from einops import rearrange, repeat
 from jaxtyping import Float
 from numpy.typing import DTypeLike
 
+from regard.attention.dimensions import check_broadcast, check_shapes
 from regard.attention.heads import check_groups, check_heads
-from regard.attention.shapes import check_broadcast, check_shapes
 from regard.attention.visible import MaskLike, visible
 
 Array = np.ndarray

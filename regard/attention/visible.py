@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool
 
-from regard.attention.shapes import check_broadcast
+from regard.attention.dimensions import check_broadcast
 
 Array = np.ndarray
 
