@@ -107,9 +107,9 @@ def trace(
 
         words = tokenize(text)
         others = None if context is None else tokenize(context)
-        for name, found in (("text", words), ("context", others)):
-            if found == []:
-                raise ValueError(f'{name} must hold at least one word, got {text!r}; try "The cat sat on the mat"')
+        if not words or others == []:
+            which = "--context" if words else "the text"
+            raise ValueError(f'{which} must hold at least one word, got none; try "The cat sat on the mat"')
         traced = trace_layer(
             embed(words, d_model, seed),
             *projections(d_model, seed),
@@ -119,7 +119,7 @@ def trace(
             scale=None if scale else 1.0,
             tokens=words,
             context_tokens=others,
-            note=f"Vectors are made from the tokens' letters, weights from the seed (seed {seed}, width {d_model}). "
+            note=f"Vectors of width {d_model} are made from the tokens' letters, weights from seed {seed}. "
             "No positions are added: the same word is the same vector wherever it stands.",
         )
         if json is None:

@@ -56,8 +56,9 @@ def log_sum_exp(scores: Float[Array, "*rows S"]) -> Float[Array, "*rows"]:
     array([1000.69314718,         -inf])
     """
     maximum = _finite_maximum(scores)
-    total = np.exp(scores - maximum).sum(-1)
-    return maximum[..., 0] + np.log(total, out=np.full_like(total, -np.inf), where=total != 0)
+    total = np.exp(scores - maximum).sum(-1, keepdims=True)
+    logarithm = np.log(total, out=np.full_like(total, -np.inf), where=total != 0)
+    return (maximum + logarithm)[..., 0]
 
 
 def scores(

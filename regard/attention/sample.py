@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 Array = np.ndarray
+Square = Float[Array, "D D"]
+Projections = tuple[Square, Square, Square, Square]
 
 # Scripts written without spaces: kana, Han, and the punctuation and full-width forms that go with them.
 _UNSPACED = "\u3001-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uffef\U00020000-\U0003ffff"
@@ -45,7 +47,7 @@ def embed(tokens: Sequence[str], d_model: int, seed: int = 0) -> Float[Array, "L
     return np.array(rows, dtype=np.float64).reshape(len(tokens), d_model) * 3**0.5
 
 
-def projections(d_model: int, seed: int = 0) -> tuple[Float[Array, "{d_model} {d_model}"], ...]:
+def projections(d_model: int, seed: int = 0) -> Projections:
     """W_q, W_k, W_v and W_o for `x @ W`: normal with variance 1/d_model, so that vectors keep their length.
 
     Wider weights make scores in the hundreds, of which softmax makes a single 1 and zeros.
@@ -56,7 +58,8 @@ def projections(d_model: int, seed: int = 0) -> tuple[Float[Array, "{d_model} {d
     """
     if d_model < 1:
         raise ValueError(f"d_model must be at least 1, got {d_model}")
-    return tuple(np.random.default_rng(seed).normal(size=(4, d_model, d_model)) / d_model**0.5)
+    w_q, w_k, w_v, w_o = np.random.default_rng(seed).normal(size=(4, d_model, d_model)) / d_model**0.5
+    return w_q, w_k, w_v, w_o
 
 
 def _uniform(text: str, count: int) -> Float[Array, " {count}"]:

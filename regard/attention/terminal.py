@@ -51,7 +51,9 @@ def print_trace(
     if not 0 <= head < trace.heads:
         raise ValueError(f"head must be from 0 to {trace.heads - 1}, got {head}; heads count from 0")
     if not trace.weights.size:
-        raise ValueError(f"nothing to print in a trace of {len(trace.tokens)} queries, {len(trace.key_tokens)} keys")
+        raise ValueError(
+            f"nothing to print in a trace of {len(trace.tokens)} queries, {len(trace.key_tokens)} keys"
+        )
     page = _Page(trace, console, head, decimals, rows)
     if steps is None:
         blocks = [page.opening(), *map(page.step, trace.steps), page.closing()]
@@ -238,7 +240,7 @@ def _beside(blocks: list[Block]) -> Block:
 
 
 def _heat(weight: float) -> str:
-    """A background from slate over plum to amber, on dark and light terminals alike; none below a twentieth."""
+    """A background from slate over plum to amber, for dark and light terminals; none below a twentieth."""
     if not weight >= 0.05:
         return ""
     red, green, blue = (int(np.interp(weight, (0, 0.35, 0.7, 1), stops)) for stops in HEAT)
