@@ -236,7 +236,7 @@ def _write_part(part: Part) -> dict[str, Any]:
         "letters": part.letters,
         "axes": part.axes,
         "shape": part.shape,
-        "values": _encode(part.values.tolist()),
+        "values": part.values.tolist() if np.isfinite(part.values).all() else _encode(part.values.tolist()),
     }
 
 
