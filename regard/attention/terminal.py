@@ -220,8 +220,8 @@ def _line(name: Text, left: int, cells: list[Text], each: int) -> Text:
 def _left_out(rows: int, all_rows: int, columns: int, all_columns: int) -> Block:
     """What a table does not show, in words."""
     said = [
-        f"{what} {shown} to {count - 1}"
-        for what, shown, count in (("columns", columns, all_columns), ("rows", rows, all_rows))
+        f"{what} {shown}" if shown == count - 1 else f"{what}s {shown} to {count - 1}"
+        for what, shown, count in (("column", columns, all_columns), ("row", rows, all_rows))
         if shown < count
     ]
     return [Text(f"not shown: {' and '.join(said)}", style="italic dim")] if said else []
