@@ -12,6 +12,7 @@ So time and memory follow the number of visible pairs, rounded up to blocks. Geo
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -107,7 +108,7 @@ def _rows(mask: Mask, item: int, batch: slice, queries: int, keys: int, block: i
     starts, stops = np.array(edges[:-1]), np.array(edges[1:])
     places = sorted({first, keys} | {edge for edge in edges if edge > first} | set(range(0, first, -block)))
     tiles = []
-    for q0, q1 in zip(places, places[1:], strict=False):
+    for q0, q1 in pairwise(places):
         states = mask.states(item, q0, q1, starts, stops)
         seen = np.flatnonzero(states != HIDDEN)
         runs = _runs(starts[seen], stops[seen])
@@ -119,7 +120,9 @@ def _rows(mask: Mask, item: int, batch: slice, queries: int, keys: int, block: i
     return tiles
 
 
-def _runs(starts: "np.ndarray[tuple[int], np.dtype[np.int64]]", stops: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> tuple[Run, ...]:
+def _runs(
+    starts: "np.ndarray[tuple[int], np.dtype[np.int64]]", stops: "np.ndarray[tuple[int], np.dtype[np.int64]]"
+) -> tuple[Run, ...]:
     runs: list[Run] = []
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         if runs and runs[-1][1] == start:

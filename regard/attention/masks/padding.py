@@ -47,8 +47,10 @@ class Lengths(Mask):
 
     def because(self, b: int, h: int, q: int, k: int) -> str:
         length = self._length(b)
-        return f"padding hides it (item {b} has {length} keys)" if k >= length else (
-            f"padding shows it (key {k} is one of the {length} of item {b})"
+        return (
+            f"padding hides it (item {b} has {length} keys)"
+            if k >= length
+            else (f"padding shows it (key {k} is one of the {length} of item {b})")
         )
 
     @property
