@@ -25,13 +25,14 @@ def merge(first: WithLse, second: WithLse) -> WithLse:
     >>> torch.allclose(merge(left, right).output, attend_with_lse(q, k, v).output, atol=1e-6)
     True
     """
-    lse = torch.logaddexp(first.lse, second.lse)
-    # Where both are empty every number is −inf, and −inf − −inf would be NaN.
-    safe = lse.masked_fill(lse.isneginf(), 0.0)
-    mine, theirs = ((part.lse - safe).exp()[..., None] for part in (first, second))
-    dtype = first.output.dtype
-    output = mine * first.output.to(mine.dtype) + theirs * second.output.to(mine.dtype)
-    return WithLse(output.to(dtype), lse)
+    largest = torch.maximum(first.lse, second.lse).detach()
+    # Where both are empty every number is −inf, and −inf − −inf would be NaN, here and in the gradient.
+    shift = largest.masked_fill(largest.isneginf(), 0.0)
+    mine, theirs = (first.lse - shift).exp(), (second.lse - shift).exp()
+    total, empty = mine + theirs, largest.isneginf()
+    whole = total.masked_fill(empty, 1.0)
+    output = (mine / whole)[..., None] * first.output + (theirs / whole)[..., None] * second.output
+    return WithLse(output.to(first.output.dtype), (shift + whole.log()).masked_fill(empty, float("-inf")))
 
 
 class Stream:
