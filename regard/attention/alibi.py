@@ -49,7 +49,9 @@ class Alibi:
     def values(self, h: Int[Tensor, "..."], distance: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
         """The bias of heads h at these distances (query place − key place)."""
         if h.numel() > self.heads:
-            raise ValueError(f"Alibi({self.heads}) is for {self.heads} query heads, but there are {h.numel()}")
+            raise ValueError(
+                f"Alibi({self.heads}) is for {self.heads} query heads, but there are {h.numel()}"
+            )
         slopes = torch.tensor(self.slopes, device=distance.device)
         return -slopes[h] * distance.abs()
 

@@ -13,7 +13,7 @@ Under a causal mask the keys and values of earlier tokens never change, so a new
 A cache is for decoding, not for training: under autograd it refuses keys that want a gradient.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -25,6 +25,7 @@ from regard.attention.masks.band import whole
 Keys = Float[Tensor, "b kv_heads n d"]
 
 
+@runtime_checkable
 class Cache(Protocol):
     """What a layer needs of a cache; anything with these can be given as `cache=`."""
 
@@ -38,7 +39,7 @@ class Cache(Protocol):
 
     @property
     def rule(self) -> Mask | None:
-        """What hides, from earlier ones of several new tokens, keys that they have outlived; None for nothing."""
+        """What hides from later ones of several new tokens the keys that only earlier ones see, if any."""
 
     @property
     def nbytes(self) -> int:
@@ -55,7 +56,7 @@ class Cache(Protocol):
 
 
 class _Buffers:
-    """One buffer for keys and one for values, (B, H_kv, capacity, d); the tokens held lie in one run of places."""
+    """Two buffers (B, H_kv, capacity, d), keys and values; the tokens held lie in one run of places."""
 
     def __init__(self) -> None:
         self._keys: Tensor | None = None
@@ -165,9 +166,9 @@ class _Buffers:
         for name, x, mine in (("k", k, self._keys), ("v", v, self._values)):
             if (x.shape[0], x.shape[1], x.shape[3]) != (mine.shape[0], mine.shape[1], mine.shape[3]):
                 raise ValueError(
-                    f"{who} holds (B={mine.shape[0]}, H_kv={mine.shape[1]}, n, d={mine.shape[3]}), got {name} of "
-                    f"shape {tuple(x.shape)}; a cache serves one layer and one batch: reorder(index) changes the "
-                    "batch, a new cache is for another"
+                    f"{who} holds (B={mine.shape[0]}, H_kv={mine.shape[1]}, n, d={mine.shape[3]}), "
+                    f"got {name} of shape {tuple(x.shape)}; a cache serves one layer and one batch: "
+                    "reorder(index) changes the batch, and another layer needs a cache of its own"
                 )
             if x.dtype != mine.dtype or x.device != mine.device:
                 raise TypeError(
@@ -180,8 +181,8 @@ class _Buffers:
             return f"{type(self).__name__}(empty)"
         b, h, capacity, d = self._keys.shape
         return (
-            f"{type(self).__name__}({self.kept} keys of {self.length}, room for {capacity}, B={b}, H_kv={h}, d={d}, "
-            f"{str(self._keys.dtype).removeprefix('torch.')}, {self.nbytes:,} bytes)"
+            f"{type(self).__name__}({self.kept} keys of {self.length}, room for {capacity}, "
+            f"B={b}, H_kv={h}, d={d}, {str(self._keys.dtype).removeprefix('torch.')}, {self.nbytes:,} bytes)"
         )
 
 
@@ -232,9 +233,9 @@ class KVCache(_Buffers):
     def _make_room(self, k: Keys, v: Keys) -> None:
         if self._held + k.shape[2] > self.max_length:
             raise ValueError(
-                f"the cache has room for {self.max_length} tokens and holds {self._held}, so {k.shape[2]} more do "
-                f"not fit; build it with max_length={self._held + k.shape[2]} or more, reset() it, or use "
-                "GrowingCache (no end) or SlidingCache (the last tokens)"
+                f"the cache has room for {self.max_length} tokens and holds {self._held}, "
+                f"so {k.shape[2]} more do not fit; build it with max_length={self._held + k.shape[2]} or "
+                "more, reset() it, or use GrowingCache (no end) or SlidingCache (the last tokens)"
             )
 
 
@@ -264,13 +265,16 @@ class GrowingCache(_Buffers):
 class SlidingCache(_Buffers):
     """The last `window` tokens, and the first `first` ones if asked (as StreamingLLM keeps them).
 
-    Decoding with it equals attention under `window(keys=window)`, or under
-    `causal() & (window(keys=window) | prefix(first))`. Keys lie in order in one run of a buffer of 2·window, which
-    is moved to its beginning when the end is reached: one move of a window for every window of tokens.
+    window      W, how many tokens a query sees, its own among them
+    first       how many tokens from the first stay in sight for good
 
-    `append` returns the `first`, up to window − 1 old keys, and all the new ones, however many they are, so that
-    the first of the new tokens sees its whole window. Between the first keys and the rest some are missing;
-    ALiBi counts distances without the gap, as StreamingLLM does.
+    Decoding with it equals attention under `causal() & (window(keys=W) | prefix(first))`. The keys lie in
+    order in one run of a buffer of 2·W, moved to its beginning when they reach the end: one move of W keys
+    for every W tokens.
+
+    `append` returns the first ones, up to W − 1 old ones, and all the new ones, however many they are, so
+    that the first of the new tokens sees its whole window. Only at the next append are they dropped. Between
+    the first ones and the rest some are missing; ALiBi counts distances without the gap, as StreamingLLM.
 
     >>> cache = SlidingCache(window=2, first=1)
     >>> for n in range(5):
@@ -286,7 +290,7 @@ class SlidingCache(_Buffers):
 
     @property
     def kept(self) -> int:
-        """How many tokens are still held: the first ones, and at most `window` others."""
+        """How many tokens are still of use: the first ones, and at most `window` others."""
         return min(self._held, self.first + self.window)
 
     @property

@@ -48,7 +48,7 @@ def _sinusoids(
 def turns(
     places: Shaped[Tensor, "*batch places"], count: int, width: int, base: float
 ) -> Float[Tensor, "*batch places count"]:
-    """The angles p / base^(2i/width), i = 0 … count−1, in float64: at place 100,000 float32 is off by 0.004."""
+    """The angles p / base^(2i/width), i < count, in float64: at place 100,000 float32 is off by 0.004."""
     wide = torch.float32 if places.device.type == "mps" else torch.float64
     rates = base ** (torch.arange(count, dtype=wide, device=places.device) * (-2 / width))
     return places.to(wide)[..., None] * rates
@@ -152,19 +152,20 @@ class Learned(nn.Module):
         check_vectors("Learned", x, self.d_model)
         check_places(positions, x.shape[:-1])
         if isinstance(positions, Tensor):
-            if not torch.compiler.is_compiling() and positions.numel() and int(positions.max()) >= self.max_length:
-                raise self._beyond(int(positions.max()), f"the largest of {tuple(positions.shape)} positions")
+            if not torch.compiler.is_compiling() and positions.numel():
+                self._check_end(int(positions.max()), f"the largest of {tuple(positions.shape)} positions")
             return x + self.weight[positions]
         stop = positions + x.shape[-2]
-        if stop > self.max_length:
-            raise self._beyond(stop - 1, f"{x.shape[-2]} vectors from place {positions} on")
+        self._check_end(stop - 1, f"{x.shape[-2]} vectors from place {positions} on")
         return x + self.weight[positions:stop]
 
-    def _beyond(self, place: int, why: str) -> ValueError:
-        return ValueError(
-            f"Learned has {self.max_length} places, 0 … {self.max_length - 1}, but place {place} was asked for "
-            f"({why}); build it with a larger max_length, or use Sinusoidal or Rotary, which have no end"
-        )
+    def _check_end(self, place: int, why: str) -> None:
+        if place >= self.max_length:
+            raise ValueError(
+                f"Learned has {self.max_length} places, 0 … {self.max_length - 1}, but place {place} was "
+                f"asked for ({why}); build it with a larger max_length, or use Sinusoidal or Rotary, which "
+                "have no end"
+            )
 
     def extra_repr(self) -> str:
         return f"max_length={self.max_length}, d_model={self.d_model}"
@@ -188,5 +189,6 @@ def check_places(positions: Places, rows: tuple[int, ...]) -> None:
     if positions.dim() == 0 or tuple(positions.shape) not in (tuple(rows[-1:]), tuple(rows)):
         shapes = " or ".join(str(shape) for shape in dict.fromkeys((tuple(rows[-1:]), tuple(rows))))
         raise ValueError(
-            f"positions must be a place, or one place a vector of shape {shapes}, got shape {tuple(positions.shape)}"
+            f"positions must be one place, or a tensor of shape {shapes} with a place a vector; "
+            f"got shape {tuple(positions.shape)}"
         )

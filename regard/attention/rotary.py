@@ -47,7 +47,9 @@ class Rotary(Placed):
     ) -> None:
         super().__init__()
         self.d_k = whole("Rotary(d_k)", d_k, 1, "it is the width of a head")
-        self.rotated = self.d_k if rotated is None else whole("Rotary(rotated)", rotated, 0, "it counts channels")
+        self.rotated = (
+            self.d_k if rotated is None else whole("Rotary(rotated)", rotated, 0, "it counts channels")
+        )
         self.base = float(base)
         self.interleaved = interleaved
         if self.rotated % 2 or self.rotated > self.d_k:
@@ -75,7 +77,9 @@ class Rotary(Placed):
 
     def _check(self, x: Tensor, positions: Places) -> None:
         if x.dim() < 2 or x.shape[-1] != self.d_k:
-            raise ValueError(f"Rotary takes queries and keys of shape (..., H, L, {self.d_k}), got {tuple(x.shape)}")
+            raise ValueError(
+                f"Rotary takes queries and keys of shape (..., H, L, {self.d_k}), got {tuple(x.shape)}"
+            )
         check_places(positions, (*x.shape[:-3], x.shape[-2]))
 
     def _rows(self, places: Shaped[Tensor, "*batch places"]) -> Float[Tensor, "*batch places width"]:
@@ -95,8 +99,7 @@ class Rotary(Placed):
     def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         if torch.compiler.is_compiling():
             return _formula(x, cos, sin, self.interleaved)
-        turned: Tensor = _Turn.apply(x, cos, sin, self.interleaved)
-        return turned
+        return _turned(x, cos, sin, self.interleaved)
 
     def extra_repr(self) -> str:
         partly = "" if self.rotated == self.d_k else f", rotated={self.rotated}"
@@ -113,7 +116,10 @@ def _pairs(
 
 
 def _formula(
-    x: Float[Tensor, "*b l d"], cos: Float[Tensor, "*#b l d"], sin: Float[Tensor, "*#b l half"], interleaved: bool
+    x: Float[Tensor, "*b l d"],
+    cos: Float[Tensor, "*#b l d"],
+    sin: Float[Tensor, "*#b l half"],
+    interleaved: bool,
 ) -> Float[Tensor, "*b l d"]:
     """As the docstring says it, for a compiler to fuse."""
     half = sin.shape[-1]
@@ -124,7 +130,10 @@ def _formula(
 
 
 def _in_place(
-    x: Float[Tensor, "*b l d"], cos: Float[Tensor, "*#b l d"], sin: Float[Tensor, "*#b l half"], interleaved: bool
+    x: Float[Tensor, "*b l d"],
+    cos: Float[Tensor, "*#b l d"],
+    sin: Float[Tensor, "*#b l half"],
+    interleaved: bool,
 ) -> Float[Tensor, "*b l d"]:
     """The same in one new buffer and two passes over it."""
     y = x * cos
@@ -133,6 +142,11 @@ def _in_place(
     to_first.addcmul_(second, sin, value=-1)
     to_second.addcmul_(first, sin)
     return y.to(x.dtype)
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
+    turned: Tensor = _Turn.apply(x, cos, sin, interleaved)  # type: ignore[no-untyped-call]  # torch has no type
+    return turned
 
 
 class _Turn(torch.autograd.Function):
@@ -152,4 +166,4 @@ class _Turn(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         cos, sin = ctx.saved_tensors
-        return _Turn.apply(grad, cos, -sin, ctx.interleaved), None, None, None
+        return _turned(grad, cos, -sin, ctx.interleaved), None, None, None
