@@ -22,7 +22,9 @@ from torch import Tensor
 from regard.attention.masks import Mask, prefix, window
 from regard.attention.masks.band import whole
 
-Keys = Float[Tensor, "b kv_heads n d"]
+Keys = Float[Tensor, "b kv_heads n d_k"]
+Values = Float[Tensor, "b kv_heads n d_v"]
+Buffer = Float[Tensor, "b kv_heads capacity d"]
 
 
 @runtime_checkable
@@ -103,7 +105,7 @@ class _Buffers:
         """Forget all tokens; the memory is kept for the next ones."""
         self._start = self._held = self._length = 0
 
-    def reorder(self, index: Int[Tensor, " beams"]) -> None:
+    def reorder(self, index: Tensor) -> None:
         """Make batch item i what item index[i] was; an index longer than the batch makes it larger.
 
         >>> cache = GrowingCache()
@@ -126,21 +128,23 @@ class _Buffers:
             raise ValueError(f"reorder: the batch has items 0 … {batch - 1}, got {index.tolist()}")
         self._keys, self._values = self._reordered(self._keys, index), self._reordered(self._values, index)
 
-    def _reordered(self, buffer: Keys, index: Int[Tensor, " beams"]) -> Keys:
+    def _reordered(
+        self, buffer: Buffer, index: Int[Tensor, " beams"]
+    ) -> Float[Tensor, "beams kv_heads capacity d"]:
         taken = self._view(buffer).index_select(0, index.to(buffer.device))
         if len(index) != buffer.shape[0]:
             buffer = _buffer(buffer, len(index), buffer.shape[2])
         self._view(buffer).copy_(taken)
         return buffer
 
-    def _view(self, buffer: Keys) -> Keys:
+    def _view(self, buffer: Buffer) -> Float[Tensor, "b kv_heads n d"]:
         return buffer[:, :, self._start : self._start + self._held]
 
-    def _make_room(self, k: Keys, v: Keys) -> None:
+    def _make_room(self, k: Keys, v: Values) -> None:
         """Have buffers with room for these after the last token held."""
         raise NotImplementedError
 
-    def _enlarge(self, k: Keys, v: Keys, capacity: int) -> None:
+    def _enlarge(self, k: Keys, v: Values, capacity: int) -> None:
         """Buffers of this capacity, with the tokens held at their beginning."""
         for name, old, like in (("_keys", self._keys, k), ("_values", self._values, v)):
             new = _buffer(like, like.shape[0], capacity)
@@ -186,7 +190,9 @@ class _Buffers:
         )
 
 
-def _buffer(like: Keys, batch: int, capacity: int) -> Keys:
+def _buffer(
+    like: Float[Tensor, "_ kv_heads _ d"], batch: int, capacity: int
+) -> Float[Tensor, "{batch} kv_heads {capacity} d"]:
     # A buffer made in inference mode could not be written to outside it.
     with torch.inference_mode(False):
         return like.new_empty(batch, like.shape[1], capacity, like.shape[3])
@@ -230,7 +236,7 @@ class KVCache(_Buffers):
         self._keys = _buffer(like.new_empty(0, kv_heads, 0, d_k), batch, self.max_length)
         self._values = _buffer(like.new_empty(0, kv_heads, 0, d_v), batch, self.max_length)
 
-    def _make_room(self, k: Keys, v: Keys) -> None:
+    def _make_room(self, k: Keys, v: Values) -> None:
         if self._held + k.shape[2] > self.max_length:
             raise ValueError(
                 f"the cache has room for {self.max_length} tokens and holds {self._held}, "
@@ -255,7 +261,7 @@ class GrowingCache(_Buffers):
         super().__init__()
         self._least = whole("GrowingCache(capacity)", capacity, 1, "it counts tokens")
 
-    def _make_room(self, k: Keys, v: Keys) -> None:
+    def _make_room(self, k: Keys, v: Values) -> None:
         capacity = 0 if self._keys is None else self._keys.shape[2]
         needed = self._held + k.shape[2]
         if self._keys is None or needed > capacity:
@@ -320,7 +326,7 @@ class SlidingCache(_Buffers):
         self._start += gone
         self._held -= gone
 
-    def _make_room(self, k: Keys, v: Keys) -> None:
+    def _make_room(self, k: Keys, v: Values) -> None:
         if self._keys is None or self._values is None:
             self._enlarge(k, v, self.first + 2 * self.window)
         elif self._start + self._held + k.shape[2] > self._keys.shape[2]:
@@ -328,7 +334,9 @@ class SlidingCache(_Buffers):
                 buffer[:, :, : self._held] = self._view(buffer).clone()  # they may overlap
             self._start = 0
 
-    def _pass_through(self, k: Keys, v: Keys) -> tuple[Keys, Keys]:
+    def _pass_through(
+        self, k: Keys, v: Values
+    ) -> tuple[Float[Tensor, "b kv_heads kept d_k"], Float[Tensor, "b kv_heads kept d_v"]]:
         """More new tokens than the buffer takes: they are returned whole, and the end of them is kept."""
         if self._keys is None or self._values is None:
             self._enlarge(k, v, self.first + 2 * self.window)

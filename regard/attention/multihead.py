@@ -35,7 +35,8 @@ from regard.attention.shapes import check_dropout
 from regard.attention.sinks import attend_with_sinks
 
 MaskLike = Mask | Bool[Tensor, "..."]
-Heads = Float[Tensor, "*b heads length d_k"]
+Queries = Float[Tensor, "*b heads l d_k"]
+Keys = Float[Tensor, "*b kv_heads s d_k"]
 
 
 class Projected(NamedTuple):
@@ -213,7 +214,7 @@ class MultiHeadAttention(nn.Module):
 
     def _within(
         self, x: Float[Tensor, "*b l d"], mask: MaskLike | None, cache: Cache | None, positions: Places | None
-    ) -> tuple[Heads, Heads, Heads, MaskLike | None]:
+    ) -> tuple[Queries, Keys, Keys, MaskLike | None]:
         """Queries, keys, values and mask of self-attention."""
         if self.context_dim != self.d_model:
             raise ValueError(
@@ -242,14 +243,14 @@ class MultiHeadAttention(nn.Module):
         context: Tensor | Projected,
         cache: Cache | None,
         positions: Places | None,
-    ) -> tuple[Heads, Heads, Heads]:
+    ) -> tuple[Queries, Keys, Keys]:
         """Queries of x, keys and values of the context."""
         if self._of_one_sequence:
             raise ValueError(self._no_context())
         if cache is not None:
             raise ValueError(
-                "a cache is for self-attention; a context does not grow: compute its keys and values once with "
-                "project_context(context), and pass the result as the context"
+                "a cache is for self-attention; a context does not grow: compute its keys and values once "
+                "with project_context(context), and pass the result as the context"
             )
         if positions is not None:
             raise ValueError("positions are for rotary, and a layer with rotary takes no context")
@@ -261,8 +262,8 @@ class MultiHeadAttention(nn.Module):
         return q, *(context if isinstance(context, Projected) else self.project_context(context))
 
     def _remember(
-        self, k: Heads, v: Heads, mask: MaskLike | None, cache: Cache
-    ) -> tuple[Heads, Heads, MaskLike | None]:
+        self, k: Keys, v: Keys, mask: MaskLike | None, cache: Cache
+    ) -> tuple[Float[Tensor, "*b kv_heads kept d_k"], Float[Tensor, "*b kv_heads kept d_k"], MaskLike | None]:
         """Keys and values of what the cache holds and of the new tokens, and the mask over them."""
         if k.dim() != 4:
             raise ValueError(f"with a cache x must be (B, L, D), got {k.dim() - 1} dimensions; write x[None]")
@@ -278,8 +279,8 @@ class MultiHeadAttention(nn.Module):
         return k, v, mask
 
     def _attend(
-        self, q: Heads, k: Heads, v: Heads, mask: MaskLike | None, weights: bool | Literal["mean"]
-    ) -> tuple[Heads, Float[Tensor, "..."] | None]:
+        self, q: Queries, k: Keys, v: Keys, mask: MaskLike | None, weights: bool | Literal["mean"]
+    ) -> tuple[Queries, Float[Tensor, "..."] | None]:
         options: dict[str, Any] = {
             "bias": self.alibi,
             "scale": self.scale,

@@ -18,6 +18,8 @@ from regard.attention.masks.band import whole
 
 Places = int | Shaped[Tensor, "*batch places"]  # the place of the first, or the place of each
 
+MOST_ROWS = 1 << 16  # places further out are computed each time, or one far token would fill the memory
+
 
 def sinusoidal(
     length: int,
@@ -75,7 +77,7 @@ class Placed(nn.Module):
         if isinstance(places, Tensor):
             return self._rows(places.to(like.device)).to(dtype)
         stop = places + length
-        if torch.compiler.is_compiling():
+        if stop > MOST_ROWS or torch.compiler.is_compiling():
             return self._rows(torch.arange(places, stop, device=like.device)).to(dtype)
         table = self._table
         if table is None or table.device != like.device or table.dtype != dtype or len(table) < stop:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from regard.attention.masks.band import whole
 from regard.attention.positions import Placed, Places, check_places, turns
+from regard.attention.transforms import transformed
 
 
 class Rotary(Placed):
@@ -97,7 +98,7 @@ class Rotary(Placed):
         return rows[..., : self.d_k], rows[..., self.d_k :]
 
     def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or transformed():
             return _formula(x, cos, sin, self.interleaved)
         return _turned(x, cos, sin, self.interleaved)
 
@@ -121,7 +122,7 @@ def _formula(
     sin: Float[Tensor, "*#b l half"],
     interleaved: bool,
 ) -> Float[Tensor, "*b l d"]:
-    """As the docstring says it, for a compiler to fuse."""
+    """As the docstring says it: for torch.compile, which fuses it, and torch.func, which has no addcmul_."""
     half = sin.shape[-1]
     first, second = _pairs(x, half, interleaved)
     crossed = torch.stack((-second * sin, first * sin), -1 if interleaved else -2).flatten(-2)
@@ -151,8 +152,6 @@ def _turned(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
 
 class _Turn(torch.autograd.Function):
     """A turn is undone by the opposite turn, which is also its gradient: nothing of x has to be kept."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
