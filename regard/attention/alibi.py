@@ -9,8 +9,7 @@ every other slope of 2n, as published. Under a causal mask |p − j| = p − j, 
 is the symmetric form for both directions, so there is nothing to choose.
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
@@ -24,6 +23,7 @@ class Alibi:
     """A bias for `attend(bias=Alibi(H))`, computed where it is needed: never L×S×H numbers at once.
 
     heads       H, the number of *query* heads
+    slopes      one a head, from the number of heads
 
     >>> from regard.attention import attend
     >>> q, k = torch.zeros(2, 3, 4), torch.zeros(2, 3, 4)              # 2 heads, 3 queries
@@ -33,31 +33,29 @@ class Alibi:
     """
 
     heads: int
+    slopes: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         whole("Alibi(heads)", self.heads, 1, "it counts query heads")
-
-    @property
-    def slopes(self) -> tuple[float, ...]:
-        """One slope a head.
-
-        >>> Alibi(8).slopes
-        (0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625)
-        """
-        return _slopes(self.heads)
+        object.__setattr__(self, "slopes", _slopes(self.heads))
 
     def values(self, h: Int[Tensor, "..."], distance: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """The bias of heads h at these distances (query place − key place)."""
+        """The bias of heads h at these distances (query place − key place).
+
+        >>> Alibi(8).values(torch.tensor(0), torch.tensor([2, 1, 0, -1]))
+        tensor([-1.0000, -0.5000, -0.0000, -0.5000])
+        """
         if h.numel() > self.heads:
-            raise ValueError(
-                f"Alibi({self.heads}) is for {self.heads} query heads, but there are {h.numel()}"
-            )
-        slopes = torch.tensor(self.slopes, device=distance.device)
-        return -slopes[h] * distance.abs()
+            raise ValueError(f"Alibi({self.heads}) is for {self.heads} query heads, but there are {h.numel()}")
+        return -torch.tensor(self.slopes, device=distance.device)[h] * distance.abs()
 
 
-@lru_cache(maxsize=64)
 def _slopes(heads: int) -> tuple[float, ...]:
+    """One slope a head.
+
+    >>> _slopes(8)
+    (0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625)
+    """
     power = 1 << heads.bit_length() - 1  # the largest power of two that is not more
     regular = tuple(2.0 ** (-8 * i / power) for i in range(1, power + 1))
     between = tuple(2.0 ** (-8 * i / (2 * power)) for i in range(1, 2 * power + 1, 2))

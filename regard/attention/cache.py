@@ -128,9 +128,7 @@ class _Buffers:
             raise ValueError(f"reorder: the batch has items 0 … {batch - 1}, got {index.tolist()}")
         self._keys, self._values = self._reordered(self._keys, index), self._reordered(self._values, index)
 
-    def _reordered(
-        self, buffer: Buffer, index: Int[Tensor, " beams"]
-    ) -> Float[Tensor, "beams kv_heads capacity d"]:
+    def _reordered(self, buffer: Buffer, index: Int[Tensor, " beams"]) -> Float[Tensor, "beams kv_heads capacity d"]:
         taken = self._view(buffer).index_select(0, index.to(buffer.device))
         if len(index) != buffer.shape[0]:
             buffer = _buffer(buffer, len(index), buffer.shape[2])

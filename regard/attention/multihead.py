@@ -119,9 +119,7 @@ class MultiHeadAttention(nn.Module):
         check_groups(self.heads, self.kv_heads)
         check_dropout(dropout)
         self.dropout, self.scale, self.causal = dropout, scale, causal
-        self.context_dim = (
-            d_model if context_dim is None else whole("context_dim", context_dim, 1, "it is a width")
-        )
+        self.context_dim = d_model if context_dim is None else whole("context_dim", context_dim, 1, "it is a width")
         q, k, v = self._widths = (self.heads * self.d_k, self.kv_heads * self.d_k, self.kv_heads * self.d_k)
         if self.context_dim == d_model:
             self.qkv = nn.Linear(d_model, q + k + v, bias=bias)
@@ -135,9 +133,7 @@ class MultiHeadAttention(nn.Module):
         self.alibi = Alibi(self.heads) if alibi else None
         self.sinks = nn.Parameter(torch.empty(self.heads)) if sinks else None
         self._of_one_sequence = [
-            name
-            for name, given in (("causal", causal), ("rotary", self.rotary is not None), ("alibi", alibi))
-            if given
+            name for name, given in (("causal", causal), ("rotary", self.rotary is not None), ("alibi", alibi)) if given
         ]
         if self._of_one_sequence and self.context_dim != d_model:
             raise ValueError(self._no_context())
@@ -210,7 +206,7 @@ class MultiHeadAttention(nn.Module):
         else:
             both = self.kv(context)
         k, v = (part.unflatten(-1, (-1, self.d_k)).transpose(-3, -2) for part in both.chunk(2, -1))
-        return Projected(k if self.k_norm is None else self.k_norm(k), v)
+        return Projected(k if self.k_norm is None else _normed(self.k_norm, k), v)
 
     def _within(
         self, x: Float[Tensor, "*b l d"], mask: MaskLike | None, cache: Cache | None, positions: Places | None
@@ -225,7 +221,7 @@ class MultiHeadAttention(nn.Module):
         parts = self.qkv(x).split(self._widths, -1)  # (..., L, H·d_k) and twice (..., L, H_kv·d_k)
         q, k, v = (part.unflatten(-1, (-1, self.d_k)).transpose(-3, -2) for part in parts)  # (..., H, L, d_k)
         if self.q_norm is not None and self.k_norm is not None:
-            q, k = self.q_norm(q), self.k_norm(k)
+            q, k = _normed(self.q_norm, q), _normed(self.k_norm, k)
         if self.rotary is not None:
             after = 0 if cache is None else cache.length
             q, k = self.rotary(q, k, after if positions is None else positions)
@@ -258,7 +254,7 @@ class MultiHeadAttention(nn.Module):
         q = _rows(self.qkv, slice(self._widths[0]), x) if packed else self.q(x)
         q = q.unflatten(-1, (-1, self.d_k)).transpose(-3, -2)  # (..., H, L, d_k)
         if self.q_norm is not None:
-            q = self.q_norm(q)
+            q = _normed(self.q_norm, q)
         return q, *(context if isinstance(context, Projected) else self.project_context(context))
 
     def _remember(
@@ -310,6 +306,12 @@ class MultiHeadAttention(nn.Module):
             "sinks": self.sinks is not None,
         }
         return ", ".join(said + [f"{name}={value}" for name, value in options.items() if value])
+
+
+def _normed(norm: nn.RMSNorm, x: Float[Tensor, "*b heads n d_k"]) -> Float[Tensor, "*b heads n d_k"]:
+    """x over its root mean square, in the precision of the gain: under autocast x alone is half."""
+    normed: Tensor = norm(x.to(norm.weight.dtype))
+    return normed.to(x.dtype)
 
 
 def _rows(projection: nn.Linear, rows: slice, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n width"]:

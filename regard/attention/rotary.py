@@ -48,9 +48,7 @@ class Rotary(Placed):
     ) -> None:
         super().__init__()
         self.d_k = whole("Rotary(d_k)", d_k, 1, "it is the width of a head")
-        self.rotated = (
-            self.d_k if rotated is None else whole("Rotary(rotated)", rotated, 0, "it counts channels")
-        )
+        self.rotated = self.d_k if rotated is None else whole("Rotary(rotated)", rotated, 0, "it counts channels")
         self.base = float(base)
         self.interleaved = interleaved
         if self.rotated % 2 or self.rotated > self.d_k:
@@ -78,9 +76,7 @@ class Rotary(Placed):
 
     def _check(self, x: Tensor, positions: Places) -> None:
         if x.dim() < 2 or x.shape[-1] != self.d_k:
-            raise ValueError(
-                f"Rotary takes queries and keys of shape (..., H, L, {self.d_k}), got {tuple(x.shape)}"
-            )
+            raise ValueError(f"Rotary takes queries and keys of shape (..., H, L, {self.d_k}), got {tuple(x.shape)}")
         check_places(positions, (*x.shape[:-3], x.shape[-2]))
 
     def _rows(self, places: Shaped[Tensor, "*batch places"]) -> Float[Tensor, "*batch places width"]:
@@ -100,7 +96,9 @@ class Rotary(Placed):
     def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         if torch.compiler.is_compiling() or transformed():
             return _formula(x, cos, sin, self.interleaved)
-        return _turned(x, cos, sin, self.interleaved)
+        if torch.is_grad_enabled() and x.requires_grad:
+            return _turned(x, cos, sin, self.interleaved)
+        return _in_place(x, cos, sin, self.interleaved)
 
     def extra_repr(self) -> str:
         partly = "" if self.rotated == self.d_k else f", rotated={self.rotated}"

@@ -97,11 +97,7 @@ class SpatialAttention(nn.Module):
         found = attend(q, k, v, mask, dropout=self.dropout if self.training else 0.0, weights=weights)
         out, maps = found if isinstance(found, tuple) else (found, None)
         merged = out.transpose(-3, -2).flatten(-2)  # (B, H·W, C)
-        y = (
-            F.linear(merged, self.out.weight.flatten(1), self.out.bias)
-            .transpose(-1, -2)
-            .unflatten(-1, x.shape[-2:])
-        )
+        y = F.linear(merged, self.out.weight.flatten(1), self.out.bias).transpose(-1, -2).unflatten(-1, x.shape[-2:])
         y = x + y if self.residual else _laid_out_as(x, y)  # (B, C, H, W)
         return y if maps is None else (y, maps)
 
@@ -112,9 +108,7 @@ class SpatialAttention(nn.Module):
                 "channels come before rows and columns"
             )
         if not x.dtype.is_floating_point:
-            raise TypeError(
-                f"SpatialAttention takes floating point numbers, got {x.dtype}; convert with .float()"
-            )
+            raise TypeError(f"SpatialAttention takes floating point numbers, got {x.dtype}; convert with .float()")
 
     def extra_repr(self) -> str:
         dropout = f", dropout={self.dropout}" if self.dropout else ""

@@ -156,9 +156,7 @@ def test_it_says_what_it_holds():
 def test_a_full_cache_says_so():
     cache = KVCache(2, 3, 4, 2)
     cache.append(*tokens(0, 3))
-    with pytest.raises(
-        ValueError, match=r"room for 4 tokens and holds 3, so 2 more do not fit; .* max_length=5"
-    ):
+    with pytest.raises(ValueError, match=r"room for 4 tokens and holds 3, so 2 more do not fit; .* max_length=5"):
         cache.append(*tokens(3, 2))
     assert cache.append(*tokens(3, 1))[0].shape[2] == 4  # what was refused has left no trace
 
@@ -166,15 +164,11 @@ def test_a_full_cache_says_so():
 def test_what_does_not_fit_is_refused(cache):
     k, v = tokens(0, 2)
     cache.append(k, v)
-    with pytest.raises(
-        ValueError, match=r"takes k \(B, H_kv, n, d_k\) .* got \(3, 2, 2\) and \(2, 3, 2, 2\)"
-    ):
+    with pytest.raises(ValueError, match=r"takes k \(B, H_kv, n, d_k\) .* got \(3, 2, 2\) and \(2, 3, 2, 2\)"):
         cache.append(k[0], v)
     with pytest.raises(ValueError, match="of the same n tokens"):
         cache.append(k[:, :, :1], v)
-    with pytest.raises(
-        ValueError, match=r"holds \(B=2, H_kv=3, n, d=2\), got k of shape \(1, 3, 2, 2\); .* reorder"
-    ):
+    with pytest.raises(ValueError, match=r"holds \(B=2, H_kv=3, n, d=2\), got k of shape \(1, 3, 2, 2\); .* reorder"):
         cache.append(k[:1], v[:1])
     with pytest.raises(ValueError, match=r"got v of shape \(2, 3, 2, 1\)"):
         cache.append(k, v[..., :1])

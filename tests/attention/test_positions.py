@@ -200,9 +200,7 @@ def test_what_rotary_refuses():
         Rotary(5)
     with pytest.raises(ValueError, match=r"at most d_k = 4, got 6; say rotated=4"):
         Rotary(4, rotated=6)
-    with pytest.raises(
-        ValueError, match=r"Rotary takes queries and keys of shape \(..., H, L, 4\), got \(2, 3, 6\)"
-    ):
+    with pytest.raises(ValueError, match=r"Rotary takes queries and keys of shape \(..., H, L, 4\), got \(2, 3, 6\)"):
         Rotary(4).rotate(torch.zeros(2, 3, 6))
     with pytest.raises(ValueError, match=r"same places, got lengths 3 and 2 .* with rotate"):
         Rotary(4)(torch.zeros(1, 3, 4), torch.zeros(1, 2, 4))

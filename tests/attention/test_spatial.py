@@ -52,9 +52,7 @@ def test_residual_and_norm():
 
 
 def test_the_document_s_failing_case_says_what_is_wrong():
-    message = (
-        r"got 24 heads for 128 channels; the nearest counts that do are 16 \(d_k = 8\) and 32 \(d_k = 4\)"
-    )
+    message = r"got 24 heads for 128 channels; the nearest counts that do are 16 \(d_k = 8\) and 32 \(d_k = 4\)"
     with pytest.raises(ValueError, match=message):
         SpatialAttention(128, 24)
 
