@@ -241,6 +241,8 @@ class MultiHeadAttention(nn.Module):
         positions: Places | None,
     ) -> tuple[Queries, Keys, Keys]:
         """Queries of x, keys and values of the context."""
+        if isinstance(context, Mask) or (isinstance(context, Tensor) and context.dtype == torch.bool):
+            raise TypeError("the second argument is the context of cross-attention; a mask is given as mask=…")
         if self._of_one_sequence:
             raise ValueError(self._no_context())
         if cache is not None:

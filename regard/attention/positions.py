@@ -15,6 +15,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from regard.attention.masks.band import whole
+from regard.attention.transforms import transformed
 
 Places = int | Shaped[Tensor, "*batch places"]  # the place of the first, or the place of each
 
@@ -77,7 +78,8 @@ class Placed(nn.Module):
         if isinstance(places, Tensor):
             return self._rows(places.to(like.device)).to(dtype)
         stop = places + length
-        if stop > MOST_ROWS or torch.compiler.is_compiling():
+        # Numbers made under a transform or for a subclass (fake, traced) must not outlive it: they are not kept.
+        if stop > MOST_ROWS or torch.compiler.is_compiling() or transformed() or type(like) is not Tensor:
             return self._rows(torch.arange(places, stop, device=like.device)).to(dtype)
         table = self._table
         if table is None or table.device != like.device or table.dtype != dtype or len(table) < stop:
@@ -155,6 +157,7 @@ class Learned(nn.Module):
         check_places(positions, x.shape[:-1])
         if isinstance(positions, Tensor):
             if not torch.compiler.is_compiling() and positions.numel():
+                whole("positions", int(positions.min()), 0, "places count from 0")
                 self._check_end(int(positions.max()), f"the largest of {tuple(positions.shape)} positions")
             return x + self.weight[positions]
         stop = positions + x.shape[-2]

@@ -306,6 +306,8 @@ def test_a_mask_may_stand_in_for_causal():
     for cache in (GrowingCache(), KVCache(1, 1, 8, 8)):
         got = decode(layer, x, cache, [5, 1, 2], mask=masks.causal())
         torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+    got = decode(layer, x, SlidingCache(3), [5, 1, 2], mask=masks.causal())  # it brings its own window
+    torch.testing.assert_close(got, layer(x, mask=masks.window(keys=3)), atol=1e-5, rtol=1e-5)
 
 
 def test_padding_on_the_left_with_a_cache():
@@ -467,6 +469,8 @@ X = torch.zeros(2, 3, 8)
         ({}, lambda f: f(X[0], cache=GrowingCache()), ValueError, r"must be \(B, L, D\), got 2 dim.*x\[None\]"),
         ({}, lambda f: f(X[:, :1], cache=KVCache(3, 2, 4, 4)), ValueError, r"holds \(B=3, H_kv=2, n, d=4\)"),
         ({}, lambda f: f(X, mask=X), TypeError, r"a mask must be boolean"),
+        ({}, lambda f: f(X, masks.causal()), TypeError, r"second argument is the context .* given as mask="),
+        ({}, lambda f: f(X, torch.ones(3, 3) > 0), TypeError, r"second argument is the context"),
         ({"rotary": True}, lambda f: f(X, positions=torch.zeros(2)), ValueError, r"\(3,\) or \(2, 3\) with"),
     ],
 )  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from regard import masks
 from regard.attention import attend
@@ -60,6 +61,25 @@ def test_a_table_made_in_inference_mode_can_be_trained_with():
     assert x.grad is not None
 
 
+def faked(function, x):
+    with FakeTensorMode() as mode:
+        return function(mode.from_tensor(x))
+
+
+def test_a_table_made_for_a_transform_or_a_fake_does_not_outlive_it():
+    x = torch.ones(1, 3, 4)
+    for first in (
+        lambda f: torch.func.grad(lambda x: f(x).sum())(x),
+        lambda f: torch.func.vmap(f)(x[None]),
+        lambda f: faked(f, x),
+    ):
+        places, rotary = Sinusoidal(4), Rotary(4)
+        want = Rotary(4).rotate(sinusoidal(3, 4) + x)
+        first(lambda x, places=places, rotary=rotary: rotary.rotate(places(x)))
+        assert torch.equal(rotary.rotate(places(x)), want)
+        first(lambda x, places=places, rotary=rotary: rotary.rotate(places(x)))  # and none comes in their way
+
+
 # -- learned ---------------------------------------------------------------------------------------------
 
 
@@ -78,6 +98,7 @@ def test_learned_adds_the_vector_of_the_place_and_learns_it():
     [
         (7, 0, r"Learned has 6 places, 0 … 5, but place 6 was asked for \(7 vectors from place 0 on\)"),
         (1, 6, r"place 6 was asked for \(1 vectors from place 6 on\); build it with a larger max_length"),
+        (2, torch.tensor([0, -1]), r"positions must be at least 0, got -1: places count from 0"),
         (2, torch.tensor([0, 9]), r"place 9 was asked for \(the largest of \(2,\) positions\)"),
     ],
 )
