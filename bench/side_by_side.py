@@ -69,7 +69,8 @@ def machine() -> str:
             line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
         ]
         model = names[0] if names else model
-    return f"{model}, {os.cpu_count()} cores; {platform.system()}; Python {platform.python_version()}, torch {torch.__version__}"
+    versions = f"Python {platform.python_version()}, torch {torch.__version__}"
+    return f"{model}, {os.cpu_count()} cores; {platform.system()}; {versions}"
 
 
 def steps(items: list[Callable[[], list[Row]]]) -> list[Row]:

@@ -45,8 +45,6 @@ class Alibi:
         >>> Alibi(8).values(torch.tensor(0), torch.tensor([2, 1, 0, -1]))
         tensor([-1.0000, -0.5000, -0.0000, -0.5000])
         """
-        if h.numel() > self.heads:
-            raise ValueError(f"Alibi({self.heads}) is for {self.heads} query heads, but there are {h.numel()}")
         return -torch.tensor(self.slopes, device=distance.device)[h] * distance.abs()
 
 

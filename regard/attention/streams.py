@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.attention.fused import BiasLike, WithLse, attend_with_lse
 from regard.attention.masks import Mask
 from regard.attention.masks.rule import Moved
+from regard.attention.tiles import BiasRule
 
 
 def merge(first: WithLse, second: WithLse) -> WithLse:
@@ -120,9 +121,8 @@ class Stream:
 class _Farther:
     """A bias rule for a piece whose keys all lie farther from the queries than attend() thinks."""
 
-    def __init__(self, rule: BiasLike, by: int) -> None:
-        self.rule, self.by = rule, by
+    def __init__(self, rule: BiasRule, by: int) -> None:
+        self.rule, self.by, self.heads = rule, by, rule.heads
 
     def values(self, h: Tensor, distance: Tensor) -> Tensor:
-        assert not isinstance(self.rule, Tensor)
         return self.rule.values(h, distance + self.by)

@@ -273,5 +273,5 @@ def test_what_alibi_refuses():
     with pytest.raises(ValueError, match=r"Alibi\(heads\) must be at least 1, got 0"):
         Alibi(0)
     q = torch.zeros(1, 4, 3, 2)
-    with pytest.raises(ValueError, match=r"Alibi\(2\) is for 2 query heads, but there are 4"):
+    with pytest.raises(ValueError, match=r"Alibi\(heads=2\) is for 2 heads, but q has 4"):
         attend(q, q, q, bias=Alibi(2))
