@@ -1,0 +1,10 @@
+"""A workbench for attention in PyTorch: exact, fast, and open to the eye.
+
+Names are loaded when first used: `import regard` alone does not import torch.
+"""
+
+import lazy_loader
+
+__version__ = "0.1.0"
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,7 +15,7 @@ from regard.attention import tiles
 from regard.attention.masks import Mask
 from regard.attention.plan import Plan
 from regard.attention.shapes import table_to_four, to_four
-from regard.attention.transforms import leading, transformed
+from regard.attention.transforms import eager, leading, transformed
 from regard.attention.weighed import by_group, scores, softmax_rows
 
 
@@ -31,11 +31,17 @@ class Job:
 
 
 def flash(
-    q: Float[Tensor, "... l d"], k: Float[Tensor, "... s d"], v: Float[Tensor, "... s d"], table: Tensor | None, job: Job
+    q: Float[Tensor, "... l d"],
+    k: Float[Tensor, "... s d"],
+    v: Float[Tensor, "... s d"],
+    table: Tensor | None,
+    job: Job,
 ) -> tuple[Float[Tensor, "... l d"], Float[Tensor, "... l"]]:
     """Output and log-sum-exp; `table` is added to the scores and broadcasts to (..., H, L, S)."""
-    if transformed() or torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        out, _, lse = _Flash.apply(q, k, v, table, job)
+    if transformed():
+        out, _, lse = _Flash.apply(q, k, v, table, job)  # type: ignore[no-untyped-call]
+    elif torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        out, _, lse = _apply(q, k, v, table, job)
     else:
         out, _, lse = _run(q, k, v, table, job)
     return out, lse
@@ -48,7 +54,7 @@ def _additive(q: Tensor, table: Tensor | None, job: Job) -> tiles.Additive:
 
 def _run(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, job: Job) -> tuple[Tensor, Tensor, Tensor]:
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
-    out, raw, lse = tiles.forward(*map(to_four, (q, k, v)), _additive(q, table, job), job.scale, job.lse)
+    out, raw, lse = tiles.forward(to_four(q), to_four(k), to_four(v), _additive(q, table, job), job.scale, job.lse)
     if q.dim() == 4:
         return out, raw, lse
     rows = q.shape[:-1]
@@ -75,13 +81,18 @@ class _Flash(torch.autograd.Function):
         if grad is None and grad_lse is None:
             return (None,) * 5
         grad = torch.zeros_like(out) if grad is None else grad
-        return *_Backward.apply(grad, grad_lse, q, k, v, out, raw, table, ctx.job), None, None
+        if torch.is_grad_enabled():
+            return *_Backward.apply(grad, grad_lse, q, k, v, out, raw, table, ctx.job), None, None  # type: ignore[no-untyped-call]
+        return *_Backward.forward(grad, grad_lse, q, k, v, out, raw, table, ctx.job), None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, job: Job) -> Any:
         (q, k, v), table = leading(info, in_dims, (q, k, v), table)
-        out, raw, lse = _Flash.apply(q, k, v, table, job)
+        out, raw, lse = _Flash.apply(q, k, v, table, job)  # type: ignore[no-untyped-call]
         return (out, raw, lse), (0, 0, 0 if job.lse else None)
+
+
+_apply = eager(_Flash)
 
 
 class _Backward(torch.autograd.Function):
@@ -98,12 +109,21 @@ class _Backward(torch.autograd.Function):
         job: Job,
     ) -> tuple[Tensor, ...]:
         grad, q, k, v, out = (x if x.stride(-1) == 1 else x.contiguous() for x in (grad, q, k, v, out))
+        four = q.dim() == 4
         rows = (-1, *q.shape[-3:-1]) if q.dim() > 2 else (1, 1, q.shape[0])
-        lse_four = None if grad_lse is None else grad_lse.reshape(rows)
+        lse_four = grad_lse if grad_lse is None or four else grad_lse.reshape(rows)
         found = tiles.backward(
-            to_four(grad), lse_four, *map(to_four, (q, k, v, out)), raw.reshape(rows), _additive(q, table, job), job.scale
+            to_four(grad),
+            lse_four,
+            to_four(q),
+            to_four(k),
+            to_four(v),
+            to_four(out),
+            raw if four else raw.reshape(rows),
+            _additive(q, table, job),
+            job.scale,
         )
-        return tuple(g.reshape(x.shape) for g, x in zip(found, (q, k, v), strict=True))
+        return found if four else tuple(g.reshape(x.shape) for g, x in zip(found, (q, k, v), strict=True))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -120,33 +140,23 @@ class _Backward(torch.autograd.Function):
             w, lse = softmax_rows(scores(q, k, added, job.scale))
             return by_group(w, v.to(w.dtype)).to(q.dtype), lse.masked_fill(lse.isneginf(), 0.0)
 
-        def gradients(grad: Tensor, grad_lse: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-            _, pull = torch.func.vjp(plainly, q, k, v)
-            found: tuple[Tensor, ...] = pull((grad, grad_lse))
+        def gradients(grad: Tensor, grad_rows: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+            pull: Any = torch.func.vjp(plainly, q, k, v)[1]
+            found: tuple[Tensor, ...] = pull((grad, grad_rows))
             return found
 
-        if grad_lse is None:
-            wide = torch.promote_types(q.dtype, torch.float32)
-            _, pull = torch.func.vjp(
-                lambda g, *qkv: gradients(g, torch.zeros(g.shape[:-1], dtype=wide, device=g.device), *qkv), grad, q, k, v
-            )
-            dg, dq, dk, dv = pull(more)
-            return dg, None, dq, dk, dv, None, None, None, None
-        _, pull = torch.func.vjp(gradients, grad, grad_lse, q, k, v)
-        return *pull(more), None, None, None, None
+        wide = torch.promote_types(q.dtype, torch.float32)
+        grad_rows = torch.zeros_like(grad[..., 0], dtype=wide) if grad_lse is None else grad_lse
+        pull: Any = torch.func.vjp(gradients, grad, grad_rows, q, k, v)[1]
+        dg, d_rows, dq, dk, dv = pull(more)
+        return dg, None if grad_lse is None else d_rows, dq, dk, dv, None, None, None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, grad: Tensor, grad_lse: Tensor | None, *rest: Any) -> Any:
         *tensors, table, job = rest
-        dims = in_dims[2:7]
-        if grad_lse is None:
-            (grad, *tensors), table = leading(info, (in_dims[0], *dims, in_dims[7]), (grad, *tensors), table)
-        else:
-            # leading() asks for the rank of the widest, so the row-shaped ones may come along
-            (grad, grad_lse, *tensors), table = leading(
-                info, (in_dims[0], in_dims[1], *dims, in_dims[7]), (grad, grad_lse, *tensors), table
-            )
-        return _Backward.apply(grad, grad_lse, *tensors, table, job), (0, 0, 0)
+        rows, dims = (() if grad_lse is None else (grad_lse,)), in_dims[1:2] * (grad_lse is not None)
+        front, table = leading(info, (in_dims[0], *in_dims[2:7], *dims, in_dims[7]), (grad, *tensors, *rows), table)
+        return _Backward.apply(front[0], front[6] if rows else None, *front[1:6], table, job), (0, 0, 0)  # type: ignore[no-untyped-call]
 
 
 def written_out(

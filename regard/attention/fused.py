@@ -24,7 +24,7 @@ from regard.attention.masks.band import Causal
 from regard.attention.masks.given import Given
 from regard.attention.masks.rule import All
 from regard.attention.plan import Plan, blockwise, plan, whole
-from regard.attention.shapes import check_added, check_bias, check_dropout, check_inputs
+from regard.attention.shapes import check_bias, check_dropout, check_inputs, check_mask
 from regard.attention.transforms import transformed
 from regard.attention.weighed import by_group, scores, softmax_rows, weigh
 
@@ -125,10 +125,19 @@ def _attend(
     want_lse: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Output; log-sum-exp if wanted; weights if wanted."""
-    q, k, v = _autocast(q, k, v)
-    check_inputs(q, k, v)
-    check_dropout(dropout)
+    if not _alike(q, k, v):
+        q, k, v = _autocast(q, k, v)
+        check_inputs(q, k, v)
+        if q.dim() == 1:
+            found = _attend(q[None], k, v, mask, bias, scale, dropout, weights, want_lse)
+            out, lse, maps = (x if x is None else x[0] for x in found)
+            assert out is not None
+            return out, lse, maps
+        k, v = (x.expand(*q.shape[:-3], *x.shape[-3:]) for x in (k, v))
     scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
+    if mask is bias is None and not (weights or dropout or want_lse or _wants_gradient(q, k, v) or transformed()):
+        return _plain(q, k, v, scale), None, None
+    check_dropout(dropout)
     rule, seen = _read_mask(mask, q, k)
     table, computed = _read_bias(bias, seen, q, k)
 
@@ -148,6 +157,33 @@ def _attend(
     return (out if out.shape[-1] == width else out[..., :width]), (lse if want_lse else None), None
 
 
+def _alike(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether the inputs are of the usual kind, with nothing to check, convert or expand."""
+    return (
+        isinstance(q, Tensor)
+        and q.dtype.is_floating_point
+        and q.dtype == k.dtype == v.dtype
+        and q.dim() == k.dim() >= 3
+        and k.shape[:-1] == v.shape[:-1]
+        and q.shape[:-2] == k.shape[:-2]
+        and q.shape[-1] == k.shape[-1]
+        and q.device == k.device == v.device
+        and not torch.is_autocast_enabled(q.device.type)
+    )
+
+
+def _wants_gradient(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    return torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+
+
+def _plain(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    """The common case, as fast as torch has it."""
+    grouped = q.dim() > 2 and q.shape[-3] != k.shape[-3]
+    if v.shape[-1] != q.shape[-1] and q.is_cpu:
+        return F.scaled_dot_product_attention(*_one_width(q, k, v), scale=scale, enable_gqa=grouped)[..., : v.shape[-1]]
+    return F.scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=grouped)
+
+
 def _autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Under autocast, what torch's own attention does: all three in autocast's dtype."""
     if not isinstance(q, Tensor) or not torch.is_autocast_enabled(q.device.type):
@@ -162,14 +198,7 @@ def _read_mask(mask: MaskLike | None, q: Tensor, k: Tensor) -> tuple[Mask | None
     if mask is None:
         return None, None
     if not isinstance(mask, Mask):
-        if not isinstance(mask, Tensor):
-            raise TypeError(f"a mask is a rule of regard.masks or a boolean tensor, got {type(mask).__name__}")
-        if mask.dtype != torch.bool:
-            raise TypeError(
-                f"a mask must be boolean with True = visible, got {mask.dtype}; write mask != 0 for a 0/1 mask, "
-                "and pass a mask of added numbers as bias="
-            )
-        check_added("mask", mask, q, k)
+        check_mask(mask, q, k)
         return None, mask
     heads, queries, keys = q.shape[-3] if q.dim() > 2 else 1, q.shape[-2], k.shape[-2]
     mask.check(q.shape[:-3].numel(), heads, queries, keys)
@@ -202,13 +231,15 @@ def _read_bias(
         check_bias(bias, q, k)
         table = bias.to(q.dtype)
     if seen is not None:
-        table = torch.where(seen, torch.zeros((), dtype=q.dtype, device=q.device) if table is None else table, float("-inf"))
+        table = torch.where(
+            seen, torch.zeros((), dtype=q.dtype, device=q.device) if table is None else table, float("-inf")
+        )
     return table, None if isinstance(bias, Tensor) else bias
 
 
 def _not_here(q: Tensor) -> bool:
     """Whether our tiles are not for this tensor: another device, or a graph being compiled."""
-    return q.device.type != "cpu" or torch.compiler.is_compiling()
+    return not q.is_cpu or torch.compiler.is_compiling()
 
 
 def _not_for_the_kernel(q: Tensor, k: Tensor, table: Tensor | None) -> bool:
@@ -234,7 +265,13 @@ def _one_width(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]
 
 
 def _elsewhere(
-    q: Tensor, k: Tensor, v: Tensor, rule: Mask | None, table: Tensor | None, bias: tiles.BiasRule | None, scale: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    rule: Mask | None,
+    table: Tensor | None,
+    bias: tiles.BiasRule | None,
+    scale: float,
 ) -> Tensor:
     """torch's own choice of kernel, with the mask written out unless it is plainly causal."""
     grouped = q.dim() > 2 and q.shape[-3] != k.shape[-3]

@@ -38,4 +38,3 @@ def _madvise() -> Any:
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     advise.restype = ctypes.c_int
     return advise
-

@@ -12,12 +12,16 @@ So time and memory follow the number of visible pairs, rounded up to blocks. Geo
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
+from regard.attention.masks.band import Causal
 from regard.attention.masks.rule import HIDDEN, VISIBLE, Mask
 
 BLOCK = 128
+SMALL_BLOCK = 64  # for short sequences, where a finer staircase under the diagonal pays
+TRIANGLE = 1024  # queries from which the kernel's own causal rule beats a staircase of blocks (bench/kernel.py)
 Run = tuple[int, int]
 
 
@@ -39,7 +43,7 @@ class Tile:
     @property
     def triangle(self) -> bool:
         """Whether it is a causal square, which the kernel knows without a mask."""
-        return repr(self.rule) == "causal()" and len(self.runs) == 1 and self.runs[0][0] == self.place
+        return isinstance(self.rule, Causal) and len(self.runs) == 1 and self.runs[0][0] == self.place
 
     @property
     def strip(self) -> bool:
@@ -55,7 +59,7 @@ def whole(queries: int, keys: int, rule: Mask | None = None) -> Plan:
     return (Tile(slice(None), slice(0, queries), keys - queries, ((0, keys),), rule, 0),)
 
 
-def plan(mask: Mask | None, queries: int, keys: int, *, block: int = BLOCK) -> Plan:
+def plan(mask: Mask | None, queries: int, keys: int, *, block: int | None = None) -> Plan:
     """The calls that compute attention under a mask, and nothing that it hides.
 
     >>> from regard import masks
@@ -68,17 +72,18 @@ def plan(mask: Mask | None, queries: int, keys: int, *, block: int = BLOCK) -> P
     """
     if mask is None:
         return whole(queries, keys)
+    block = block or (SMALL_BLOCK if queries <= 4 * SMALL_BLOCK else BLOCK)
     if mask.fixed:
         return _remembered(mask, queries, keys, block)
     return _plan(mask, queries, keys, block)
 
 
-def blockwise(mask: Mask | None, queries: int, keys: int, *, block: int = BLOCK) -> Plan:
+def blockwise(mask: Mask | None, queries: int, keys: int) -> Plan:
     """The same with no tile longer than a block of queries, for what is added to each score."""
     tiles: list[Tile] = []
-    for tile in plan(mask, queries, keys, block=block):
-        for start in range(tile.rows.start, tile.rows.stop, block):
-            rows = slice(start, min(start + block, tile.rows.stop))
+    for tile in plan(mask, queries, keys):
+        for start in range(tile.rows.start, tile.rows.stop, BLOCK):
+            rows = slice(start, min(start + BLOCK, tile.rows.stop))
             tiles.append(replace(tile, rows=rows, place=tile.place + start - tile.rows.start))
     return tuple(tiles)
 
@@ -103,7 +108,7 @@ def _rows(mask: Mask, item: int, batch: slice, queries: int, keys: int, block: i
     starts, stops = np.array(edges[:-1]), np.array(edges[1:])
     places = sorted({first, keys} | {edge for edge in edges if edge > first} | set(range(0, first, -block)))
     tiles = []
-    for q0, q1 in zip(places, places[1:], strict=False):
+    for q0, q1 in pairwise(places):
         states = mask.states(item, q0, q1, starts, stops)
         seen = np.flatnonzero(states != HIDDEN)
         runs = _runs(starts[seen], stops[seen])
@@ -115,7 +120,9 @@ def _rows(mask: Mask, item: int, batch: slice, queries: int, keys: int, block: i
     return tiles
 
 
-def _runs(starts: "np.ndarray[tuple[int], np.dtype[np.int64]]", stops: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> tuple[Run, ...]:
+def _runs(
+    starts: "np.ndarray[tuple[int], np.dtype[np.int64]]", stops: "np.ndarray[tuple[int], np.dtype[np.int64]]"
+) -> tuple[Run, ...]:
     runs: list[Run] = []
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         if runs and runs[-1][1] == start:
@@ -126,11 +133,38 @@ def _runs(starts: "np.ndarray[tuple[int], np.dtype[np.int64]]", stops: "np.ndarr
 
 
 def _merged(tiles: list[Tile]) -> list[Tile]:
-    """Neighbours that see the same keys, all of them, are one tile."""
+    """Neighbours that see the same keys, all of them, are one tile; so is a long staircase under the diagonal."""
     out: list[Tile] = []
     for tile in tiles:
         if out and out[-1].rule is None and tile.rule is None and out[-1].runs == tile.runs:
             out[-1] = replace(out[-1], rows=slice(out[-1].rows.start, tile.rows.stop))
         else:
             out.append(tile)
+    return _triangles(out)
+
+
+def _triangles(tiles: list[Tile]) -> list[Tile]:
+    out: list[Tile] = []
+    at = 0
+    while at < len(tiles):
+        first, end = tiles[at], at + 1
+        while first.triangle and end < len(tiles) and _goes_on(first, tiles[end - 1], tiles[end]):
+            end += 1
+        last = tiles[end - 1]
+        if last.rows.stop - first.rows.start >= TRIANGLE:
+            out.append(replace(first, rows=slice(first.rows.start, last.rows.stop), runs=last.runs))
+        else:
+            out += tiles[at:end]
+        at = end
     return out
+
+
+def _goes_on(first: Tile, last: Tile, next_: Tile) -> bool:
+    """Whether the next tile is the next step of the staircase that begins with the first."""
+    return (
+        next_.rule == first.rule
+        and len(next_.runs) == 1
+        and next_.runs[0][0] == first.place
+        and next_.rows.start == last.rows.stop
+        and next_.runs[0][1] == first.place + next_.rows.stop - first.rows.start
+    )

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import pages
-from regard.attention.transforms import leading, transformed
+from regard.attention.transforms import eager, leading, transformed
 
 Weights = Float[Tensor, "... l s"]
 
@@ -33,12 +33,20 @@ def weigh(
 ) -> tuple[Float[Tensor, "... l d_v"], Weights | None]:
     """Output, and the weights (or their mean over heads) when asked for."""
     half = q.dtype in (torch.float16, torch.bfloat16)
-    if half or dropout or q.device.type != "cpu" or torch.compiler.is_compiling() or added is not None and added.requires_grad:
+    if (
+        half
+        or dropout
+        or q.device.type != "cpu"
+        or torch.compiler.is_compiling()
+        or (added is not None and added.requires_grad)
+    ):
         maps, _ = softmax_rows(scores(q, k, added, scale))
         out = by_group(F.dropout(maps, dropout) if dropout else maps, v.to(maps.dtype)).to(q.dtype)
         maps = maps.to(q.dtype)
-    elif transformed() or torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        out, maps = _Weighed.apply(q, k, v, added, scale)
+    elif transformed():
+        out, maps = _Weighed.apply(q, k, v, added, scale)  # type: ignore[no-untyped-call]
+    elif torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        out, maps = _apply(q, k, v, added, scale)
     elif weights == "mean" and q.dim() > 2:
         return _mean(q, k, v, added, scale)
     else:
@@ -111,7 +119,12 @@ def _mean(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float) -
         w = buffer[..., : rows.stop - start, :]
         if not w.is_contiguous():
             w = q.new_empty(w.shape)
-        _fill(w, scaled[..., rows, :], k, added if added is None or added.shape[-2] == 1 else added[..., rows, :])
+        _fill(
+            w,
+            scaled[..., rows, :],
+            k,
+            added if added is None or added.shape[-2] == 1 else added[..., rows, :],
+        )
         out[..., rows, :] = by_group(w, v)
         torch.mean(w, -3, out=mean[..., rows, :]) if mean.dim() == 2 else mean[..., rows, :].copy_(w.mean(-3))
     return out, mean
@@ -148,7 +161,10 @@ class _Weighed(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float) -> Any:
         (q, k, v), added = leading(info, in_dims, (q, k, v), added)
-        return _Weighed.apply(q, k, v, added, scale), (0, 0)
+        return _Weighed.apply(q, k, v, added, scale), (0, 0)  # type: ignore[no-untyped-call]
+
+
+_apply = eager(_Weighed)
 
 
 def _sum_groups(x: Tensor, groups: int | None) -> Tensor:

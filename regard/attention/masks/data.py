@@ -18,6 +18,15 @@ def is_tensor(thing: Any) -> bool:
     return module is not None and isinstance(thing, module.Tensor)
 
 
+def symbolic(thing: Any) -> bool:
+    """Whether its values cannot be looked at now: it is inside torch.compile or torch.func.vmap."""
+    if not is_tensor(thing):
+        return False
+    import torch
+
+    return torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(thing)
+
+
 def as_array(thing: Any) -> NDArray[Any]:
     """As NumPy, wherever it lives."""
     return np.asarray(thing.detach().cpu().numpy() if is_tensor(thing) else thing)

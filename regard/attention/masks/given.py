@@ -102,7 +102,11 @@ class Rule(Mask):
 
 
 def rule(
-    function: Callable[[Index, Index, Index, Index], Any], name: str | None = None, *, batch: int = 1, heads: int = 1
+    function: Callable[[Index, Index, Index, Index], Any],
+    name: str | None = None,
+    *,
+    batch: int = 1,
+    heads: int = 1,
 ) -> Mask:
     """A rule of your own: a function of (batch, head, query place, key place) that works on index arrays.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.attention.masks.data import as_array, beside, boundaries, is_tensor, kind
+from regard.attention.masks.data import as_array, beside, boundaries, is_tensor, kind, symbolic
 from regard.attention.masks.rule import HIDDEN, MIXED, VISIBLE, Index, Mask, States
 
 
@@ -38,7 +38,7 @@ class Lengths(Mask):
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
         fits_batch(self, batch)
-        longest = int(as_array(self.lengths).max(initial=0))
+        longest = 0 if symbolic(self.lengths) else int(as_array(self.lengths).max(initial=0))
         if longest > keys:
             raise ValueError(
                 f"padding: a length of {longest} is longer than the {keys} keys there are; "
@@ -47,8 +47,10 @@ class Lengths(Mask):
 
     def because(self, b: int, h: int, q: int, k: int) -> str:
         length = self._length(b)
-        return f"padding hides it (item {b} has {length} keys)" if k >= length else (
-            f"padding shows it (key {k} is one of the {length} of item {b})"
+        return (
+            f"padding hides it (item {b} has {length} keys)"
+            if k >= length
+            else (f"padding shows it (key {k} is one of the {length} of item {b})")
         )
 
     @property
@@ -111,7 +113,7 @@ def padding(real: Any) -> Mask:
     """
     data = real if is_tensor(real) else np.asarray(real)
     if data.ndim == 1 and kind(data) == "int":
-        if not _symbolic(data) and (as_array(data) < 0).any():
+        if not symbolic(data) and (as_array(data) < 0).any():
             raise ValueError(f"padding: lengths must not be negative, got {as_array(data).min()}")
         return Lengths(data)
     if data.ndim == 2 and kind(data) == "bool":
@@ -120,15 +122,6 @@ def padding(real: Any) -> Mask:
         "padding takes lengths (B,) of whole numbers, or booleans (B, S) with True for real keys; "
         f"got {kind(data)} of shape {tuple(data.shape)}"
     )
-
-
-def _symbolic(data: Any) -> bool:
-    """Whether the values cannot be looked at now: inside torch.compile or torch.func.vmap."""
-    if not is_tensor(data):
-        return False
-    import torch
-
-    return torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(data)
 
 
 def fits_batch(mask: Mask, batch: int) -> None:

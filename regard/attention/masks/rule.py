@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +116,9 @@ class Mask(ABC):
 
     # -- what it looks like as an array ----------------------------------------------------------------
 
-    def numpy(self, queries: int, keys: int, *, batch: int | None = None, heads: int | None = None) -> NDArray[np.bool_]:
+    def numpy(
+        self, queries: int, keys: int, *, batch: int | None = None, heads: int | None = None
+    ) -> NDArray[np.bool_]:
         """The mask as a boolean array, (L, S), or (B, H, L, S) with 1 for what it does not tell apart.
 
         >>> from regard import masks
@@ -211,7 +213,14 @@ class Mask(ABC):
     # -- in words and as a drawing ---------------------------------------------------------------------
 
     def explain(
-        self, query: int, key: int, *, batch: int = 0, head: int = 0, queries: int | None = None, keys: int | None = None
+        self,
+        query: int,
+        key: int,
+        *,
+        batch: int = 0,
+        head: int = 0,
+        queries: int | None = None,
+        keys: int | None = None,
     ) -> str:
         """In words, which rule shows or hides a pair. Give `queries` and `keys` where L ≠ S."""
         shift = 0 if queries is None or keys is None else keys - queries
@@ -447,7 +456,7 @@ class Moved(_Wrapped):
         return f"moved({self.rule!r}, queries={self.queries}, keys={self.keys})"
 
     @classmethod
-    def of(cls, rule: Mask, *, queries: int, keys: int) -> Self | Mask:
+    def of(cls, rule: Mask, *, queries: int, keys: int) -> Mask:
         """Moved, unless the move changes nothing."""
         unmoved = (rule.relative and queries == keys) or (queries == 0 and keys == 0)
         return rule if unmoved else cls(rule, queries=queries, keys=keys)

@@ -1,0 +1,51 @@
+# Two commands matter: `make lab` and `make test`. Both start from nothing but a Python >= 3.11.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --disable-pip-version-check -q -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test bench check clean
+.DELETE_ON_ERROR:
+
+help:  ## this list
+	@echo "regard: a workbench for attention in PyTorch"
+	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+
+lab: $(VENV)/.installed  ## see attention computed, number by number
+	@$(BIN)/regard trace "The cat sat on the mat"
+
+test: check  ## style, types, rooms and tests
+	$(BIN)/pytest -n 2 --dist worksteal
+
+check: $(VENV)/.installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench  ## side by side with the peers: tables of ratios
+	@set -e; for file in bench/*.py; do $(BIN)/python $$file; done
+
+clean:  ## remove the virtual environment and the tools' caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+# The stamps are written last, so an interrupted install is done again.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@rm -f $@
+	@for python in python3 python3.11 python3.12 python3.13 python; do \
+		if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo "regard needs Python 3.11 or newer, and none was found on PATH (python3 is: $$(python3 -V 2>&1))." >&2; \
+		exit 1; \
+	fi; \
+	if ! [ -x $(BIN)/pip ]; then echo "Making $(VENV) with $$($$found -V)"; $$found -m venv --clear $(VENV); fi
+	@echo "Installing regard and its tools into $(VENV)"
+	@$(PIP) -e ".[test]"
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.installed
+	@rm -f $@
+	@$(PIP) -e ".[test,bench]"
+	@touch $@

@@ -1,0 +1,109 @@
+"""How many heads fit a width.
+
+A head takes d_k = D / H of the D channels, so H must divide D. 128 channels do not split into 24 heads, and a
+reshape that tries fails far from the mistake, with a message about `[1, 3, 24, 5, 42]`. These functions say
+it where the number is chosen.
+"""
+
+import warnings
+
+
+def divisors(n: int) -> list[int]:
+    """All divisors of n, smallest first: the head counts that a width of n allows.
+
+    >>> divisors(144)
+    [1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 36, 48, 72, 144]
+    """
+    _check_count("n", n)
+    small = [i for i in range(1, int(n**0.5) + 1) if n % i == 0]
+    return small + [n // i for i in reversed(small) if i * i != n]
+
+
+def nearest_heads(channels: int, heads: int) -> int:
+    """The divisor of `channels` nearest to `heads`; of two equally near, the smaller.
+
+    On a tie the smaller count wins because it costs less: the weights take H·L·S numbers, so rounding down
+    never needs more memory than was asked for, and the heads it leaves are wider.
+
+    >>> nearest_heads(144, 20)
+    18
+    >>> nearest_heads(128, 24)      # 16 and 32 are equally near
+    16
+    """
+    _check_count("heads", heads)
+    return min(divisors(channels), key=lambda d: (abs(d - heads), d))
+
+
+def check_heads(channels: int, heads: int) -> int:
+    """The width of one head, d_k = channels / heads, or a ValueError that names the counts that would fit.
+
+    >>> check_heads(144, 24)
+    6
+    >>> check_heads(128, 24)
+    Traceback (most recent call last):
+    ValueError: heads must divide the channels, got 24 heads for 128 channels; the nearest counts that do are
+    16 (d_k = 8) and 32 (d_k = 4)
+    """
+    _check_count("channels", channels)
+    _check_count("heads", heads)
+    if channels % heads:
+        fits = divisors(channels)
+        below = max(d for d in fits if d < heads)  # 1 always is
+        above = min((d for d in fits if d > heads), default=None)
+        near = [f"{d} (d_k = {channels // d})" for d in (below, above) if d]
+        what = "nearest counts that do are" if len(near) == 2 else "nearest count that does is"
+        raise ValueError(
+            f"heads must divide the channels, got {heads} heads for {channels} channels; "
+            f"the {what} {' and '.join(near)}"
+        )
+    return channels // heads
+
+
+def fit_heads(channels: int, heads: int, adjust: bool = False) -> int:
+    """`heads` if it divides `channels`; if not, an error or, with `adjust`, the nearest count and a warning.
+
+    >>> fit_heads(144, 24)
+    24
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     fit_heads(128, 24, adjust=True)
+    16
+    >>> print(caught[0].message)
+    24 heads do not divide 128 channels: using 16 heads of width 8 instead
+    """
+    if not adjust:
+        check_heads(channels, heads)
+        return heads
+    nearest = nearest_heads(channels, heads)
+    if nearest != heads:
+        warnings.warn(
+            f"{heads} heads do not divide {channels} channels: "
+            f"using {nearest} heads of width {channels // nearest} instead",
+            stacklevel=2,
+        )
+    return nearest
+
+
+def check_groups(heads: int, kv_heads: int) -> int:
+    """How many query heads share one key/value head, or a ValueError that names the counts that would fit.
+
+    >>> check_groups(8, 2)
+    4
+    """
+    _check_count("heads", heads)
+    _check_count("kv_heads", kv_heads)
+    if heads % kv_heads:
+        fits = ", ".join(map(str, divisors(heads)))
+        raise ValueError(
+            f"key/value heads must divide the query heads, got {kv_heads} for {heads} query heads; "
+            f"each key/value head serves a whole group, so choose one of {fits}"
+        )
+    return heads // kv_heads
+
+
+def _check_count(name: str, value: int) -> None:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")

@@ -1,0 +1,250 @@
+"""What a trace holds, and how it is written as JSON.
+
+A trace is attention computed one named step after another, each with its formula, its shape and its values.
+The terminal, a notebook, a web page and an exported file all draw the same JSON, so it carries everything
+they need. Version 1, as `Trace.to_json` writes it:
+
+    schema     "regard.trace"
+    version    1
+    kind       "attention" for given q, k and v; "layer" from the token vectors to the output
+    tokens     {"queries": [L names], "keys": [S names]}; names are made up (q0, k0) when none were given
+    heads      H, 1 where there is no head axis; kv_heads is H_kv
+    scale      the number the scores are multiplied by
+    mask       null, or {"text": what was asked for, "shape": […], "visible": nested true/false};
+               right-aligned to (…, H, L, S) as NumPy broadcasts, the last two axes always L and S
+    note       one sentence on where the numbers come from, or ""
+    inputs     parts: Q, K, V; or X, W_q, …
+    steps      [{"name", "title", "explanation", "formula", "latex", "parts"}, …] in order
+    part       {"symbol": "Q", "letters": ["H", "L", "d_k"], "axes": ["head", "query", "feature"],
+                "shape": [2, 6, 4], "values": nested lists}
+
+The steps' names are: project, split, scores, scale, mask, maximum, exponentials, sum, weights, context,
+merge, output. Kind "attention" has those from scores to context. project and split have three parts, the
+others one.
+
+Numbers are float64 and come back bit for bit. JSON knows no infinity, so three values are written as strings:
+"-Infinity" (a hidden score, the maximum of an empty row), "Infinity" and "NaN". `Number(x)` in JavaScript and
+`float(x)` in Python read a number and these strings alike.
+"""
+
+import json
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+
+SCHEMA, VERSION = "regard.trace", 1
+
+AXES = {"B": "batch", "H": "head", "H_kv": "key/value head", "L": "query", "S": "key"}
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One array of a trace with the letters of its shape.
+
+    >>> part = Part("scores", np.zeros((2, 6, 6)), ("H", "L", "S"))
+    >>> part.shape, part.axes
+    ((2, 6, 6), ('head', 'query', 'key'))
+    """
+
+    symbol: str
+    values: Array
+    letters: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes that the letters stand for."""
+        return self.values.shape
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """What each dimension counts, in words."""
+        return tuple(AXES.get(letter, "batch" if letter[0] == "B" else "feature") for letter in self.letters)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One step of a trace: what it does in a sentence, the formula, and the numbers it gives.
+
+    >>> step = Step("sum", "Add up", "Adds.", "sum[i] = Σ_j e[i, j]", "", (Part("sum", np.ones(3), ("L",)),))
+    >>> step.values, step.shape
+    (array([1., 1., 1.]), (3,))
+    """
+
+    name: str
+    title: str
+    explanation: str
+    formula: str
+    latex: str
+    parts: tuple[Part, ...]
+
+    @property
+    def values(self) -> Any:
+        """The array of this step; of project and split, the arrays (Q, K, V)."""
+        arrays = tuple(part.values for part in self.parts)
+        return arrays[0] if len(arrays) == 1 else arrays
+
+    @property
+    def shape(self) -> Any:
+        """The shape of the array; of project and split, the shapes of (Q, K, V)."""
+        shapes = tuple(part.shape for part in self.parts)
+        return shapes[0] if len(shapes) == 1 else shapes
+
+    @property
+    def axes(self) -> Any:
+        """The names of the array's dimensions; of project and split, those of (Q, K, V)."""
+        axes = tuple(part.axes for part in self.parts)
+        return axes[0] if len(axes) == 1 else axes
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Attention, one step after another; made by `regard.trace` and `trace_layer`.
+
+    >>> import regard
+    >>> trace = regard.trace([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]])
+    >>> print(trace)
+    trace of 1 query, 2 keys: scores → scale → mask → maximum → exponentials → sum → weights → context
+    >>> trace["weights"].values.round(2)
+    array([[0.67, 0.33]])
+    >>> Trace.from_json(trace.to_json()).output.round(2)
+    array([[1.33]])
+    """
+
+    kind: str
+    inputs: tuple[Part, ...]
+    steps: tuple[Step, ...]
+    tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
+    heads: int
+    kv_heads: int
+    scale: float
+    visible: Array | None = field(default=None, repr=False)
+    mask: str | None = None
+    note: str = ""
+
+    @property
+    def weights(self) -> Array:
+        """The attention weights, (..., L, S): per head, each visible row summing to 1."""
+        return self.part("weights").values
+
+    @property
+    def output(self) -> Array:
+        """What the last step gives: the output of the layer, or the context when there is no layer."""
+        return self.steps[-1].parts[0].values
+
+    def __getitem__(self, name: str) -> Step:
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise KeyError(f"no step {name!r} in this trace; it has {', '.join(step.name for step in self.steps)}")
+
+    def part(self, name: str, symbol: str | None = None) -> Part:
+        """The part with this symbol (or the first) of a step or, with `name="inputs"`, of the inputs."""
+        parts = self.inputs if name == "inputs" else self[name].parts
+        for part in parts:
+            if symbol in (None, part.symbol):
+                return part
+        raise KeyError(f"no part {symbol!r} in {name}; it has {', '.join(part.symbol for part in parts)}")
+
+    def __str__(self) -> str:
+        queries, keys = (
+            f"{len(n)} {word if len(n) == 1 else words}"
+            for n, word, words in ((self.tokens, "query", "queries"), (self.key_tokens, "key", "keys"))
+        )
+        heads = f", {self.heads} heads" if self.heads > 1 else ""
+        return f"trace of {queries}, {keys}{heads}: " + " → ".join(step.name for step in self.steps)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The whole trace as strict JSON (the schema is at the top of this module)."""
+        mask = None
+        if self.visible is not None:
+            shape, pairs = list(self.visible.shape), self.visible.tolist()
+            mask = {"text": self.mask, "shape": shape, "visible": pairs}
+        document = {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "kind": self.kind,
+            "tokens": {"queries": self.tokens, "keys": self.key_tokens},
+            "heads": self.heads,
+            "kv_heads": self.kv_heads,
+            "scale": _encode(self.scale),
+            "mask": mask,
+            "note": self.note,
+            "inputs": [_write_part(part) for part in self.inputs],
+            "steps": [
+                {
+                    "name": step.name,
+                    "title": step.title,
+                    "explanation": step.explanation,
+                    "formula": step.formula,
+                    "latex": step.latex,
+                    "parts": [_write_part(part) for part in step.parts],
+                }
+                for step in self.steps
+            ],
+        }
+        return json.dumps(document, indent=indent, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Trace":
+        """The trace that `to_json` wrote, bit for bit."""
+        document = json.loads(text)
+        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+            raise ValueError(f'not a trace: expected JSON with "schema": "{SCHEMA}", as Trace.to_json writes it')
+        if document.get("version") != VERSION:
+            raise ValueError(
+                f"expected a trace of schema version {VERSION}, got version {document.get('version')}; "
+                "write the trace again with this version of regard"
+            )
+        mask = document["mask"]
+        return cls(
+            kind=document["kind"],
+            inputs=tuple(_read_part(part) for part in document["inputs"]),
+            steps=tuple(
+                Step(
+                    step["name"],
+                    step["title"],
+                    step["explanation"],
+                    step["formula"],
+                    step["latex"],
+                    tuple(_read_part(part) for part in step["parts"]),
+                )
+                for step in document["steps"]
+            ),
+            tokens=tuple(document["tokens"]["queries"]),
+            key_tokens=tuple(document["tokens"]["keys"]),
+            heads=document["heads"],
+            kv_heads=document["kv_heads"],
+            scale=float(document["scale"]),
+            visible=mask and np.array(mask["visible"], dtype=bool).reshape(mask["shape"]),
+            mask=mask and mask["text"],
+            note=document["note"],
+        )
+
+
+def _write_part(part: Part) -> dict[str, Any]:
+    return {
+        "symbol": part.symbol,
+        "letters": part.letters,
+        "axes": part.axes,
+        "shape": part.shape,
+        "values": part.values.tolist() if np.isfinite(part.values).all() else _encode(part.values.tolist()),
+    }
+
+
+def _read_part(part: dict[str, Any]) -> Part:
+    values = np.array(part["values"], dtype=np.float64).reshape(part["shape"])
+    return Part(part["symbol"], values, tuple(part["letters"]))
+
+
+def _encode(values: Any) -> Any:
+    """Nested lists of floats with infinities and NaN as the strings that Number() and float() read."""
+    if isinstance(values, list):
+        return [_encode(value) for value in values]
+    if isfinite(values):
+        return values
+    return "NaN" if values != values else "Infinity" if values > 0 else "-Infinity"

@@ -1,0 +1,22 @@
+"""What all tests share."""
+
+from collections.abc import Iterator
+
+import jaxtyping
+import pytest
+from hypothesis import settings
+
+# The same examples on every run: a failure is seen by everyone, not by whoever was unlucky.
+settings.register_profile("regard", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("regard")
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Calls as a user makes them, without the shape checker that pyproject.toml switches on for tests.
+
+    Tests of our own error messages need it: the checker would speak first.
+    """
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

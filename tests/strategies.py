@@ -1,0 +1,55 @@
+"""Random attention problems for hypothesis: shapes, masks and biases of every kind that is allowed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+
+@dataclass
+class Problem:
+    query: np.ndarray
+    keys: np.ndarray
+    values: np.ndarray
+    mask: np.ndarray | None
+    bias: np.ndarray | None
+    scale: float | None
+
+    @property
+    def scores_shape(self) -> tuple[int, ...]:
+        return (*self.query.shape[:-1], self.keys.shape[-2])
+
+
+@st.composite
+def problems(draw: st.DrawFn, smallest: int = 0) -> Problem:
+    """One query, many, or many with heads and a batch; L and S from `smallest`; masks with empty rows."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    L, S = draw(st.integers(smallest, 7)), draw(st.integers(smallest, 7))
+    d_k, d_v = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    form = draw(st.sampled_from(["one query", "many queries", "heads", "batch", "two batches"]))
+    kv_heads, group = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    batch = {"batch": (2,), "two batches": (2, 1)}.get(form, ())
+    kv_batch = tuple(draw(st.sampled_from([1, size])) for size in batch)
+    if form == "one query":
+        query, lead = rng.normal(size=d_k), ()
+    elif form == "many queries":
+        query, lead = rng.normal(size=(L, d_k)), ()
+    else:
+        query, lead = rng.normal(size=(*batch, kv_heads * group, L, d_k)), (*kv_batch, kv_heads)
+    keys, values = rng.normal(size=(*lead, S, d_k)), rng.normal(size=(*lead, S, d_v))
+    size = 10.0 ** draw(st.integers(-2, 3))  # scores from tiny to hopelessly saturated
+    scores = (*query.shape[:-1], S)
+    return Problem(
+        query * size,
+        keys,
+        values,
+        mask=draw(st.none() | _broadcasting(scores).map(lambda s: rng.random(s) < 0.6)),
+        bias=draw(st.none() | _broadcasting(scores).map(lambda s: rng.normal(size=s))),
+        scale=draw(st.none() | st.floats(0.01, 2.0)),
+    )
+
+
+def _broadcasting(scores: tuple[int, ...]) -> st.SearchStrategy[tuple[int, ...]]:
+    """Shapes that broadcast to the scores: some dimensions 1, some leading ones left out."""
+    each = st.tuples(*(st.sampled_from([1, size]) for size in scores))
+    return st.tuples(each, st.integers(0, len(scores) - 1)).map(lambda pair: pair[0][pair[1] :])
