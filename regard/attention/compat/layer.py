@@ -21,6 +21,7 @@ from regard.attention.fused import attend
 from regard.attention.weighed import by_group, scores
 
 Heads = Float[Tensor, "b h n d"]
+Queries, Keys = Float[Tensor, "b h l d"], Float[Tensor, "b h s d"]
 Forward = TypeVar("Forward")
 
 SMALL = 1 << 15  # pairs of all heads; above, the fused kernel makes up for the time it takes to get to it
@@ -199,7 +200,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         return (context.transpose(1, 2) if self.batch_first else context.permute(2, 0, 1, 3)).flatten(-2)
 
     def _appended(
-        self, k: Heads, v: Heads, key_padding_mask: Tensor | None, attn_mask: Tensor | None
+        self, k: Keys, v: Keys, key_padding_mask: Tensor | None, attn_mask: Tensor | None
     ) -> tuple[Heads, Heads, Tensor | None, Tensor | None]:
         """With the learned key of `add_bias_kv` and the zeros of `add_zero_attn`, which every query sees."""
         ends: list[tuple[Tensor, Tensor]] = []
@@ -219,8 +220,8 @@ class MultiheadAttention(nn.MultiheadAttention):
 
 
 def _written_out(
-    q: Heads, k: Heads, v: Heads, seen: Tensor | None, bias: Tensor | None, dropout: float
-) -> tuple[Heads, Float[Tensor, "b h l s"]]:
+    q: Queries, k: Keys, v: Keys, seen: Tensor | None, bias: Tensor | None, dropout: float
+) -> tuple[Queries, Float[Tensor, "b h l s"]]:
     """Context and weights, both after dropout, as torch's layer returns them in training."""
     added, empty = bias, None
     if seen is not None:
