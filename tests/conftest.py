@@ -4,7 +4,11 @@ from collections.abc import Iterator
 
 import jaxtyping
 import pytest
+import torch
 from hypothesis import settings
+
+# Two test processes on two cores: more threads would only wait for each other.
+torch.set_num_threads(1)
 
 # The same examples on every run: a failure is seen by everyone, not by whoever was unlucky.
 settings.register_profile("regard", deadline=None, derandomize=True, max_examples=60)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
+from regard import masks
+
 
 @dataclass
 class Problem:
@@ -53,3 +55,57 @@ def _broadcasting(scores: tuple[int, ...]) -> st.SearchStrategy[tuple[int, ...]]
     """Shapes that broadcast to the scores: some dimensions 1, some leading ones left out."""
     each = st.tuples(*(st.sampled_from([1, size]) for size in scores))
     return st.tuples(each, st.integers(0, len(scores) - 1)).map(lambda pair: pair[0][pair[1] :])
+
+
+@st.composite
+def rules(draw: st.DrawFn, batch: int, heads: int, queries: int, keys: int, depth: int = 2) -> masks.Mask:
+    """A mask of any kind that fits the size, combined with & | ~ up to some depth."""
+    if depth and draw(st.booleans()):
+        left = draw(rules(batch, heads, queries, keys, depth - 1))
+        kind = draw(st.sampled_from("&|~"))
+        if kind == "~":
+            return ~left
+        right = draw(rules(batch, heads, queries, keys, depth - 1))
+        return left & right if kind == "&" else left | right
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    width = draw(st.integers(1, 2 * keys + 2))
+    blocks = -(-keys // width)
+    match draw(
+        st.sampled_from(
+            [
+                "causal",
+                "window",
+                "dilated",
+                "blocks",
+                "layout",
+                "prefix",
+                "lengths",
+                "real",
+                "documents",
+                "given",
+                "rule",
+            ]
+        )
+    ):
+        case "causal":
+            return masks.causal()
+        case "window":
+            return masks.window(keys=width, ahead=draw(st.integers(0, width - 1)))
+        case "dilated":
+            return masks.dilated(keys=width, step=draw(st.integers(1, 5)))
+        case "blocks":
+            return masks.blocks(width)
+        case "layout":
+            return masks.blocks(width, layout=rng.random((draw(st.sampled_from([1, heads])), blocks, blocks)) < 0.5)
+        case "prefix":
+            return masks.prefix(draw(st.integers(0, keys + 2)))
+        case "lengths":
+            return masks.padding(rng.integers(0, keys + 1, size=batch))
+        case "real":
+            return masks.padding(rng.random((batch, keys)) < 0.7)
+        case "documents":
+            ids = rng.integers(0, 4, size=(draw(st.sampled_from([1, batch])), keys))
+            return masks.documents(np.sort(ids, -1) if draw(st.booleans()) else ids)
+        case "given":
+            return masks.given(rng.random((draw(st.sampled_from([1, batch])), 1, queries, keys)) < 0.6)
+    return masks.rule(lambda b, h, q, k: (q + k + h) % 3 != 0, "thirds", heads=heads)

@@ -19,4 +19,6 @@ from .sample import projections as projections
 from .sample import tokenize as tokenize
 from .steps import trace as trace
 from .steps import trace_layer as trace_layer
+from .streams import Stream as Stream
+from .streams import merge as merge
 from .terminal import print_trace as print_trace

@@ -36,14 +36,17 @@ def flash(
     v: Float[Tensor, "... s d"],
     table: Tensor | None,
     job: Job,
-) -> tuple[Float[Tensor, "... l d"], Float[Tensor, "... l"]]:
-    """Output and log-sum-exp; `table` is added to the scores and broadcasts to (..., H, L, S)."""
+) -> tuple[Float[Tensor, "... l d"], Float[Tensor, "..."]]:
+    """Output and, if the job wants it, log-sum-exp (..., H, L).
+
+    What `table` holds is added to the scores; it broadcasts to (..., H, L, S).
+    """
     if transformed():
         out, _, lse = _Flash.apply(q, k, v, table, job)  # type: ignore[no-untyped-call]
     elif torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         out, _, lse = _apply(q, k, v, table, job)
     else:
-        out, _, lse = _run(q, k, v, table, job)
+        out, _, lse = run(q, k, v, table, job)
     return out, lse
 
 
@@ -52,7 +55,8 @@ def _additive(q: Tensor, table: Tensor | None, job: Job) -> tiles.Additive:
     return tiles.Additive(job.plan, four, job.bias, q.shape[-3] if q.dim() > 2 else 1, q)
 
 
-def _run(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, job: Job) -> tuple[Tensor, Tensor, Tensor]:
+def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, job: Job) -> tuple[Tensor, Tensor, Tensor]:
+    """Output, log-sum-exp as `run_backward` wants it, and as it is (if the job wants it)."""
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
     out, raw, lse = tiles.forward(to_four(q), to_four(k), to_four(v), _additive(q, table, job), job.scale, job.lse)
     if q.dim() == 4:
@@ -64,7 +68,7 @@ def _run(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, job: Job) -> tup
 class _Flash(torch.autograd.Function):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, job: Job) -> tuple[Tensor, Tensor, Tensor]:
-        out, raw, lse = _run(q, k, v, table, job)
+        out, raw, lse = run(q, k, v, table, job)
         return out, raw, lse if lse is not raw else raw.clone() if job.lse else raw.new_empty(())
 
     @staticmethod
@@ -83,7 +87,7 @@ class _Flash(torch.autograd.Function):
         grad = torch.zeros_like(out) if grad is None else grad
         if torch.is_grad_enabled():
             return *_Backward.apply(grad, grad_lse, q, k, v, out, raw, table, ctx.job), None, None  # type: ignore[no-untyped-call]
-        return *_Backward.forward(grad, grad_lse, q, k, v, out, raw, table, ctx.job), None, None
+        return *run_backward(grad, grad_lse, q, k, v, out, raw, table, ctx.job), None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, job: Job) -> Any:
@@ -95,35 +99,39 @@ class _Flash(torch.autograd.Function):
 _apply = eager(_Flash)
 
 
+def run_backward(
+    grad: Tensor,
+    grad_lse: Tensor | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    raw: Tensor,
+    table: Tensor | None,
+    job: Job,
+) -> tuple[Tensor, ...]:
+    """Gradients of q, k and v, from what `run` returned."""
+    grad, q, k, v, out = (x if x.stride(-1) == 1 else x.contiguous() for x in (grad, q, k, v, out))
+    four = q.dim() == 4
+    rows = (-1, *q.shape[-3:-1]) if q.dim() > 2 else (1, 1, q.shape[0])
+    found = tiles.backward(
+        to_four(grad),
+        grad_lse if grad_lse is None or four else grad_lse.reshape(rows),
+        to_four(q),
+        to_four(k),
+        to_four(v),
+        to_four(out),
+        raw if four else raw.reshape(rows),
+        _additive(q, table, job),
+        job.scale,
+    )
+    return found if four else tuple(g.reshape(x.shape) for g, x in zip(found, (q, k, v), strict=True))
+
+
 class _Backward(torch.autograd.Function):
     @staticmethod
-    def forward(
-        grad: Tensor,
-        grad_lse: Tensor | None,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        out: Tensor,
-        raw: Tensor,
-        table: Tensor | None,
-        job: Job,
-    ) -> tuple[Tensor, ...]:
-        grad, q, k, v, out = (x if x.stride(-1) == 1 else x.contiguous() for x in (grad, q, k, v, out))
-        four = q.dim() == 4
-        rows = (-1, *q.shape[-3:-1]) if q.dim() > 2 else (1, 1, q.shape[0])
-        lse_four = grad_lse if grad_lse is None or four else grad_lse.reshape(rows)
-        found = tiles.backward(
-            to_four(grad),
-            lse_four,
-            to_four(q),
-            to_four(k),
-            to_four(v),
-            to_four(out),
-            raw if four else raw.reshape(rows),
-            _additive(q, table, job),
-            job.scale,
-        )
-        return found if four else tuple(g.reshape(x.shape) for g, x in zip(found, (q, k, v), strict=True))
+    def forward(*inputs: Any) -> tuple[Tensor, ...]:
+        return run_backward(*inputs)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention import tiles
+from regard.attention.compiled import attend_compiled
 from regard.attention.flash import Job, flash, written_out
 from regard.attention.masks import Mask
 from regard.attention.masks.band import Causal
@@ -273,10 +274,13 @@ def _elsewhere(
     bias: tiles.BiasRule | None,
     scale: float,
 ) -> Tensor:
-    """torch's own choice of kernel, with the mask written out unless it is plainly causal."""
+    """torch's own choice of kernel, with the mask written out; on the CPU, compiled, our tiles where they skip."""
     grouped = q.dim() > 2 and q.shape[-3] != k.shape[-3]
     square = isinstance(rule, Causal) and q.shape[-2] == k.shape[-2]
     if square and table is None and bias is None:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=grouped)
+    if q.is_cpu and rule is not None and bias is None and rule.fixed and q.shape[-2] * k.shape[-2] > DENSE_BELOW:
+        width = v.shape[-1]
+        return attend_compiled(*_one_width(q, k, v), table, rule, scale)[..., :width]
     added = written_out(q, k, rule, table, bias)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=added, scale=scale, enable_gqa=grouped)

@@ -184,6 +184,8 @@ def backward(
 
     def shares(tile: Tile, runs: tuple[Run, ...]) -> Iterator[tuple[tuple[Run, ...], Tensor, Tensor, Tensor]]:
         """The shares of dQ, dK and dV that a tile's keys bring, some keys at a time."""
+        if not runs:
+            return
         rows = (tile.batch, slice(None), tile.rows)
         here = grad[rows], q[rows]
         there = out[rows], lse[rows]
@@ -227,7 +229,7 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
 def _pieces(runs: tuple[Run, ...]) -> Iterator[tuple[tuple[Run, ...], slice]]:
     """The runs in pieces of about equal size, with their columns in the tile."""
     keys = sum(stop - start for start, stop in runs)
-    count = -(-keys // KEYS_AT_ONCE) or 1
+    count = -(-keys // KEYS_AT_ONCE)
     size = -(-keys // count // 8) * 8
     for low in range(0, keys, size):
         high = min(low + size, keys)

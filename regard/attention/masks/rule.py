@@ -204,11 +204,8 @@ class Mask(ABC):
         """
         self.check(self.batch_size, self.head_count, queries, keys)
         shift = keys - queries
-
-        def mask_mod(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-            return self.visible(b, h, q_idx + shift, kv_idx)
-
-        return mask_mod
+        # FlexAttention counts the arguments of what it is given: exactly these four.
+        return lambda b, h, q_idx, kv_idx: self.visible(b, h, q_idx + shift, kv_idx)
 
     # -- in words and as a drawing ---------------------------------------------------------------------
 
@@ -224,7 +221,7 @@ class Mask(ABC):
     ) -> str:
         """In words, which rule shows or hides a pair. Give `queries` and `keys` where L ≠ S."""
         shift = 0 if queries is None or keys is None else keys - queries
-        if min(query, key, query + shift + 1) < 0 or (keys is not None and key >= keys):
+        if not (0 <= query < (queries or query + 1) and 0 <= key < (keys or key + 1)):
             raise ValueError(f"query {query} and key {key} must be indices inside {queries} queries and {keys} keys")
         place = query + shift
         seen = bool(self.visible(np.array(batch), np.array(head), np.array(place), np.array(key)))
