@@ -21,7 +21,8 @@ from regard.attention.fused import attend
 from regard.attention.weighed import by_group, scores
 
 Heads = Float[Tensor, "b h n d"]
-Queries, Keys = Float[Tensor, "b h l d"], Float[Tensor, "b h s d"]
+Queries = Float[Tensor, "b h l d"]
+Keys = Float[Tensor, "b h s d"]
 Forward = TypeVar("Forward")
 
 SMALL = 1 << 15  # pairs of all heads; above, the fused kernel makes up for the time it takes to get to it
@@ -114,7 +115,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         weights: Tensor | None = None
         dropout = self.dropout if self.training else 0.0
         if dropout or tracing():
-            context, weights = _written_out(q, k, v, *tables(key_padding_mask, attn_mask), dropout)
+            seen, bias = tables(key_padding_mask, attn_mask)
+            context, weights = _written_out(q, k, v, seen, bias, self.head_dim**-0.5, dropout)
             weights = weights.mean(1) if average_attn_weights else weights
         elif need_weights:
             seen, bias = tables(key_padding_mask, attn_mask)
@@ -220,7 +222,7 @@ class MultiheadAttention(nn.MultiheadAttention):
 
 
 def _written_out(
-    q: Queries, k: Keys, v: Keys, seen: Tensor | None, bias: Tensor | None, dropout: float
+    q: Queries, k: Keys, v: Keys, seen: Tensor | None, bias: Tensor | None, scale: float, dropout: float
 ) -> tuple[Queries, Float[Tensor, "b h l s"]]:
     """Context and weights, both after dropout, as torch's layer returns them in training."""
     added, empty = bias, None
@@ -232,7 +234,7 @@ def _written_out(
             empty = None
         else:
             added = added.masked_fill(empty, 0.0)  # a softmax that is finite, and then not used
-    maps = scores(q, k, added, q.shape[-1] ** -0.5).softmax(-1)
+    maps = scores(q, k, added, scale).softmax(-1)
     maps = F.dropout(maps if empty is None else maps.masked_fill(empty, 0.0), dropout)
     return by_group(maps, v.to(maps.dtype)).to(q.dtype), maps.to(q.dtype)
 
