@@ -10,7 +10,8 @@ An empty row (nothing visible) has zero output, zero weights and zero gradient. 
 it reaches every output that the number takes part in, hidden keys and values included (0 · NaN is NaN).
 """
 
-from typing import Literal, NamedTuple, overload
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, overload
 
 import torch
 import torch.nn.functional as F
@@ -126,6 +127,8 @@ def _attend(
     want_lse: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Output; log-sum-exp if wanted; weights if wanted."""
+    if listeners:
+        return _heard(q, k, v, mask, bias, scale, dropout, weights, want_lse)
     if not _alike(q, k, v):
         q, k, v = _autocast(q, k, v)
         check_inputs(q, k, v)
@@ -156,6 +159,23 @@ def _attend(
     width = v.shape[-1]
     out, lse = flash(*_one_width(q, k, v), table, job)
     return (out if out.shape[-1] == width else out[..., :width]), (lse if want_lse else None), None
+
+
+Listener = Callable[[dict[str, Any]], None]
+listeners: list[Listener] = []
+"""Who is told of every call of `attend`, with its arguments by name. The calls inside a call are not told of."""
+
+
+def _heard(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    names = ("mask", "bias", "scale", "dropout", "weights", "want_lse")
+    telling = listeners.copy()
+    listeners.clear()
+    try:
+        for listener in telling:
+            listener({"q": q, "k": k, "v": v, **dict(zip(names, rest, strict=True))})
+        return _attend(q, k, v, *rest)
+    finally:
+        listeners.extend(telling)
 
 
 def _alike(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -260,11 +280,12 @@ def _plan(rule: Mask | None, computed: tiles.BiasRule | None, queries: int, keys
 
 
 def _one_width(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The kernel wants d_k = d_v: zeros at the end of the narrower change no score and no kept output."""
-    short = v.shape[-1] - q.shape[-1]
-    if short > 0:
-        return F.pad(q, (0, short)), F.pad(k, (0, short)), v
-    return (q, k, F.pad(v, (0, -short))) if short < 0 else (q, k, v)
+    """The kernel wants d_k = d_v, and likes multiples of 8: zeros at the end change no score and no kept output."""
+    if q.shape[-1] == v.shape[-1]:
+        return q, k, v
+    width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
+    q, k, v = (x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
+    return q, k, v
 
 
 def _elsewhere(

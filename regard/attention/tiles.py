@@ -131,7 +131,7 @@ def forward(
     tiles = additive.plan
     if len(tiles) == 1 and tiles[0].batch == slice(None) and tiles[0].keys == k.shape[2]:
         out, lse = _call(q, k, v, additive, tiles[0], scale)
-        true = _with_empty(lse, additive.of(tiles[0])) if mark_empty else lse
+        true = _with_empty(lse, additive, tiles[0]) if mark_empty else lse
         return out, lse, true
     out, lse = large(torch.empty_like(q)), q.new_empty(q.shape[:3], dtype=_wide(q.dtype))
     true = torch.empty_like(lse) if mark_empty else lse
@@ -149,7 +149,7 @@ def forward(
         o, row_lse = _call(*here, additive, tile, scale)
         out[tile.batch, :, tile.rows], lse[tile.batch, :, tile.rows] = o, row_lse
         if mark_empty:
-            true[tile.batch, :, tile.rows] = _with_empty(row_lse, additive.of(tile))
+            true[tile.batch, :, tile.rows] = _with_empty(row_lse, additive, tile)
     return out, lse, true
 
 
@@ -161,8 +161,10 @@ def _call(q: Tensor, k: Tensor, v: Tensor, additive: Additive, tile: Tile, scale
     return out, lse
 
 
-def _with_empty(lse: Tensor, added: Tensor | None) -> Tensor:
-    return lse if added is None else lse.masked_fill(added.isneginf().all(-1), float("-inf"))
+def _with_empty(lse: Tensor, additive: Additive, tile: Tile) -> Tensor:
+    if additive.by_kernel(tile) or (added := additive.of(tile)) is None:
+        return lse
+    return lse.masked_fill(added.isneginf().all(-1), float("-inf"))
 
 
 def backward(

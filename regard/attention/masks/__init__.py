@@ -21,10 +21,11 @@ from regard.attention.masks.given import given, rule
 from regard.attention.masks.language import parse
 from regard.attention.masks.padding import padding
 from regard.attention.masks.prefix import prefix
-from regard.attention.masks.rule import Mask, as_mask
+from regard.attention.masks.rule import Mask, Moved, as_mask
 
 __all__ = [
     "Mask",
+    "Moved",
     "as_mask",
     "blocks",
     "causal",

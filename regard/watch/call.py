@@ -1,0 +1,292 @@
+"""One attention call, as it was made: who made it, with what, and everything that can be asked of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention import Mask
+from regard.attention.plan import Tile
+from regard.attention.plan import plan as planned
+from regard.watch import statistics as compute
+from regard.watch.statistics import Statistics
+
+ELEMENTS = 1 << 20  # weights computed at a time, 4 MB
+
+Pick = int | slice | list[int] | None
+
+
+class Part(NamedTuple):
+    """Some weights (b, h, rows, keys), and where they belong."""
+
+    batch: slice
+    heads: slice
+    rows: slice
+    keys: slice
+    weights: Tensor
+
+
+@dataclass
+class Call:
+    """A recorded call. Weights are per head, exact, and only as large as the part asked for.
+
+    >>> import regard, torch
+    >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
+    >>> with regard.watch(layer) as seen:
+    ...     _ = layer(torch.randn(1, 5, 16))
+    >>> call = seen.calls[0]
+    >>> call.shape                                      # batch, heads, queries, keys
+    (1, 2, 5, 5)
+    >>> call.weights(head=0, queries=0)                 # the first token sees itself alone
+    tensor([[1., 0., 0., 0., 0.]])
+    """
+
+    name: str  # path of the module that made the call, "" for the model itself
+    kernel: str  # what computed it
+    shape: tuple[int, int, int, int]  # B, H, L, S
+    scale: float
+    queries: Any = None  # q (B, H, L, d_k): a tensor, or a function that makes it
+    keys: Any = None  # k (B, H_kv, S, d_k), likewise
+    rule: Mask | None = None  # what hides, as a rule
+    added: Tensor | None = None  # what is added to the scores, broadcasting to (B, H, L, S)
+    added_is_mask: bool = False  # whether that is 0 and −inf only
+    maps: Tensor | None = None  # the weights, where the model itself made them (eager attention)
+    dropout: float = 0.0
+    note: str = ""  # how watching changed what was run, if it did
+    kept: Statistics | None = None
+    versions: tuple[int, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def _tensors(self) -> tuple[Tensor, Tensor]:
+        if self.queries is None or self.keys is None:
+            if self.maps is not None:
+                raise ValueError(f"call {self.name!r}: eager attention shows its weights, not its queries and keys")
+            raise ValueError(
+                f"call {self.name!r} was watched with keep='statistics', which holds no queries and keys; "
+                "watch with keep='inputs' to ask for weights afterwards"
+            )
+        if callable(self.queries):
+            return self.queries()
+        return self.queries, self.keys
+
+    def _unchanged(self) -> None:
+        held = [x for x in (self.queries, self.keys, self.maps) if isinstance(x, Tensor)]
+        if self.versions and tuple(x._version for x in held) != self.versions:
+            raise RuntimeError(
+                f"the tensors of call {self.name!r} were changed in place after it was made (a cache, an optimiser "
+                "step?), so its weights are no longer known; watch with keep='statistics' or keep='copies'"
+            )
+
+    @property
+    def q(self) -> Float[Tensor, "b h l d"]:
+        """The queries (B, H, L, d_k)."""
+        self._unchanged()
+        return self._tensors[0]
+
+    @property
+    def k(self) -> Float[Tensor, "b g s d"]:
+        """The keys (B, H_kv, S, d_k)."""
+        self._unchanged()
+        return self._tensors[1]
+
+    # -- exact weights -----------------------------------------------------------------------------------
+
+    def weights(
+        self, *, head: Pick = None, queries: Pick = None, keys: Pick = None, batch: Pick = None
+    ) -> Float[Tensor, "..."]:
+        """The weights (B, H, L, S), or the part asked for; a single index drops its dimension."""
+        batch_n, heads, length, size = self.shape
+        b = _indices("batch", batch, batch_n)
+        h = _indices("head", head, heads)
+        i = _indices("queries", queries, length)
+        j = _indices("keys", keys, size)
+        found = torch.cat([self._part(b, h, rows)[..., j] for rows in i.split(max(1, 2**22 // max(1, size)))], -2)
+        for dim, asked in reversed(list(enumerate((batch, head, queries, keys)))):
+            found = found.squeeze(dim) if isinstance(asked, int) else found
+        return found
+
+    def parts(self) -> Iterator["Part"]:
+        """Every visible weight once, in parts of 4 MB: blocks of queries with the keys that they can see.
+
+        The parts share one buffer: use each before asking for the next.
+        """
+        batch, heads, length, size = self.shape
+        if self.maps is not None:
+            self._unchanged()
+            yield Part(slice(0, batch), slice(0, heads), slice(0, length), slice(0, size), self.maps.float())
+            return
+        group = heads // self.k.shape[1]
+        added = None if self.added is None else self.added.expand(-1, -1, length, size)
+        buffer = torch.empty(max(ELEMENTS, size))
+        for tile in (tile for tile in planned(self.rule, length, size) if tile.runs):
+            for b in range(*tile.batch.indices(batch)):
+                for h in range(heads):
+                    q, k_t = self.q[b, h].float() * self.scale, self.k[b, h // group].float().transpose(0, 1)
+                    for rows, keys in _chunks(tile):
+                        w = buffer[: (rows.stop - rows.start) * (keys.stop - keys.start)].view(
+                            rows.stop - rows.start, -1
+                        )
+                        torch.mm(q[rows], k_t[:, keys], out=w)
+                        if added is not None:
+                            w += added[b if len(added) > 1 else 0, h if added.shape[1] > 1 else 0, rows, keys]
+                        _softmax(w, tile, h, rows, keys, size - length, added is not None)
+                        yield Part(slice(b, b + 1), slice(h, h + 1), rows, keys, w[None, None])
+
+    def rows(self, rows: slice) -> Float[Tensor, "b h rows s"]:
+        """The weights of some queries, of every batch item and head."""
+        if self.maps is not None:
+            self._unchanged()
+            return self.maps[:, :, rows].float()
+        part = torch.arange(*rows.indices(self.shape[2]))
+        return self._part(torch.arange(self.shape[0]), torch.arange(self.shape[1]), part)
+
+    def _part(self, b: Int[Tensor, "b"], h: Int[Tensor, "h"], i: Int[Tensor, "l"]) -> Float[Tensor, "b h l s"]:
+        if self.maps is not None:
+            self._unchanged()
+            return self.maps[b][:, h][:, :, i].float()
+        group = self.shape[1] // self.k.shape[1]
+        with torch.no_grad():
+            q = _take(_take(_take(self.q, b, 0), h, 1), i, 2).float()
+            k = _take(_take(self.k, b, 0), h // group, 1).float()
+            scores = (q * self.scale) @ k.transpose(-1, -2)
+            scores = self._hide(scores, b, h, i)
+            empty = scores.isneginf().all(-1, keepdim=True)
+            return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
+
+    def _hide(self, scores: Tensor, b: Tensor, h: Tensor, i: Tensor) -> Tensor:
+        _, _, length, size = self.shape
+        if self.added is not None:
+            added = self.added.expand(-1, -1, length, size)
+            added = added[b if added.shape[0] > 1 else torch.zeros(1, dtype=torch.long)]
+            added = added[:, h if added.shape[1] > 1 else torch.zeros(1, dtype=torch.long)]
+            scores = scores + added[:, :, i].to(scores.dtype)
+        if self.rule is not None:
+            place = i + size - length
+            seen = self.rule.visible(
+                b[:, None, None, None], h[:, None, None], place[:, None], torch.arange(size, device=i.device)
+            )
+            scores = scores.masked_fill(~seen, float("-inf"))
+        return scores
+
+    # -- statistics, for every head and query ------------------------------------------------------------
+
+    @cached_property
+    def lse(self) -> Float[Tensor, "b h l"]:
+        """Log-sum-exp of every row of scores; −inf for a row that sees nothing."""
+        return self.statistics.lse
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Entropy, distance, spread and mass on the first key, computed together."""
+        if self.kept is not None:
+            return self.kept
+        with torch.no_grad():
+            return compute.statistics(self) if self.maps is None else self._from_maps()
+
+    def entropy(self) -> Float[Tensor, "b h l"]:
+        """Entropy of every row of weights in nats: 0 = all on one key, log n = evenly on n."""
+        return self.statistics.entropy
+
+    def distance(self) -> Float[Tensor, "b h l"]:
+        """How far back every query looks, on average, in places; negative: ahead. The spread is in `statistics`."""
+        return self.statistics.distance
+
+    def mass(self, on: int | list[int]) -> Float[Tensor, "b h l"]:
+        """Weight that every query puts on the chosen keys together (sinks, separators, …)."""
+        chosen = _indices("mass(on=…)", [on] if isinstance(on, int) else list(on), self.shape[3])
+        with torch.no_grad():
+            if self.maps is not None:
+                return self.maps[..., chosen].float().sum(-1)
+            return compute.statistics(self, tuple(chosen.tolist())).sink
+
+    def received(self) -> Float[Tensor, "b h s"]:
+        """Weight that every key receives from all queries together."""
+        with torch.no_grad():
+            if self.maps is not None:
+                return self.maps.float().sum(-2)
+            return compute.received(self)
+
+    def top(self, count: int) -> tuple[Float[Tensor, "b h l n"], Int[Tensor, "b h l n"]]:
+        """The largest weights of every query, and the keys they are on."""
+        if count < 1:
+            raise ValueError(f"top(count) must be at least 1, got {count}")
+        with torch.no_grad():
+            return compute.top(self, count)
+
+    def _from_maps(self) -> Statistics:
+        assert self.maps is not None
+        w = self.maps.double()
+        place = torch.arange(self.shape[3], dtype=torch.float64)
+        mean, square = w @ place, w @ place**2
+        empty = w.sum(-1) == 0
+        own = torch.arange(self.shape[3] - self.shape[2], self.shape[3])
+        return Statistics(
+            entropy=-(w * w.clamp_min(1e-300).log()).sum(-1).float(),
+            distance=torch.where(empty, 0.0, own - mean).float(),
+            spread=(square - mean**2).clamp_min(0).sqrt().float(),
+            sink=w[..., 0].float(),
+            empty=empty,
+            lse=torch.zeros_like(mean).float(),
+        )
+
+    def __repr__(self) -> str:
+        batch, heads, length, size = self.shape
+        hides = (
+            f", mask={self.rule!r}" if self.rule is not None else ", mask=<tensor>" if self.added is not None else ""
+        )
+        return f"Call({self.name!r}, B={batch} H={heads} L={length} S={size}, {self.kernel}{hides})"
+
+
+def _chunks(tile: Tile) -> Iterator[tuple[slice, slice]]:
+    """The rows of a tile in chunks, each with its keys: under a diagonal, those before the chunk's last row."""
+    first, last = tile.runs[0][0], tile.runs[-1][1]
+    start = tile.rows.start
+    while start < tile.rows.stop:
+        step = max(1, min(128, ELEMENTS // max(1, last - first)))
+        stop = min(start + step, tile.rows.stop)
+        reach = min(last, tile.place + stop - tile.rows.start) if tile.triangle else last
+        yield slice(start, stop), slice(first, reach)
+        start = stop
+
+
+def _softmax(
+    w: Float[Tensor, "rows keys"], tile: Tile, head: int, rows: slice, keys: slice, shift: int, may_be_empty: bool
+) -> None:
+    """Hide what the tile hides, and normalise, in place."""
+    if tile.triangle:  # only the square at the end has hidden pairs, and no row is empty
+        n = rows.stop - rows.start
+        w[:, w.shape[1] - n :].masked_fill_(torch.ones(n, n, dtype=torch.bool).triu_(1), float("-inf"))
+    elif tile.rule is not None:
+        place = torch.arange(rows.start, rows.stop)[:, None] + shift
+        seen = tile.rule.visible(
+            torch.tensor(tile.item), torch.tensor(head), place, torch.arange(keys.start, keys.stop)
+        )
+        w.masked_fill_(~seen, float("-inf"))
+    if may_be_empty or (tile.rule is not None and not tile.triangle):
+        empty = w.isneginf().all(-1, keepdim=True)
+        torch.softmax(w.masked_fill_(empty, 0.0), -1, out=w).masked_fill_(empty, 0.0)
+    else:
+        torch.softmax(w, -1, out=w)
+
+
+def _take(x: Tensor, index: Tensor, dim: int) -> Tensor:
+    """x at the indices; a view where that is all of them."""
+    if len(index) == x.shape[dim] and (len(index) == 0 or bool((index == torch.arange(len(index))).all())):
+        return x
+    return x.index_select(dim, index)
+
+
+def _indices(what: str, asked: Pick, size: int) -> Int[Tensor, "n"]:
+    if isinstance(asked, bool) or not isinstance(asked, int | slice | list | tuple | range | type(None)):
+        raise TypeError(f"{what} must be an index, a slice or a list of indices, got {asked!r}")
+    if asked is None or isinstance(asked, slice):
+        return torch.arange(*(asked or slice(None)).indices(size))
+    wanted = [asked] if isinstance(asked, int) else list(asked)
+    for index in wanted:
+        if not -size <= index < size:
+            raise ValueError(f"{what}: index {index} is out of range, there are {size}")
+    return torch.tensor([index % size for index in wanted], dtype=torch.long)

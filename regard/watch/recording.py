@@ -1,0 +1,203 @@
+"""`watch`: a context in which every attention call is recorded, whoever makes it.
+
+A TorchFunctionMode sees every torch function that runs. Attention functions become `Call`s; all others pass
+through. Where torch itself would leave its fast path because such a mode is on, it is told that none is, so that
+the model runs exactly what it runs unwatched. The path of the module at work is kept by hooks on all modules.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from regard.attention.fused import listeners
+from regard.watch import readers
+from regard.watch.call import Call
+from regard.watch.eager import Eager
+from regard.watch.seen import Seen
+
+Keep = Literal["inputs", "copies", "statistics"]
+
+
+@contextmanager
+def watch(
+    model: nn.Module,
+    *,
+    keep: Keep = "inputs",
+    only: str | Iterable[str] | Callable[[str], bool] | None = None,
+    max_calls: int | None = None,
+) -> Iterator[Seen]:
+    """Record the attention calls made while the model runs.
+
+    keep        "inputs": references to queries and keys, nothing copied, weights computed when asked for;
+                "copies": the same, copied, for models that change them in place afterwards;
+                "statistics": entropy, distance, spread and sink mass computed at once, nothing else held
+    only        modules to record: a pattern such as "encoder.*", several, or a function of the module's path
+    max_calls   stop recording after so many calls
+
+    >>> import regard, torch
+    >>> model = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
+    >>> with torch.no_grad(), regard.watch(model) as seen:
+    ...     _ = model(torch.randn(1, 5, 16))
+    >>> seen.calls
+    [Call('self_attn', B=1 H=2 L=5 S=5, native encoder layer)]
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"watch takes an nn.Module, got {type(model).__name__}; for a function, watch the model it calls"
+        )
+    if keep not in ("inputs", "copies", "statistics"):
+        raise ValueError(f"keep must be 'inputs', 'copies' or 'statistics', got {keep!r}")
+    if max_calls is not None and max_calls < 1:
+        raise ValueError(f"max_calls must be at least 1, got {max_calls}")
+    seen = Seen(model)
+    recorder = _Recorder(model, seen, keep, _chooser(only), max_calls)
+    with recorder.following(), _fast_paths_kept(), recorder:
+        listeners.append(recorder.hear)
+        try:
+            yield seen
+        finally:
+            listeners.remove(recorder.hear)
+
+
+def _chooser(only: str | Iterable[str] | Callable[[str], bool] | None) -> Callable[[str], bool]:
+    if only is None:
+        return lambda name: True
+    if callable(only):
+        return only
+    patterns = [only] if isinstance(only, str) else list(only)
+    return lambda name: any(fnmatchcase(name, p) or name.startswith(f"{p}.") for p in patterns)
+
+
+READERS: dict[Any, Callable[..., Call]] = {
+    F.scaled_dot_product_attention: readers.from_sdpa,
+    torch._native_multi_head_attention: readers.from_native_mha,
+    torch._transformer_encoder_layer_fwd: readers.from_encoder_layer,
+}
+
+
+class _Recorder(TorchFunctionMode):
+    def __init__(
+        self, model: nn.Module, seen: Seen, keep: Keep, chosen: Callable[[str], bool], max_calls: int | None
+    ) -> None:
+        super().__init__()
+        self.seen, self.keep, self.chosen, self.max_calls = seen, keep, chosen, max_calls
+        self.names = {id(module): name for name, module in model.named_modules()}
+        self.modules = dict(model.named_modules())
+        self.thread = threading.get_ident()
+        self.path: list[str] = []
+        self.eager = Eager()
+
+    # -- who is at work ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Keep the path of the module whose forward runs."""
+
+        def enter(module: nn.Module, _: Any) -> None:
+            if threading.get_ident() == self.thread and id(module) in self.names:
+                self.path.append(self.names[id(module)])
+
+        def leave(module: nn.Module, *_: Any) -> None:
+            if threading.get_ident() == self.thread and id(module) in self.names and self.path:
+                self.path.pop()
+
+        before = nn.modules.module.register_module_forward_pre_hook(enter)
+        after = nn.modules.module.register_module_forward_hook(leave, always_call=True)
+        try:
+            yield
+        finally:
+            before.remove()
+            after.remove()
+
+    @property
+    def name(self) -> str:
+        return self.path[-1] if self.path else ""
+
+    # -- what is called ------------------------------------------------------------------------------------
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        read = READERS.get(func)
+        if read is None:
+            out = func(*args, **kwargs)
+            call = self.eager.notice(func, args, kwargs, out)
+            if call is not None:
+                call.name = self.name
+                self.record(self.by_head(call))
+            return out
+        out = func(*args, **kwargs)
+        if self.wanted(self.name):
+            self.record(read(self.name, *args, **kwargs))
+        return out
+
+    def by_head(self, call: Call) -> Call:
+        """nn.MultiheadAttention folds heads into the batch; its module knows how many there are."""
+        heads = getattr(self.modules.get(call.name), "num_heads", None)
+        if call.maps is not None and call.shape[0] == 1 and isinstance(heads, int) and call.shape[1] % heads == 0:
+            call.maps = call.maps[0].unflatten(0, (-1, heads))
+            call.shape = (call.maps.shape[0], call.maps.shape[1], *call.shape[2:])
+        return call
+
+    def hear(self, said: dict[str, Any]) -> None:
+        """A call of `regard.attend`, told by itself."""
+        if threading.get_ident() == self.thread and self.wanted(self.name):
+            self.record(readers.from_attend(self.name, said))
+
+    def wanted(self, name: str) -> bool:
+        if self.max_calls is not None and len(self.seen.calls) >= self.max_calls:
+            self.seen.left_out += 1
+            return False
+        return self.chosen(name)
+
+    def record(self, call: Call) -> None:
+        if not self.wanted(call.name):
+            return
+        if self.keep == "statistics":
+            telling = listeners.copy()
+            listeners.clear()  # the statistics are attention calls as well, but not the model's
+            try:
+                with torch._C.DisableTorchFunction():
+                    call.kept = call.statistics
+            finally:
+                listeners.extend(telling)
+            call.__dict__.pop("_tensors", None)
+            call.queries = call.keys = call.maps = call.added = None
+        elif self.keep == "copies":
+            if isinstance(call.queries, Tensor):
+                call.queries, call.keys = call.queries.clone(), call.keys.clone()
+            elif call.queries is not None:
+                call.queries, call.keys = call.queries()
+            call.maps = None if call.maps is None else call.maps.clone()
+            call.versions = ()
+        self.seen.calls.append(call)
+
+
+@contextmanager
+def _fast_paths_kept() -> Iterator[None]:
+    """torch's layers leave their fast path when a mode is on; for ours, which changes nothing, they need not."""
+
+    def only_subclasses(arguments: Iterable[Any]) -> bool:
+        return any(
+            isinstance(x, Tensor) and type(x) not in (Tensor, nn.Parameter) and type(x).__torch_function__ is not off
+            for x in arguments
+        )
+
+    off = torch._C._disabled_torch_function_impl
+    places: list[Any] = [torch.overrides, F]
+    kept = [place.has_torch_function for place in places]
+    for place in places:
+        place.has_torch_function = only_subclasses
+    try:
+        yield
+    finally:
+        for place, before in zip(places, kept, strict=True):
+            place.has_torch_function = before
