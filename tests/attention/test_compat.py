@@ -220,6 +220,21 @@ def test_dropout_drops_what_torch_drops(weights: bool, average: bool, dropout: f
     assert torch.equal(ours.eval()(x, x, x)[0], ours(x, x, x)[0])
 
 
+def test_training_goes_as_it_would_have_gone() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
+    losses = []
+    for model in (copy.deepcopy(layer), replace(copy.deepcopy(layer))):
+        torch.manual_seed(1)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        for _ in range(5):
+            loss = model(torch.randn(3, 6, 8), src_key_padding_mask=right_padding(3, 6, 0.4)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.detach())
+    close(*losses)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("weights", [True, False])
 @pytest.mark.parametrize("autocast", [True, False])

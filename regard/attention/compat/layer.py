@@ -126,7 +126,7 @@ class MultiheadAttention(nn.MultiheadAttention):
             mask, bias = rules(q, k, key_padding_mask, attn_mask, is_causal)
             context = attend(q, k, v, mask, bias=bias)
 
-        output = F.linear(self._merge(context, batched), self.out_proj.weight, self.out_proj.bias)
+        output = self._merge(context, batched)
         if weights is None or not need_weights:
             return output, None
         return output, weights if batched else weights[0]
@@ -197,9 +197,14 @@ class MultiheadAttention(nn.MultiheadAttention):
         return x.transpose(1, 2) if self.batch_first else x.permute(1, 2, 0, 3)
 
     def _merge(self, context: Heads, batched: bool) -> Float[Tensor, "..."]:
+        weight, bias = self.out_proj.weight, self.out_proj.bias
         if not batched:
-            return context[0].transpose(0, 1).flatten(-2)
-        return (context.transpose(1, 2) if self.batch_first else context.permute(2, 0, 1, 3)).flatten(-2)
+            return F.linear(context[0].transpose(0, 1).flatten(-2), weight, bias)
+        if self.batch_first and not self.training:
+            return F.linear(context.transpose(1, 2).flatten(-2), weight, bias)
+        output = F.linear(context.permute(2, 0, 1, 3).flatten(-2), weight, bias)  # (L, B, E)
+        # In training the numbers lie in memory as torch's do: a dropout that follows then drops the same ones.
+        return output.transpose(0, 1) if self.batch_first else output
 
     def _appended(
         self, k: Keys, v: Keys, key_padding_mask: Tensor | None, attn_mask: Tensor | None
