@@ -231,6 +231,8 @@ def _read_bias(
     if isinstance(bias, Tensor):
         check_bias(bias, q, k)
         table = bias.to(q.dtype)
+    elif bias is not None and bias.heads != (heads := q.shape[-3] if q.dim() > 2 else 1):
+        raise ValueError(f"the bias {bias!r} is for {bias.heads} heads, but q has {heads}")
     if seen is not None:
         table = torch.where(
             seen, torch.zeros((), dtype=q.dtype, device=q.device) if table is None else table, float("-inf")

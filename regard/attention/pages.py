@@ -16,11 +16,10 @@ _PAGE = 2 << 20
 _MADV_HUGEPAGE = 14
 
 
-def empty(*shape: int, like: Tensor) -> Tensor:
-    """An uninitialised tensor with the dtype and device of `like`; in large pages where that helps and is possible."""
-    x = like.new_empty(shape)
+def large(x: Tensor) -> Tensor:
+    """The same fresh tensor, in large pages where that helps and is possible; call it before x is first written."""
     size = x.numel() * x.element_size()
-    if size >= 2 * _PAGE and x.device.type == "cpu" and (advise := _madvise()) is not None:
+    if size >= 2 * _PAGE and x.is_cpu and (advise := _madvise()) is not None:
         start = -(-x.data_ptr() // _PAGE) * _PAGE
         stop = (x.data_ptr() + size) // _PAGE * _PAGE
         advise(start, stop - start, _MADV_HUGEPAGE)  # a refusal changes nothing but the speed

@@ -63,10 +63,11 @@ def plan(mask: Mask | None, queries: int, keys: int, *, block: int | None = None
     """The calls that compute attention under a mask, and nothing that it hides.
 
     >>> from regard import masks
-    >>> for tile in plan(masks.window(keys=100), 256, 256):
+    >>> for tile in plan(masks.window(keys=100), 384, 384):
     ...     print(tile.rows, tile.runs)
     slice(0, 128, None) ((0, 128),)
     slice(128, 256, None) ((0, 256),)
+    slice(256, 384, None) ((128, 384),)
     >>> plan(masks.padding([100]), 256, 256)[0].runs       # one call, no mask: the keys are cut off
     ((0, 100),)
     """

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.attention.fused import BiasLike, WithLse, attend_with_lse
 from regard.attention.masks import Mask
 from regard.attention.masks.rule import Moved
+from regard.attention.tiles import BiasRule
 
 
 def merge(first: WithLse, second: WithLse) -> WithLse:
@@ -25,13 +26,14 @@ def merge(first: WithLse, second: WithLse) -> WithLse:
     >>> torch.allclose(merge(left, right).output, attend_with_lse(q, k, v).output, atol=1e-6)
     True
     """
-    lse = torch.logaddexp(first.lse, second.lse)
-    # Where both are empty every number is −inf, and −inf − −inf would be NaN.
-    safe = lse.masked_fill(lse.isneginf(), 0.0)
-    mine, theirs = ((part.lse - safe).exp()[..., None] for part in (first, second))
-    dtype = first.output.dtype
-    output = mine * first.output.to(mine.dtype) + theirs * second.output.to(mine.dtype)
-    return WithLse(output.to(dtype), lse)
+    largest = torch.maximum(first.lse, second.lse).detach()
+    # Where both are empty every number is −inf, and −inf − −inf would be NaN, here and in the gradient.
+    shift = largest.masked_fill(largest.isneginf(), 0.0)
+    mine, theirs = (first.lse - shift).exp(), (second.lse - shift).exp()
+    total, empty = mine + theirs, largest.isneginf()
+    whole = total.masked_fill(empty, 1.0)
+    output = (mine / whole)[..., None] * first.output + (theirs / whole)[..., None] * second.output
+    return WithLse(output.to(first.output.dtype), (shift + whole.log()).masked_fill(empty, float("-inf")))
 
 
 class Stream:
@@ -119,9 +121,8 @@ class Stream:
 class _Farther:
     """A bias rule for a piece whose keys all lie farther from the queries than attend() thinks."""
 
-    def __init__(self, rule: BiasLike, by: int) -> None:
-        self.rule, self.by = rule, by
+    def __init__(self, rule: BiasRule, by: int) -> None:
+        self.rule, self.by, self.heads = rule, by, rule.heads
 
     def values(self, h: Tensor, distance: Tensor) -> Tensor:
-        assert not isinstance(self.rule, Tensor)
         return self.rule.values(h, distance + self.by)

@@ -24,9 +24,10 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from regard.attention.masks.rule import Mask
+from regard.attention.pages import large
 from regard.attention.plan import Plan, Run, Tile
 
-KEYS_AT_ONCE = 368  # backward, the kernel is 8 % faster on six pieces of 344 keys than on 2,048 (bench/kernel.py)
+KEYS_AT_ONCE = 368  # backward, six pieces of 344 keys take 0.94 of the time of 2,048 at once (bench/kernel.py)
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -35,6 +36,8 @@ _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.
 @runtime_checkable
 class BiasRule(Protocol):
     """A bias that is computed where it is needed, such as ALiBi: a function of head and distance."""
+
+    heads: int
 
     def values(self, h: Tensor, distance: Tensor) -> Tensor: ...
 
@@ -130,7 +133,7 @@ def forward(
         out, lse = _call(q, k, v, additive, tiles[0], scale)
         true = _with_empty(lse, additive.of(tiles[0])) if mark_empty else lse
         return out, lse, true
-    out, lse = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=_wide(q.dtype))
+    out, lse = large(torch.empty_like(q)), q.new_empty(q.shape[:3], dtype=_wide(q.dtype))
     true = torch.empty_like(lse) if mark_empty else lse
     for tile in tiles:
         if not tile.runs:
@@ -201,8 +204,8 @@ def backward(
         _, dqs, dks, dvs = zip(*shares(first, first.runs), strict=True)
         dq, dk, dv = _total(dqs), _joined(dks), _joined(dvs)
         return dq[..., :width], dk[..., :width], dv[..., :width]
-    dq = torch.empty_like(q)
-    dk, dv = (torch.zeros_like(x, dtype=_wide(q.dtype)) for x in (k, v))
+    dq = large(torch.empty_like(q))
+    dk, dv = (large(torch.empty_like(x, dtype=_wide(q.dtype))).zero_() for x in (k, v))
     for tile in additive.plan:
         parts = []
         for runs, a, b, c in shares(tile, tile.runs):

@@ -16,7 +16,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import pages
+from regard.attention.shapes import table_to_four, to_four
 from regard.attention.transforms import eager, leading, transformed
+
+HEAD_BY_HEAD = 128 * 128  # pairs of a head from which heads are computed one by one, each while it is in the cache
+ROWS_AT_ONCE = 512
 
 Weights = Float[Tensor, "... l s"]
 
@@ -82,27 +86,45 @@ def by_group(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _in_place(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
-    w = pages.empty(*q.shape[:-1], k.shape[-2], like=q)
-    _fill(w, q * scale, k, added)
-    return by_group(w, v), w
+    w = pages.large(q.new_empty(*q.shape[:-1], k.shape[-2]))
+    if q.shape[-2] * k.shape[-2] < HEAD_BY_HEAD:
+        _fill(w, q * scale, k, added)
+        return by_group(w, v), w
+    out = torch.empty_like(q) if q.shape[-1] == v.shape[-1] else q.new_empty(*q.shape[:-1], v.shape[-1])
+    maps, outs, queries = to_four(w), to_four(out), to_four(q)
+    keys, values, group = to_four(k).transpose(-1, -2), to_four(v), queries.shape[1] // to_four(k).shape[1]
+    tables = None if added is None else table_to_four(added, q.shape[:-3])
+    for b in range(queries.shape[0]):
+        for h in range(queries.shape[1]):
+            scaled, k_t, values_h = queries[b, h] * scale, keys[b, h // group], values[b, h // group]
+            table = None if tables is None else tables[b if tables.shape[0] > 1 else 0, h if tables.shape[1] > 1 else 0]
+            for start in range(0, scaled.shape[0], ROWS_AT_ONCE):
+                rows = slice(start, start + ROWS_AT_ONCE)
+                _fill_rows(
+                    maps[b, h, rows], scaled[rows], k_t, table if table is None or len(table) == 1 else table[rows]
+                )
+                torch.mm(maps[b, h, rows], values_h, out=outs[b, h, rows])
+    return out, w
 
 
 def _fill(w: Tensor, scaled: Tensor, k: Tensor, added: Tensor | None) -> None:
     """The weights of the (scaled) queries, written into w."""
-    groups = k.shape[-3] if k.dim() > 2 else 1
-    if k.dim() > 2 and groups != scaled.shape[-3]:
-        target = w.unflatten(-3, (groups, -1))
-        torch.matmul(scaled.unflatten(-3, (groups, -1)), k.unsqueeze(-3).transpose(-1, -2), out=target)
-    else:
-        torch.matmul(scaled, k.transpose(-1, -2), out=w)
-    if added is None:
-        if w.shape[-1]:
-            torch.softmax(w, -1, out=w)
-        return
-    w += added
-    torch.softmax(w, -1, out=w)
-    empty = added.isneginf().all(-1, keepdim=True)
-    if empty.any():
+    if k.dim() > 2 and k.shape[-3] != scaled.shape[-3]:
+        groups = k.shape[-3]
+        w, scaled, k = w.unflatten(-3, (groups, -1)), scaled.unflatten(-3, (groups, -1)), k.unsqueeze(-3)
+        if added is not None:
+            added = added.expand(*(1,) * (w.dim() - 1 - added.dim()), *added.shape)
+            added = added.unflatten(-3, (groups, -1)) if added.shape[-3] > 1 else added.unsqueeze(-3)
+    _fill_rows(w, scaled, k.transpose(-1, -2), added)
+
+
+def _fill_rows(w: Tensor, scaled: Tensor, k_t: Tensor, added: Tensor | None) -> None:
+    torch.matmul(scaled, k_t, out=w)
+    if added is not None:
+        w += added
+    if w.shape[-1]:
+        torch.softmax(w, -1, out=w)
+    if added is not None and (empty := added.isneginf().all(-1, keepdim=True)).any():
         w.masked_fill_(empty, 0.0)
 
 
@@ -111,7 +133,7 @@ def _mean(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float) -
     row_bytes = q[..., 0, 0].numel() * k.shape[-2] * q.element_size()
     step = max(16, (8 << 20) // max(1, row_bytes))
     out = torch.empty_like(q[..., :1].expand(*q.shape[:-1], v.shape[-1]))
-    mean = pages.empty(*q.shape[:-3], q.shape[-2], k.shape[-2], like=q)
+    mean = pages.large(q.new_empty(*q.shape[:-3], q.shape[-2], k.shape[-2]))
     buffer = q.new_empty(*q.shape[:-2], min(step, q.shape[-2]), k.shape[-2])
     scaled = q * scale
     for start in range(0, q.shape[-2], step):

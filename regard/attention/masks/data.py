@@ -19,12 +19,11 @@ def is_tensor(thing: Any) -> bool:
 
 
 def symbolic(thing: Any) -> bool:
-    """Whether its values cannot be looked at now: it is inside torch.compile or torch.func.vmap."""
-    if not is_tensor(thing):
+    """Whether its values cannot be looked at now: we are inside torch.compile or torch.func.vmap."""
+    torch = sys.modules.get("torch")
+    if torch is None:
         return False
-    import torch
-
-    return torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(thing)
+    return torch.compiler.is_compiling() or (is_tensor(thing) and torch._C._functorch.is_batchedtensor(thing))
 
 
 def as_array(thing: Any) -> NDArray[Any]:

@@ -38,7 +38,7 @@ class Lengths(Mask):
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
         fits_batch(self, batch)
-        longest = 0 if symbolic(self.lengths) else int(as_array(self.lengths).max(initial=0))
+        longest = 0 if symbolic(self.lengths) else max((int(length) for length in self.lengths), default=0)
         if longest > keys:
             raise ValueError(
                 f"padding: a length of {longest} is longer than the {keys} keys there are; "
