@@ -139,7 +139,7 @@ def test_same_numbers_and_gradients(case: Case) -> None:
         if my is None or it is None:
             assert all(x is None or not x.any() for x in (my, it))
         else:
-            close(my, it, 100 * tolerance)
+            close(my, it, 10 * tolerance)
 
 
 def triangle(n: int) -> Tensor:
