@@ -25,6 +25,8 @@ Queries = Float[Tensor, "b h l d"]
 Keys = Float[Tensor, "b h s d"]
 Forward = TypeVar("Forward")
 
+Torchs = nn.MultiheadAttention  # held fast, since someone may put ours in its place
+
 SMALL = 1 << 15  # pairs of all heads; above, the fused kernel makes up for the time it takes to get to it
 
 
@@ -36,7 +38,7 @@ def _named(name: str, function: Forward) -> Forward:
     return cast(Forward, named)
 
 
-class MultiheadAttention(nn.MultiheadAttention):
+class MultiheadAttention(Torchs):
     """`nn.MultiheadAttention`, without NaN for empty rows and without losing the fused kernel to weights.
 
     Constructor, arguments and defaults are torch's: sequence first unless `batch_first=True`, weights given
@@ -47,7 +49,8 @@ class MultiheadAttention(nn.MultiheadAttention):
 
     - a query with nothing to attend to gets zero weights and the output projection's bias, on every path;
     - `is_causal=True` without `attn_mask` is refused always (in eval under no_grad torch shows everything);
-    - `is_causal=True` is followed where there are as many queries as keys, elsewhere `attn_mask` counts;
+    - `is_causal=True` is followed where there are as many queries as keys, elsewhere `attn_mask` counts
+      (without weights torch then aligns at the start, and hides what `add_bias_kv` appended);
     - masks of different types, one boolean and one float, go together without a warning;
     - `torch.jit.script` scripts torch's own layer with these parameters, NaN included.
 
@@ -77,7 +80,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         else:  # noqa: RET505 (TorchScript reads this, and leaves out the branch that cannot be)
             return self._as_ours(query, key, value, *asked)
 
-    _as_torch = _named("_as_torch", nn.MultiheadAttention.forward)
+    _as_torch = _named("_as_torch", Torchs.forward)
 
     def _as_ours(
         self,
@@ -110,7 +113,9 @@ class MultiheadAttention(nn.MultiheadAttention):
             key_padding_mask = key_padding_mask[None]
         if attn_mask is not None and attn_mask.dim() == 3:
             attn_mask = attn_mask.reshape(*q.shape[:2], *attn_mask.shape[1:])  # (B, H, L, S)
+        keys = k.shape[-2]
         k, v, key_padding_mask, attn_mask = self._appended(k, v, key_padding_mask, attn_mask)
+        is_causal = is_causal and k.shape[-2] == keys  # what was appended is visible, whatever a hint says
 
         weights: Tensor | None = None
         dropout = self.dropout if self.training else 0.0
@@ -126,7 +131,7 @@ class MultiheadAttention(nn.MultiheadAttention):
             mask, bias = rules(q, k, key_padding_mask, attn_mask, is_causal)
             context = attend(q, k, v, mask, bias=bias)
 
-        output = F.linear(self._merge(context, batched), self.out_proj.weight, self.out_proj.bias)
+        output = self._merge(context, batched)
         if weights is None or not need_weights:
             return output, None
         return output, weights if batched else weights[0]
@@ -143,7 +148,7 @@ class MultiheadAttention(nn.MultiheadAttention):
             return False
         if rank == 2:
             batch: tuple[int, ...] = ()
-            queries, keys = len(query), len(key)
+            queries, keys = query.shape[0], key.shape[0]
         elif rank == 3:
             (length, item) = (1, 0) if self.batch_first else (0, 1)
             batch = (query.shape[item],)
@@ -197,9 +202,14 @@ class MultiheadAttention(nn.MultiheadAttention):
         return x.transpose(1, 2) if self.batch_first else x.permute(1, 2, 0, 3)
 
     def _merge(self, context: Heads, batched: bool) -> Float[Tensor, "..."]:
+        weight, bias = self.out_proj.weight, self.out_proj.bias
         if not batched:
-            return context[0].transpose(0, 1).flatten(-2)
-        return (context.transpose(1, 2) if self.batch_first else context.permute(2, 0, 1, 3)).flatten(-2)
+            return F.linear(context[0].transpose(0, 1).flatten(-2), weight, bias)
+        if self.batch_first and not self.training:
+            return F.linear(context.transpose(1, 2).flatten(-2), weight, bias)
+        output = F.linear(context.permute(2, 0, 1, 3).flatten(-2), weight, bias)  # (L, B, E)
+        # In training the numbers lie in memory as torch's do: a dropout that follows then drops the same ones.
+        return output.transpose(0, 1) if self.batch_first else output
 
     def _appended(
         self, k: Keys, v: Keys, key_padding_mask: Tensor | None, attn_mask: Tensor | None
@@ -235,11 +245,12 @@ def _written_out(
         else:
             added = added.masked_fill(empty, 0.0)  # a softmax that is finite, and then not used
     maps = scores(q, k, added, scale).softmax(-1)
-    maps = F.dropout(maps if empty is None else maps.masked_fill(empty, 0.0), dropout)
+    maps = maps if empty is None else maps.masked_fill(empty, 0.0)
+    maps = F.dropout(maps, dropout) if dropout else maps
     return by_group(maps, v.to(maps.dtype)).to(q.dtype), maps.to(q.dtype)
 
 
-def mark(layer: nn.MultiheadAttention) -> None:
+def mark(layer: Torchs) -> None:
     """Two marks that other parts of torch look for.
 
     In eval under no_grad, `nn.TransformerEncoderLayer` takes the parameters of its attention and computes by
@@ -248,7 +259,7 @@ def mark(layer: nn.MultiheadAttention) -> None:
     """
     if _hook not in layer.out_proj._forward_pre_hooks.values():
         layer.out_proj.register_forward_pre_hook(_hook)
-    layer.__module__ = nn.MultiheadAttention.__module__
+    layer.__module__ = Torchs.__module__
 
 
 def _hook(out_proj: nn.Module, args: tuple[Tensor]) -> None:

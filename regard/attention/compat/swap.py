@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from torch import nn
 
-from regard.attention.compat.layer import MultiheadAttention, mark
+from regard.attention.compat.layer import MultiheadAttention, Torchs, mark
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -25,7 +25,7 @@ def replace(model: Model) -> Model:
     if not isinstance(model, nn.Module):
         raise TypeError(f"replace takes an nn.Module, got {type(model).__name__}")
     for module in model.modules():
-        if type(module) is nn.MultiheadAttention:
+        if type(module) is Torchs:
             module.__class__ = MultiheadAttention
             mark(module)
     return model
