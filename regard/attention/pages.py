@@ -19,7 +19,7 @@ _MADV_HUGEPAGE = 14
 def large(x: Tensor) -> Tensor:
     """The same fresh tensor, in large pages where that helps and is possible; call it before x is first written."""
     size = x.numel() * x.element_size()
-    if size >= 2 * _PAGE and x.is_cpu and (advise := _madvise()) is not None:
+    if size >= 2 * _PAGE and type(x) is Tensor and x.is_cpu and (advise := _madvise()) is not None:
         start = -(-x.data_ptr() // _PAGE) * _PAGE
         stop = (x.data_ptr() + size) // _PAGE * _PAGE
         advise(start, stop - start, _MADV_HUGEPAGE)  # a refusal changes nothing but the speed

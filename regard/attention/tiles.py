@@ -192,8 +192,10 @@ def backward(
         if not runs:
             return
         rows = (tile.batch, slice(None), tile.rows)
-        here = grad[rows], q[rows]
-        there = out[rows], lse[rows]
+        # What covers everything is taken as it is: an index would be one more thing for torch's transforms to know.
+        everything = tile.batch == slice(None) and tile.rows == slice(0, q.shape[2])
+        here = (grad, q) if everything else (grad[rows], q[rows])
+        there = (out, lse) if everything else (out[rows], lse[rows])
         causal = additive.by_kernel(tile)
         added = None if causal else additive.of(tile)
         for part, columns in [(runs, slice(None))] if causal else _pieces(runs):
@@ -205,7 +207,7 @@ def backward(
     if len(additive.plan) == 1 and first.batch == slice(None) and first.runs == ((0, k.shape[2]),):
         _, dqs, dks, dvs = zip(*shares(first, first.runs), strict=True)
         dq, dk, dv = _total(dqs), _joined(dks), _joined(dvs)
-        return dq[..., :width], dk[..., :width], dv[..., :width]
+        return (dq, dk, dv) if grad_lse is None else (dq[..., :width], dk[..., :width], dv[..., :width])
     dq = large(torch.empty_like(q))
     dk, dv = (large(torch.empty_like(x, dtype=_wide(q.dtype))).zero_() for x in (k, v))
     for tile in additive.plan:

@@ -8,6 +8,7 @@ large pages. Backward, with the gradients dO of the output and dW of the weights
     dP = dO vᵀ + dW        dS = W ∘ (dP − rowsum(dP ∘ W))        dq = scale · dS k     dk = scale · dSᵀ q     dv = Wᵀ dO
 """
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -90,21 +91,51 @@ def _in_place(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: floa
     if q.shape[-2] * k.shape[-2] < HEAD_BY_HEAD:
         _fill(w, q * scale, k, added)
         return by_group(w, v), w
+    maps = to_four(w)
+    return _head_by_head(q, k, v, added, scale, lambda b, h, rows: maps[b, h, rows], lambda b, rows, part: None), w
+
+
+def _mean(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
+    """Output and the mean over heads, without the map of every head ever standing whole."""
+    if q.shape[-2] * k.shape[-2] < HEAD_BY_HEAD:
+        out, maps = _in_place(q, k, v, added, scale)
+        return out, maps.mean(-3)
+    heads, size = q.shape[-3], k.shape[-2]
+    mean = pages.large(q.new_empty(*q.shape[:-3], q.shape[-2], size)).zero_()
+    means, buffer = mean.view(-1, q.shape[-2], size), q.new_empty(ROWS_AT_ONCE, size)
+
+    def add(b: int, rows: slice, part: Tensor) -> None:
+        means[b, rows].add_(part, alpha=1 / heads)
+
+    out = _head_by_head(q, k, v, added, scale, lambda b, h, rows: buffer[: rows.stop - rows.start], add)
+    return out, mean
+
+
+def _head_by_head(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    added: Tensor | None,
+    scale: float,
+    buffer: Callable[[int, int, slice], Tensor],
+    done: Callable[[int, slice, Tensor], None],
+) -> Tensor:
+    """The output; the weights of some rows of a head at a time go into the buffer given for them, then to `done`."""
     out = torch.empty_like(q) if q.shape[-1] == v.shape[-1] else q.new_empty(*q.shape[:-1], v.shape[-1])
-    maps, outs, queries = to_four(w), to_four(out), to_four(q)
-    keys, values, group = to_four(k).transpose(-1, -2), to_four(v), queries.shape[1] // to_four(k).shape[1]
+    outs, queries, values = to_four(out), to_four(q), to_four(v)
+    keys, group = to_four(k).transpose(-1, -2), queries.shape[1] // values.shape[1]
     tables = None if added is None else table_to_four(added, q.shape[:-3])
     for b in range(queries.shape[0]):
         for h in range(queries.shape[1]):
             scaled, k_t, values_h = queries[b, h] * scale, keys[b, h // group], values[b, h // group]
-            table = None if tables is None else tables[b if tables.shape[0] > 1 else 0, h if tables.shape[1] > 1 else 0]
-            for start in range(0, scaled.shape[0], ROWS_AT_ONCE):
-                rows = slice(start, start + ROWS_AT_ONCE)
-                _fill_rows(
-                    maps[b, h, rows], scaled[rows], k_t, table if table is None or len(table) == 1 else table[rows]
-                )
-                torch.mm(maps[b, h, rows], values_h, out=outs[b, h, rows])
-    return out, w
+            table = None if tables is None else tables[b if len(tables) > 1 else 0, h if tables.shape[1] > 1 else 0]
+            for start in range(0, len(scaled), ROWS_AT_ONCE):
+                rows = slice(start, min(start + ROWS_AT_ONCE, len(scaled)))
+                w = buffer(b, h, rows)
+                _fill_rows(w, scaled[rows], k_t, table if table is None or len(table) == 1 else table[rows])
+                torch.mm(w, values_h, out=outs[b, h, rows])
+                done(b, rows, w)
+    return out
 
 
 def _fill(w: Tensor, scaled: Tensor, k: Tensor, added: Tensor | None) -> None:
@@ -126,30 +157,6 @@ def _fill_rows(w: Tensor, scaled: Tensor, k_t: Tensor, added: Tensor | None) -> 
         torch.softmax(w, -1, out=w)
     if added is not None and (empty := added.isneginf().all(-1, keepdim=True)).any():
         w.masked_fill_(empty, 0.0)
-
-
-def _mean(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
-    """Output and the mean over heads, some rows at a time, so that the map of every head never stands whole."""
-    row_bytes = q[..., 0, 0].numel() * k.shape[-2] * q.element_size()
-    step = max(16, (8 << 20) // max(1, row_bytes))
-    out = torch.empty_like(q[..., :1].expand(*q.shape[:-1], v.shape[-1]))
-    mean = pages.large(q.new_empty(*q.shape[:-3], q.shape[-2], k.shape[-2]))
-    buffer = q.new_empty(*q.shape[:-2], min(step, q.shape[-2]), k.shape[-2])
-    scaled = q * scale
-    for start in range(0, q.shape[-2], step):
-        rows = slice(start, min(start + step, q.shape[-2]))
-        w = buffer[..., : rows.stop - start, :]
-        if not w.is_contiguous():
-            w = q.new_empty(w.shape)
-        _fill(
-            w,
-            scaled[..., rows, :],
-            k,
-            added if added is None or added.shape[-2] == 1 else added[..., rows, :],
-        )
-        out[..., rows, :] = by_group(w, v)
-        torch.mean(w, -3, out=mean[..., rows, :]) if mean.dim() == 2 else mean[..., rows, :].copy_(w.mean(-3))
-    return out, mean
 
 
 class _Weighed(torch.autograd.Function):

@@ -126,6 +126,8 @@ class _Recorder(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if self.hear not in listeners:  # inside a call of regard.attend, which has told of itself
+            return func(*args, **kwargs)
         read = READERS.get(func)
         if read is None:
             out = func(*args, **kwargs)
@@ -171,6 +173,7 @@ class _Recorder(TorchFunctionMode):
                 listeners.extend(telling)
             call.__dict__.pop("_tensors", None)
             call.queries = call.keys = call.maps = call.added = None
+            call.versions = ()
         elif self.keep == "copies":
             if isinstance(call.queries, Tensor):
                 call.queries, call.keys = call.queries.clone(), call.keys.clone()

@@ -333,6 +333,19 @@ def test_gradients_and_second_gradients_against_numerical_ones(mask, kv_heads: i
         assert torch.autograd.gradgradcheck(function, (q, k, v), fast_mode=True)
 
 
+def test_many_gradients_at_once() -> None:
+    q, k, v = inputs(1, 2, 40, 8, grad=True)
+    g = torch.randn(3, *q.shape)
+    (many,) = torch.autograd.grad(attend(q, k, v), q, g, is_grads_batched=True)
+    torch.testing.assert_close(many[1], torch.autograd.grad(attend(q, k, v), q, g[1])[0])
+
+
+def test_shapes_without_numbers() -> None:
+    x = torch.randn(2, 4, 600, 8, device="meta")
+    assert attend(x, x, x, masks.causal()).shape == x.shape
+    assert attend(x, x, x, weights=True)[1].shape == (2, 4, 600, 600)
+
+
 def test_second_derivatives_through_torch_func() -> None:
     q, k, v = torch.randn(1, 3, 4), torch.randn(1, 5, 4), torch.randn(1, 5, 4)
     square = lambda f: torch.func.jacrev(torch.func.jacrev(lambda q: f(q).square().sum()))(q)  # noqa: E731

@@ -78,9 +78,9 @@ def test_parts_of_the_weights() -> None:
     call = call_of(torch.randn(2, 4, 6, 8), torch.randn(2, 2, 9, 8), masks.causal())
     whole = call.weights()
     assert whole.shape == (2, 4, 6, 9)
-    assert torch.equal(call.weights(head=1), whole[:, 1])
-    assert torch.equal(call.weights(head=1, batch=0, queries=-1, keys=[0, 2]), whole[0, 1, -1, [0, 2]])
-    assert torch.equal(call.weights(queries=slice(1, 4), keys=slice(2)), whole[:, :, 1:4, :2])
+    torch.testing.assert_close(call.weights(head=1), whole[:, 1])
+    torch.testing.assert_close(call.weights(head=1, batch=0, queries=-1, keys=[0, 2]), whole[0, 1, -1, [0, 2]])
+    torch.testing.assert_close(call.weights(queries=slice(1, 4), keys=slice(2)), whole[:, :, 1:4, :2])
     for wrong, said in (({"head": 4}, "head: index 4 is out of range, there are 4"), ({"queries": [9]}, "there are 6")):
         with pytest.raises(ValueError, match=said):
             call.weights(**wrong)
