@@ -5,6 +5,7 @@ from .cells import worked as worked
 from .fused import WithLse as WithLse
 from .fused import attend as attend
 from .fused import attend_with_lse as attend_with_lse
+from .fused import planned as planned
 from .heads import check_groups as check_groups
 from .heads import check_heads as check_heads
 from .heads import divisors as divisors
