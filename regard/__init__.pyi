@@ -4,5 +4,6 @@ from . import masks as masks
 from . import nn as nn
 from .attention import attend as attend
 from .attention import trace as trace
+from .cost import cost as cost
 
 __version__: str

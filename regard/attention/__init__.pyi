@@ -2,6 +2,7 @@ from . import masks as masks
 from . import online as online
 from . import reference as reference
 from .cells import worked as worked
+from .compat.masks import rules_of_torch as rules_of_torch
 from .fused import WithLse as WithLse
 from .fused import attend as attend
 from .fused import attend_with_lse as attend_with_lse
