@@ -26,6 +26,11 @@ class Layer:
     materialised    whether the L×S weights are written out, for every head or (mean) only their mean kept
     ours            whether our tiles compute it, which skip what a mask hides; torch's kernel computes all pairs
     added           numbers that are added to the scores, as a tensor: a boolean mask written out, or a bias
+    returned        whether the weights are returned as well
+    native          whether torch's operator for all of the layer runs, as in eval without gradients
+    sinks           whether the log-sum-exp takes part, and so has a gradient
+    contiguous      whether the input lies in the order that the projection wants
+    residual        whether the input is added to the output
     cache           tokens that the KV cache has room for; None without one
     extra           bytes that other steps hold beside q, k and v (copies that rotary positions, norms, ... make)
     """
@@ -54,7 +59,9 @@ class Layer:
     ours: bool = True
     added: int = 0
     cache: int | None = None
+    returned: bool = False
     native: bool = False
+    sinks: bool = False
     contiguous: bool = True
     residual: bool = False
     extra: int = 0

@@ -15,6 +15,7 @@ The kernel's buffers are torch's: a block of scores a thread, so they depend on 
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -25,6 +26,7 @@ KEPT = ("parameters", "q, k, v", "context", "log-sum-exp", "attention matrix", "
 GRADIENTS = "gradients"
 INDEX = 8 + 3  # bytes a pair while a rule is asked: the distance as int64, and three booleans
 KEYS_AT_ONCE = 368  # how many keys a piece of the backward takes at most (regard/attention/tiles.py)
+HEAD_BY_HEAD = 128 * 128  # pairs from which weights are written one head after the other (weighed.py)
 MEAN_AT_ONCE = 8 << 20  # bytes of weights that stand at once when only their mean is kept
 
 
@@ -96,23 +98,42 @@ def _mask_held(layer: Layer) -> int:
 
 
 def _mask_numbers(layer: Layer) -> int:
-    """Numbers of the largest strip or table that our tiles have at once; ALiBi has one a head."""
-    strips: dict[object, list[int]] = {}
-    most = 0
+    """Numbers of all strips, and of the largest table that a tile has beside them; ALiBi has one a head."""
+    strips: dict[object, tuple[int, int, int, int]] = {}
+
+    def cover(rule: object, heads: int, tile: Any) -> None:
+        """Make the rule's strip reach over the tile: heads, rows, how far back and how far ahead."""
+        _, rows, back, ahead = strips.get(rule, (heads, 0, -layer.keys, -layer.keys))
+        rows = max(rows, tile.rows.stop - tile.rows.start)
+        first, last = tile.place - tile.runs[0][0], tile.runs[-1][1] - tile.place
+        strips[rule] = heads, rows, max(back, first), max(ahead, last)
+
+    table = 0
     for tile in planned(layer.mask, layer.queries, layer.keys, bias=layer.alibi):
-        rows = tile.rows.stop - tile.rows.start
-        if not tile.runs or (tile.rule is None and layer.alibi is None) or (tile.triangle and layer.alibi is None):
+        pairs = (tile.rows.stop - tile.rows.start) * tile.keys
+        if not tile.runs:
             continue
-        if tile.strip or layer.alibi is not None:
-            back, ahead = tile.place - tile.runs[0][0], tile.runs[-1][1] - tile.place
-            key = tile.rule if layer.alibi is None else None
-            height, base, width = strips.get(key, [0, -layer.keys, -layer.keys])
-            strips[key] = [max(height, rows), max(base, back), max(width, ahead)]
-        elif tile.rule is not None:
+        if layer.alibi is not None:
+            cover(None, layer.heads, tile)
+        if tile.rule is None or (tile.triangle and layer.alibi is None):
+            continue
+        if tile.strip:
+            cover(tile.rule, 1, tile)
+        else:
             items = tile.rule.batch_size if tile.batch == slice(None) else 1
-            most = max(most, items * tile.rule.head_count * rows * tile.keys)
-    heads = 1 if layer.alibi is None else layer.heads
-    return most + sum(heads * height * (base + width) for height, base, width in strips.values())
+            table = max(table, items * tile.rule.head_count * pairs)
+        if layer.alibi is not None:
+            table = max(table, layer.heads * pairs)  # their sum
+    return table + sum(heads * rows * (back + ahead) for heads, rows, back, ahead in strips.values())
+
+
+def _mask_making(layer: Layer) -> int:
+    """Bytes while the strip or table is made: distances as int64, booleans, and for ALiBi the distances as numbers."""
+    numbers = _mask_numbers(layer)
+    if layer.alibi is None:
+        return numbers * INDEX
+    strip = layer.heads * min(layer.queries, 128) * (layer.keys + 128)
+    return strip // layer.heads * (8 + 8 + 4) + strip * layer.size
 
 
 def _block(rows: int) -> int:
@@ -141,9 +162,8 @@ def _forward_moments(layer: Layer, *, keeps: bool) -> Iterator[int]:
     yield _projecting(layer)
     held = qkv + layer.extra
     yield held + (_weighing(layer, keeps) if layer.materialised else _attending(layer))
-    lse = 0 if layer.materialised or not keeps else layer.batch * layer.heads * layer.queries * layer.wide
     if layer.out:
-        yield held + context + weights + lse + y * (2 if layer.residual else 1)
+        yield held + context + _merged(layer) + weights + y * (2 if layer.residual else 1)
 
 
 def _projecting(layer: Layer) -> int:
@@ -151,9 +171,18 @@ def _projecting(layer: Layer) -> int:
     qkv = _qkv(layer)
     if layer.kind == "bare" and layer.bias:
         return 2 * qkv
-    if layer.kind == "spatial" and not layer.contiguous:
-        return _output(layer) + qkv * (2 if layer.bias else 1)
-    return qkv
+    return _copied(layer) + qkv
+
+
+def _copied(layer: Layer) -> int:
+    """The input once more, where a projection must have it in another order; kept for the backward pass."""
+    return 0 if layer.contiguous else layer.batch * layer.queries * layer.d_model * layer.size
+
+
+def _merged(layer: Layer) -> int:
+    """Short weights are multiplied in one product for all heads, whose result is copied when heads are merged."""
+    small = layer.materialised and layer.heads > 1 and layer.queries * layer.keys < HEAD_BY_HEAD
+    return _context(layer) if small else 0
 
 
 def _attending(layer: Layer) -> int:
@@ -165,14 +194,16 @@ def _attending(layer: Layer) -> int:
     plan = planned(layer.mask, layer.queries, layer.keys, bias=layer.alibi)
     if len(plan) == 1 and plan[0].keys == layer.keys:
         running = numbers * layer.size + whole + _buffers(layer, layer.queries, layer.keys)
-        return added + max(running, numbers * INDEX)
-    most = 0
+        return added + max(running, _mask_making(layer))
+    most = before = 0  # the output of a tile is still there while the next is computed
     for tile in plan:
         rows, items = tile.rows.stop - tile.rows.start, len(range(layer.batch)[tile.batch])
         gathered = 2 * items * layer.kv_heads * layer.d_k * tile.keys * layer.size if len(tile.runs) > 1 else 0
         if tile.runs:
-            most = max(most, 2 * items * rows * rows_of + gathered + _buffers(layer, rows, tile.keys))
-    return added + whole + max(numbers * layer.size + most, numbers * INDEX)
+            mine = items * rows * rows_of
+            most = max(most, before + mine + gathered + _buffers(layer, rows, tile.keys))
+            before = mine
+    return added + whole + max(numbers * layer.size + most, _mask_making(layer))
 
 
 def _weighing(layer: Layer, keeps: bool) -> int:
@@ -191,23 +222,22 @@ def _weighing(layer: Layer, keeps: bool) -> int:
 def _torch_moments(layer: Layer) -> Iterator[int]:
     """torch's `nn.MultiheadAttention`: packed, then copied apart; natively, in eval and without gradients."""
     qkv, context, weights, y = _qkv(layer), _context(layer), _weights(layer), _output(layer)
-    x = 0 if layer.contiguous else layer.batch * layer.queries * layer.d_model * layer.size
     added = layer.added * layer.size
+    mean = weights // layer.heads if layer.mean else 0
     if layer.native:
-        yield 2 * qkv
-        yield qkv + weights + context + added
-        yield weights + 2 * context + y
+        masked = weights + weights // layer.size if layer.added else 0  # softmax in another place; the mask, expanded
+        yield added + max(2 * qkv, qkv + weights + masked)
+        yield added + qkv + y + (weights + mean if layer.returned else context)
         return
-    yield x + qkv * (2 if x and layer.bias else 1)
-    yield 2 * qkv if layer.packed else qkv
+    yield added + _copied(layer) + qkv
+    yield added + (2 * qkv if layer.packed else qkv)
     if layer.materialised:
-        yield qkv + context + 2 * weights + added
-        mean = weights // layer.heads if layer.mean else 0
-        yield qkv + 3 * context + weights + max(y, 0) + mean + added
+        yield added + qkv + 2 * weights
+        yield added + qkv + weights + max(2 * context, context + y, y + mean)
         return
     lse = layer.batch * layer.heads * layer.queries * layer.wide
-    yield qkv + context + lse + added + _buffers(layer, layer.queries, layer.keys)
-    yield qkv + context + y + added
+    yield added + qkv + context + lse + _buffers(layer, layer.queries, layer.keys)
+    yield added + context + y
 
 
 # -- backward ------------------------------------------------------------------------------------------------
@@ -216,21 +246,32 @@ def _torch_moments(layer: Layer) -> Iterator[int]:
 def _backward_moments(layer: Layer) -> Iterator[int]:
     """With the output's gradient given, and the gradients of parameters and input made on the way."""
     qkv, context, e = _qkv(layer), _context(layer), layer.size
-    y = _output(layer) if layer.out else context
+    y = _output(layer) if layer.out else 0
     q_width, kv_width = layer.heads * layer.d_k, layer.kv_heads * layer.d_k
     out = (q_width + layer.bias) * layer.d_model * e if layer.out else 0
     learned = layer.parameters * e - out
-    held = y + qkv + context + layer.extra + out + (context if layer.out else 0)
-    if layer.materialised:
-        weights = layer.batch * layer.heads * layer.queries * layer.keys * e
-        yield held + 4 * weights + _key_values(layer) // 2
+    held = y + _copied(layer) + qkv + context + layer.extra + out + layer.added * e
+    weights = layer.batch * layer.heads * layer.queries * layer.keys * e if layer.materialised else 0
+    arriving = context if layer.out else 0  # dO
+    if layer.kind == "torch" and layer.materialised:
+        yield held + context + 3 * weights + (weights // layer.heads if layer.mean else 0)
+    elif layer.materialised:
+        yield held + arriving + 4 * weights + _key_values(layer) // 2
     else:
-        held += layer.batch * layer.heads * layer.queries * layer.wide
-        yield held + layer.added * e + (_tiled_backward(layer) if layer.ours else context + _key_values(layer))
+        lse = layer.batch * layer.heads * layer.queries * layer.wide
+        yield held + arriving + lse + (_tiled_backward(layer) if layer.ours else _torch_backward(layer))
     gradients = (q_width * layer.queries + 2 * kv_width * layer.projected) * layer.batch * e
-    yield y + out + 2 * gradients
     inputs = layer.batch * layer.queries * layer.d_model * e
-    yield y + out + gradients + learned + inputs
+    if layer.packed:
+        yield y + out + 2 * gradients
+        yield y + out + gradients + learned + inputs
+    else:  # each part of a packed weight has a gradient of the size of the whole, and two of them meet
+        yield y + out + inputs + layer.batch * layer.projected * layer.key_dim * e + 2 * learned + q_width * layer.d_model * e
+
+
+def _torch_backward(layer: Layer) -> int:
+    """dQ, dK, dV, dO in another order, and buffers."""
+    return 2 * _context(layer) + _key_values(layer) + _buffers_backward(layer, layer.queries, layer.keys)
 
 
 def _tiled_backward(layer: Layer) -> int:
@@ -246,15 +287,17 @@ def _tiled_backward(layer: Layer) -> int:
             return mask + context + key_values + _buffers_backward(layer, layer.queries, layer.keys)
         one_more = context + _buffers_backward(layer, layer.queries, size)
         return mask + context + key_values + max(key_values, one_more)
-    most = 0
+    most = before = 0
     for tile in plan:
         rows, items = tile.rows.stop - tile.rows.start, len(range(layer.batch)[tile.batch])
         count, size = (1, tile.keys) if tile.triangle else _pieces(tile.keys)
         mine = items * layer.heads * layer.d_k * rows * layer.size
         shares = 2 * items * layer.kv_heads * layer.d_k * size * layer.size
-        most = max(most, mine * min(2, count) + 2 * shares + _buffers_backward(layer, rows, size))
+        last = shares if count > 1 else before  # the share that came before is still there
+        most = max(most, mine * min(2, count) + shares + last + _buffers_backward(layer, rows, size))
+        before = shares
     wide = key_values // layer.size * layer.wide
-    return context + wide + mask + most
+    return context + wide + max(mask + most, _mask_making(layer))
 
 
 def _pieces(keys: int) -> tuple[int, int]:

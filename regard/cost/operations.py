@@ -58,7 +58,8 @@ def operations(layer: Layer, pairs: int, *, backward: bool) -> dict[str, Work]:
         "softmax": SOFTMAX_FORWARD * pairs,
         "weighted sum": 2 * pairs * layer.d_k,
     }
-    product = 2 * pairs * layer.d_k
+    # The gradient of the log-sum-exp rides in one more column, with others to make the width a multiple of 8.
+    product = 2 * pairs * (layer.d_k + (8 - layer.d_k % 8 if layer.sinks else 0))
     back = {name: 2 * forward[name] for name in PROJECTIONS} | {
         "scores": (2 if layer.materialised else 3) * product,
         "softmax": SOFTMAX_BACKWARD * pairs,

@@ -179,6 +179,8 @@ def _multihead(call: Called, backward: bool) -> Layer:
         mean=weights == "mean",
         added=added,
         cache=None if cache is None else cache.nbytes // max(1, 2 * batch * layer.kv_heads * layer.d_k * size),
+        returned=bool(weights),
+        sinks=layer.sinks is not None,
         extra=extra + (0 if layer.sinks is None else q * size),
     )
 
@@ -301,6 +303,7 @@ def _torch(call: Called, backward: bool) -> Layer:
         mean=bool(asked and given.get("average_attn_weights", True)),
         ours=compat,
         added=added,
+        returned=bool(asked),
         native=native,
         contiguous=compat or batch == 1 or not layer.batch_first or query.dim() == 2,
     )
