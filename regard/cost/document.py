@@ -8,12 +8,12 @@ gives exactly its figures, in MiB. It leaves out that every head and every batch
 
     bytes = 4 · (3·B·S·D  +  B·H·S²  +  B·S·D)
 
-and that a fused kernel needs no matrix at all. Its count of operations has the pairs alone,
+and that a fused kernel needs no matrix at all. Of the operations it has those of QKᵀ, softmax and weighted sum,
 
-    2·S²·D (QKᵀ)  +  5·S² (softmax)  +  2·S²·D (weighted sum)
+    2·S²·D  +  5·S²  +  2·S²·D
 
-and leaves out the four projections, 8·S·D², which are more than all the rest up to S = 2·D tokens; softmax is for
-each head, too: 5·H·S².
+in our units, and leaves out the four projections, 8·S·D², which are more than the two products up to S = 2·D
+tokens, and that softmax, too, is for each head: 5·H·S².
 """
 
 from dataclasses import dataclass
