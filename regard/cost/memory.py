@@ -266,7 +266,14 @@ def _backward_moments(layer: Layer) -> Iterator[int]:
         yield y + out + 2 * gradients
         yield y + out + gradients + learned + inputs
     else:  # each part of a packed weight has a gradient of the size of the whole, and two of them meet
-        yield y + out + inputs + layer.batch * layer.projected * layer.key_dim * e + 2 * learned + q_width * layer.d_model * e
+        yield (
+            y
+            + out
+            + inputs
+            + layer.batch * layer.projected * layer.key_dim * e
+            + 2 * learned
+            + q_width * layer.d_model * e
+        )
 
 
 def _torch_backward(layer: Layer) -> int:

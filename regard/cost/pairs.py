@@ -33,9 +33,9 @@ class Pairs:
 def count_pairs(layer: Layer) -> Pairs:
     """The pairs of a layer's call.
 
-    >>> from regard import cost, masks
-    >>> cost.cost(d_model=8, heads=1, seq=[512], mask=masks.causal()).estimates[0].pairs
-    Pairs(all=262144, visible=131328, computed=162...)
+    >>> import regard
+    >>> regard.cost(d_model=8, heads=1, seq=512, mask=regard.masks.causal()).estimates[0].pairs
+    Pairs(all=262144, visible=131328, computed=155712)
     """
     every = layer.batch * layer.heads * layer.queries * layer.keys
     visible = every if layer.mask is None else visible_pairs(layer)

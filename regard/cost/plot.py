@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from regard.cost.estimate import Cost, Estimate
 from regard.cost.operations import PROJECTIONS
 from regard.cost.units import bytes_text, operations_text
@@ -38,7 +40,9 @@ def figure(cost: Cost) -> "Figure":
     found = sorted(cost.estimates, key=lambda one: one.seq)
     drawn = Figure(figsize=(10, 4.6), layout="constrained")
     left, right = drawn.subplots(1, 2)
-    drawn.suptitle(f"Attention, {'forward and backward' if cost.backward else 'forward'}: {cost.what}", color=INK, fontsize=11)
+    drawn.suptitle(
+        f"Attention, {'forward and backward' if cost.backward else 'forward'}: {cost.what}", color=INK, fontsize=11
+    )
     _operations(left, found)
     _bytes(right, found, cost.backward)
     return drawn
@@ -72,7 +76,7 @@ def _operations(axes: Any, found: list[Estimate]) -> None:
     axes.plot(lengths, softmax, color=GREEN, lw=1.8, ls=":", marker="D", ms=4, label="softmax")
     where = crossing(lengths, pairs, projections)
     if where is not None:
-        height = math.exp(_between(lengths, projections, where))
+        height = float(np.exp(np.interp(np.log(where), np.log(lengths), np.log(projections))))
         axes.plot([where, where], [min(softmax), height], color=INK, lw=0.9, zorder=1)
         axes.plot([where], [height], marker="o", ms=11, mfc="none", mec=INK, mew=1.2)
         axes.annotate(
@@ -106,17 +110,6 @@ def _bytes(axes: Any, found: list[Estimate], backward: bool) -> None:
             axes.plot(lengths, values, color=colour, lw=1.8, ls=dash, marker=mark, ms=4, label=part)
     axes.set_ylabel("memory (bytes)")
     _finish(axes, lengths, bytes_text, base=2)
-
-
-def _between(lengths: Sequence[int], values: Sequence[float], where: float) -> float:
-    """The logarithm of the value at a length between two."""
-    for (low, high), (a, b) in zip(
-        zip(lengths, lengths[1:], strict=False), zip(values, values[1:], strict=False), strict=True
-    ):
-        if low <= where <= high:
-            share = math.log(where / low) / math.log(high / low)
-            return math.log(a) + share * math.log(b / a)
-    raise ValueError(f"{where} lies outside {lengths[0]} … {lengths[-1]}")
 
 
 def _finish(axes: Any, lengths: list[int], text: Any, base: int = 10) -> None:

@@ -136,9 +136,10 @@ def _multihead(call: Called, backward: bool) -> Layer:
     batch, queries, projected = math.prod(x.shape[:-2]), x.shape[-2], x.shape[-2]
     within = context is None or context is x
     keys = queries
-    if not within:
-        keys = projected = context.shape[-2] if isinstance(context, Tensor) else context.keys.shape[-2]
-        projected = keys if isinstance(context, Tensor) else 0
+    if not within and context is not None:
+        done = not isinstance(context, Tensor)  # keys and values of the context were projected before
+        keys = context.keys.shape[-2] if done else context.shape[-2]
+        projected = 0 if done else keys
     new = queries
     if cache is not None:
         token = x.new_zeros(batch, layer.kv_heads, new, layer.d_k)

@@ -1,6 +1,7 @@
 """The cost as a table: a row a part, a column a length."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from regard.cost.estimate import Cost, Estimate
-from regard.cost.operations import PARTS, Work
+from regard.cost.operations import PARTS
 from regard.cost.units import bytes_text, operations_text, seconds_text
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def cost_table(cost: Cost) -> Table:
 
     for part in PARTS:
         if any(one.operations[part].total for one in cost.estimates):
-            row(part, lambda one, part=part: _share(one.operations, part), end=part == PARTS[-1])
+            row(part, partial(_share, part), end=part == PARTS[-1])
     if cost.backward:
         row("forward", lambda one: operations_text(one.total.forward))
         row("backward", lambda one: operations_text(one.total.backward))
@@ -47,7 +48,7 @@ def cost_table(cost: Cost) -> Table:
     row("bytes", lambda one: "", "dim")
     for part in cost.estimates[0].bytes:
         if any(one.bytes[part] for one in cost.estimates):
-            row(part, lambda one, part=part: bytes_text(one.bytes[part]))
+            row(part, partial(_held, part))
     row("peak of the call", lambda one: bytes_text(one.peak), "bold")
     return table
 
@@ -81,10 +82,14 @@ def _empty(title: str) -> Table:
     return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
-def _share(parts: Mapping[str, Work], part: str) -> str:
+def _share(part: str, one: Estimate) -> str:
     """Operations, and their share of the whole."""
-    whole = sum(work.total for work in parts.values())
-    return f"{operations_text(parts[part].total)}  {parts[part].total / whole:4.0%}"
+    count = one.operations[part].total
+    return f"{operations_text(count)}  {count / one.total.total:4.0%}"
+
+
+def _held(part: str, one: Estimate) -> str:
+    return bytes_text(one.bytes[part])
 
 
 def _of_all(count: int, one: Estimate) -> str:
