@@ -13,7 +13,10 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 class _Room(ModuleType):
-    """`import regard.cost` puts this module where `regard.cost(...)` is looked up: so it can be called, too."""
+    """`import regard.cost` may put this module where `regard.cost(...)` is looked up: so it can be called, too.
+
+    (Newer versions of lazy_loader keep the function in its place, older ones do not.)
+    """
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         from regard.cost.counting import cost

@@ -76,8 +76,8 @@ class Cost:
     >>> cost = regard.cost(d_model=64, heads=4, seq=[128, 256])
     >>> [estimate.total.forward for estimate in cost.estimates]
     [8716288, 26476544]
-    >>> print(cost)                                     # doctest: +ELLIPSIS
-    Attention ...
+    >>> print(cost.estimates[1].operations["softmax"])
+    Work(forward=1310720, backward=0)
     """
 
     estimates: tuple[Estimate, ...]

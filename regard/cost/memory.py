@@ -19,12 +19,13 @@ from typing import Any
 
 import torch
 
-from regard.attention import planned
+from regard.attention import masks, planned
 from regard.cost.layer import Layer
 
+CAUSAL = masks.causal()
 KEPT = ("parameters", "q, k, v", "context", "log-sum-exp", "attention matrix", "mask", "output", "KV cache")
 GRADIENTS = "gradients"
-INDEX = 8 + 3  # bytes a pair while a rule is asked: the distance as int64, and three booleans
+INDEX = 8 + 3  # bytes a pair while a rule is asked: the distance as int64, and three booleans (causal has one)
 KEYS_AT_ONCE = 368  # how many keys a piece of the backward takes at most (regard/attention/tiles.py)
 HEAD_BY_HEAD = 128 * 128  # pairs from which weights are written one head after the other (weighed.py)
 MEAN_AT_ONCE = 8 << 20  # bytes of weights that stand at once when only their mean is kept
@@ -130,8 +131,10 @@ def _mask_numbers(layer: Layer) -> int:
 def _mask_making(layer: Layer) -> int:
     """Bytes while the strip or table is made: distances as int64, booleans, and for ALiBi the distances as numbers."""
     numbers = _mask_numbers(layer)
+    if not numbers:
+        return 0
     if layer.alibi is None:
-        return numbers * INDEX
+        return numbers * (INDEX - 2 if layer.mask == CAUSAL else INDEX) + 8 * layer.keys
     strip = layer.heads * min(layer.queries, 128) * (layer.keys + 128)
     return strip // layer.heads * (8 + 8 + 4) + strip * layer.size
 
@@ -163,7 +166,7 @@ def _forward_moments(layer: Layer, *, keeps: bool) -> Iterator[int]:
     held = qkv + layer.extra
     yield held + (_weighing(layer, keeps) if layer.materialised else _attending(layer))
     if layer.out:
-        yield held + context + _merged(layer) + weights + y * (2 if layer.residual else 1)
+        yield held + context + _merged(layer) + weights + y * (2 if layer.residual or not layer.contiguous else 1)
 
 
 def _projecting(layer: Layer) -> int:
@@ -176,7 +179,10 @@ def _projecting(layer: Layer) -> int:
 
 def _copied(layer: Layer) -> int:
     """The input once more, where a projection must have it in another order; kept for the backward pass."""
-    return 0 if layer.contiguous else layer.batch * layer.queries * layer.d_model * layer.size
+    if layer.contiguous:
+        return 0
+    other = 0 if layer.packed else layer.projected * layer.key_dim
+    return layer.batch * (layer.queries * layer.d_model + other) * layer.size
 
 
 def _merged(layer: Layer) -> int:
@@ -203,7 +209,9 @@ def _attending(layer: Layer) -> int:
             mine = items * rows * rows_of
             most = max(most, before + mine + gathered + _buffers(layer, rows, tile.keys))
             before = mine
-    return added + whole + max(numbers * layer.size + most, _mask_making(layer))
+    first = plan[0]  # a causal square of its own needs no mask, and its output is there when the first mask is made
+    before = layer.batch * (first.rows.stop - first.rows.start) * rows_of if first.triangle else 0
+    return added + whole + max(numbers * layer.size + most, before + _mask_making(layer))
 
 
 def _weighing(layer: Layer, keeps: bool) -> int:
@@ -262,6 +270,7 @@ def _backward_moments(layer: Layer) -> Iterator[int]:
         yield held + arriving + lse + (_tiled_backward(layer) if layer.ours else _torch_backward(layer))
     gradients = (q_width * layer.queries + 2 * kv_width * layer.projected) * layer.batch * e
     inputs = layer.batch * layer.queries * layer.d_model * e
+    y += weights  # returned with it
     if layer.packed:
         yield y + out + 2 * gradients
         yield y + out + gradients + learned + inputs

