@@ -180,7 +180,7 @@ def _alike(q: Tensor, k: Tensor, v: Tensor) -> bool:
         and q.shape[:-2] == k.shape[:-2]
         and q.shape[-1] == k.shape[-1]
         and q.device == k.device == v.device
-        and not torch.is_autocast_enabled(q.device.type)
+        and not _autocasting(q)
     )
 
 
@@ -196,9 +196,13 @@ def _plain(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=grouped)
 
 
+def _autocasting(q: Tensor) -> bool:
+    return not q.is_meta and torch.is_autocast_enabled(q.device.type)  # torch refuses to say it of "meta"
+
+
 def _autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Under autocast, what torch's own attention does: all three in autocast's dtype."""
-    if not isinstance(q, Tensor) or not torch.is_autocast_enabled(q.device.type):
+    if not isinstance(q, Tensor) or not _autocasting(q):
         return q, k, v
     dtype = torch.get_autocast_dtype(q.device.type)
     q, k, v = (x.to(dtype) if x.dtype in (torch.float32, torch.float16, torch.bfloat16) else x for x in (q, k, v))

@@ -45,13 +45,14 @@ def cost(*module_and_inputs: Any, backward: bool = False, **options: Any) -> Cos
 
     Of a module, `cost(module, *inputs, **keywords)`: it is run once on the input, and every attention layer that is
     called inside is counted, those of `regard.nn`, `regard.compat` and `torch.nn.MultiheadAttention`. One input is
-    enough for a layer of torch's: it is query, key and value. What is no attention layer is not counted.
+    enough for a layer of torch's: it is query, key and value. What is no attention layer is not counted. On the
+    device "meta" nothing is computed, so a model too large for the machine can be counted, though not measured.
 
     What is counted: a multiplication and an addition are two operations; scores and weighted sum take 2·pairs·d_k
     each, softmax 5·pairs, a projection 2·tokens·D·width (operations.py). Backward, fused attention takes 2.5 times
     its forward products, a projection twice. Pairs are given as visible (what the mathematics needs) and as computed
     (what our tiles do under the mask); `matmul` counts the latter, and is what a counter of the run finds. The peak
-    of bytes is beyond what was there before the call (memory.py).
+    of bytes is beyond what was there before the call (memory.py). Paths, tiles and buffers are those of the CPU.
 
     >>> import regard
     >>> found = regard.cost(d_model=512, heads=8, seq=2048, mask=regard.masks.causal()).estimates[0]

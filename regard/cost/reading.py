@@ -44,6 +44,9 @@ class Called:
                 return fresh[id(thing)]
             return copy.deepcopy(thing) if hasattr(thing, "append") and hasattr(thing, "reorder") else thing
 
+        elsewhere = {x.device.type for x in (*self.args, *self.module.parameters()) if isinstance(x, Tensor)} - {"cpu"}
+        if elsewhere:
+            raise ValueError(f"only what is on the CPU can be measured, and this is on {', '.join(elsewhere)}")
         inputs = {"context", "key", "value"}
         args = tuple(ready(arg) for arg in self.args)
         keywords = {n: ready(x) if n in inputs or n == "cache" else x for n, x in self.keywords.items()}

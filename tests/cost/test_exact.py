@@ -181,6 +181,18 @@ def test_a_sliding_cache_counts_its_window() -> None:
     agrees(cost)
 
 
+def test_a_model_too_large_to_run_is_counted_on_meta() -> None:
+    with torch.device("meta"):
+        layer, x = nn.MultiHeadAttention(4096, 32, kv_heads=8, causal=True), torch.empty(1, 100_000, 4096)
+    cost = regard.cost(layer, x)
+    assert cost == regard.cost(layer, x)
+    told = regard.cost(d_model=4096, heads=32, kv_heads=8, seq=100_000, causal=True).estimates[0]
+    one = cost.estimates[0]
+    assert (one.operations, one.bytes, one.peak) == (told.operations, told.bytes, told.peak)
+    with pytest.raises(ValueError, match="only what is on the CPU can be measured, and this is on meta"):
+        cost.measure()
+
+
 def test_measured_stands_beside_predicted() -> None:
     measured = regard.cost(d_model=64, heads=4, seq=[64, 128], causal=True).measure(repeats=1)
     for one in measured.measurements:
