@@ -11,11 +11,14 @@ the kernel skips what lies beyond the diagonal by blocks of its own, which are t
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.attention import Mask, planned
 from regard.cost.layer import Layer
 
-AT_ONCE = 1 << 20  # pairs looked at together
+BLOCK = 128
+MIXED, VISIBLE = 1, 2  # what Mask.states says of a block
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -50,15 +53,27 @@ def visible_pairs(layer: Layer) -> int:
     times = (layer.batch // mask.batch_size) * (layer.heads // mask.head_count)
     if mask.relative:
         return times * _by_distance(mask, queries, keys)
-    rows = max(1, AT_ONCE // (keys * mask.head_count))
-    h, k = np.arange(mask.head_count)[:, None, None], np.arange(keys)[None, None, :]
+    starts = np.arange(0, keys, BLOCK)
+    stops = np.minimum(starts + BLOCK, keys)
     total = 0
     for b in range(mask.batch_size):
-        for start in range(keys - queries, keys, rows):
-            q = np.arange(start, min(start + rows, keys))[None, :, None]
-            seen = np.asarray(mask.visible(np.array(b), h, q, k), bool)
-            total += int(np.broadcast_to(seen, (mask.head_count, q.size, keys)).sum())
+        for first in range(keys - queries, keys, BLOCK):
+            last = min(first + BLOCK, keys)
+            states = mask.states(b, first, last, starts, stops)
+            total += (last - first) * mask.head_count * int((stops - starts)[states == VISIBLE].sum())
+            total += _in_mixed_blocks(mask, b, first, last, np.flatnonzero(states == MIXED), keys)
     return times * total
+
+
+def _in_mixed_blocks(mask: Mask, b: int, first: int, last: int, blocks: Integers, keys: int) -> int:
+    """Visible pairs of the queries at these places with the keys of these blocks: each pair is asked for."""
+    if not blocks.size:
+        return 0
+    k = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
+    k = k[k < keys][None, None, :]
+    h, q = np.arange(mask.head_count)[:, None, None], np.arange(first, last)[None, :, None]
+    seen = np.asarray(mask.visible(np.array(b), h, q, k), bool)
+    return int(np.broadcast_to(seen, (mask.head_count, last - first, k.size)).sum())
 
 
 def _by_distance(mask: Mask, queries: int, keys: int) -> int:
