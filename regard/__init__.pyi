@@ -4,6 +4,7 @@ from . import masks as masks
 from . import nn as nn
 from .attention import attend as attend
 from .attention import trace as trace
+from .cost import cost as cost
 from .watch import watch as watch
 
 __version__: str

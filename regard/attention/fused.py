@@ -115,6 +115,17 @@ def attend_with_lse(
     return WithLse(out, lse)
 
 
+def planned(mask: Mask | None, queries: int, keys: int, *, bias: tiles.BiasRule | None = None) -> Plan:
+    """The calls of the kernel that `attend` makes under a mask on the CPU, without weights or dropout.
+
+    >>> from regard import masks
+    >>> [(tile.rows.stop - tile.rows.start, tile.keys) for tile in planned(masks.window(keys=100), 384, 384)]
+    [(128, 128), (128, 256), (128, 256)]
+    """
+    rule = None if mask is None else _rules_and_tables(mask)[0]
+    return _plan(rule, bias, queries, keys)
+
+
 def _attend(
     q: Tensor,
     k: Tensor,
@@ -206,7 +217,7 @@ def _plain(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
 
 
 def _autocasting(q: Tensor) -> bool:
-    return not q.is_meta and torch.is_autocast_enabled(q.device.type)
+    return not q.is_meta and torch.is_autocast_enabled(q.device.type)  # torch refuses to say it of "meta"
 
 
 def _autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -230,11 +241,16 @@ def _read_mask(mask: MaskLike | None, q: Tensor, k: Tensor) -> tuple[Mask | None
     if transformed() or _not_here(q):
         # Inside a transform the data of a rule may be symbolic: only rules of plain numbers can be planned by.
         return (mask, None) if mask.fixed else (None, _seen(mask, q, k))
+    rule, tables = _rules_and_tables(mask)
+    return rule, _seen(All(tables), q, k) if tables else None
+
+
+def _rules_and_tables(mask: Mask) -> tuple[Mask | None, tuple[Mask, ...]]:
+    """The part of a mask to plan by, and the boolean tensors in it, which are added to the scores instead."""
     parts = mask.parts if isinstance(mask, All) else (mask,)
-    tables = [part for part in parts if isinstance(part, Given)]
-    rules = [part for part in parts if not isinstance(part, Given)]
-    rule = None if not rules else rules[0] if len(rules) == 1 else All(tuple(rules))
-    return rule, _seen(All(tuple(tables)), q, k) if tables else None
+    tables = tuple(part for part in parts if isinstance(part, Given))
+    rules = tuple(part for part in parts if not isinstance(part, Given))
+    return (None if not rules else rules[0] if len(rules) == 1 else All(rules)), tables
 
 
 def _seen(mask: Mask, q: Tensor, k: Tensor) -> Bool[Tensor, "..."]:

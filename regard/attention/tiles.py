@@ -205,28 +205,46 @@ def backward(
 
     first = additive.plan[0]
     if len(additive.plan) == 1 and first.batch == slice(None) and first.runs == ((0, k.shape[2]),):
-        _, dqs, dks, dvs = zip(*shares(first, first.runs), strict=True)
-        dq, dk, dv = _total(dqs), _joined(dks), _joined(dvs)
-        return (dq, dk, dv) if grad_lse is None else (dq[..., :width], dk[..., :width], dv[..., :width])
+        whole = _Sum()
+        dks, dvs = [], []
+        for _, a, b, c in shares(first, first.runs):
+            whole.add(a)
+            dks.append(b)
+            dvs.append(c)
+            del a  # it is in the sum, and as large as it
+        found = whole.total(), _joined(dks), _joined(dvs)
+        return found if grad_lse is None else tuple(x[..., :width] for x in found)  # type: ignore[return-value]
     dq = large(torch.empty_like(q))
     dk, dv = (large(torch.empty_like(x, dtype=_wide(q.dtype))).zero_() for x in (k, v))
     for tile in additive.plan:
-        parts = []
+        part = _Sum()
         for runs, a, b, c in shares(tile, tile.runs):
-            parts.append(a)
+            part.add(a)
+            del a
             _add_runs(dk[tile.batch], b, runs)
             _add_runs(dv[tile.batch], c, runs)
-        dq[tile.batch, :, tile.rows] = _total(parts) if parts else 0
+        dq[tile.batch, :, tile.rows] = part.total() if tile.runs else 0
     return dq[..., :width], dk[..., :width].to(k.dtype), dv[..., :width].to(v.dtype)
 
 
-def _total(parts: Sequence[Tensor]) -> Tensor:
-    if len(parts) == 1:
-        return parts[0]
-    total = parts[0].to(_wide(parts[0].dtype))
-    for part in parts[1:]:
-        total += part
-    return total.to(parts[0].dtype)
+class _Sum:
+    """A sum taken as its terms come, so that one of them at a time is held: dQ has as many as there are pieces."""
+
+    def __init__(self) -> None:
+        self._sum: Tensor | None = None
+        self._dtype = torch.float32
+
+    def add(self, term: Tensor) -> None:
+        if self._sum is None:
+            self._sum, self._dtype = term, term.dtype
+        elif self._sum.dtype != (wide := _wide(term.dtype)):
+            self._sum = self._sum.to(wide).add_(term)
+        else:
+            self._sum += term
+
+    def total(self) -> Tensor:
+        assert self._sum is not None
+        return self._sum.to(self._dtype)
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:

@@ -9,9 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention import Mask
-from regard.attention.plan import Tile
-from regard.attention.plan import plan as planned
+from regard.attention import Mask, Tile, planned
 from regard.watch import statistics as compute
 from regard.watch.statistics import Statistics
 
@@ -133,7 +131,7 @@ class Call:
                         torch.mm(q[rows], k_t[:, keys], out=w)
                         if added is not None:
                             w += added[b if len(added) > 1 else 0, h if added.shape[1] > 1 else 0, rows, keys]
-                        _softmax(w, tile, h, rows, keys, size - length, added is not None)
+                        _softmax(w, tile, (b, h), rows, keys, size - length, added is not None)
                         yield Part(slice(b, b + 1), slice(h, h + 1), rows, keys, w[None, None])
 
     def rows(self, rows: slice) -> Float[Tensor, "b h rows s"]:
@@ -254,7 +252,13 @@ def _chunks(tile: Tile) -> Iterator[tuple[slice, slice]]:
 
 
 def _softmax(
-    w: Float[Tensor, "rows keys"], tile: Tile, head: int, rows: slice, keys: slice, shift: int, may_be_empty: bool
+    w: Float[Tensor, "rows keys"],
+    tile: Tile,
+    at: tuple[int, int],
+    rows: slice,
+    keys: slice,
+    shift: int,
+    may_be_empty: bool,
 ) -> None:
     """Hide what the tile hides, and normalise, in place."""
     if tile.triangle:  # only the square at the end has hidden pairs, and no row is empty
@@ -262,9 +266,7 @@ def _softmax(
         w[:, w.shape[1] - n :].masked_fill_(torch.ones(n, n, dtype=torch.bool).triu_(1), float("-inf"))
     elif tile.rule is not None:
         place = torch.arange(rows.start, rows.stop)[:, None] + shift
-        seen = tile.rule.visible(
-            torch.tensor(tile.item), torch.tensor(head), place, torch.arange(keys.start, keys.stop)
-        )
+        seen = tile.rule.visible(torch.tensor(at[0]), torch.tensor(at[1]), place, torch.arange(keys.start, keys.stop))
         w.masked_fill_(~seen, float("-inf"))
     if may_be_empty or (tile.rule is not None and not tile.triangle):
         empty = w.isneginf().all(-1, keepdim=True)

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from regard.attention.fused import listeners
+from regard.attention import listeners
 from regard.watch import readers
 from regard.watch.call import Call
 from regard.watch.eager import Eager

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.compat.masks import readable, rules, tables, tracing
+from regard.attention.compat.masks import readable, rules_of_torch, tables, tracing
 from regard.attention.fused import attend
 from regard.attention.weighed import by_group, scores
 
@@ -128,7 +128,7 @@ class MultiheadAttention(Torchs):
             kind: Any = "mean" if average_attn_weights else True
             context, weights = attend(q, k, v, seen, bias=bias, weights=kind)
         else:
-            mask, bias = rules(q, k, key_padding_mask, attn_mask, is_causal)
+            mask, bias = rules_of_torch(q, k, key_padding_mask, attn_mask, is_causal)
             context = attend(q, k, v, mask, bias=bias)
 
         output = self._merge(context, batched)

@@ -1,0 +1,12 @@
+from .counting import cost as cost
+from .document import Correction as Correction
+from .document import corrected as corrected
+from .document import of_the_document as of_the_document
+from .estimate import Cost as Cost
+from .estimate import Estimate as Estimate
+from .layer import Layer as Layer
+from .measured import Measured as Measured
+from .measured import Measurement as Measurement
+from .operations import Work as Work
+from .pairs import Pairs as Pairs
+from .terminal import run as run
