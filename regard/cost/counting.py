@@ -52,7 +52,7 @@ def cost(*module_and_inputs: Any, backward: bool = False, **options: Any) -> Cos
     each, softmax 5·pairs, a projection 2·tokens·D·width (operations.py). Backward, fused attention takes 2.5 times
     its forward products, a projection twice. Pairs are given as visible (what the mathematics needs) and as computed
     (what our tiles do under the mask); `matmul` counts the latter, and is what a counter of the run finds. The peak
-    of bytes is beyond what was there before the call (memory.py). Paths, tiles and buffers are those of the CPU.
+    of bytes is beyond what was there before the call (peak.py). Paths, tiles and buffers are those of the CPU.
 
     >>> import regard
     >>> found = regard.cost(d_model=512, heads=8, seq=2048, mask=regard.masks.causal()).estimates[0]

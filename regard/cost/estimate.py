@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cost.layer import Layer
-from regard.cost.memory import kept, peak
+from regard.cost.memory import kept
 from regard.cost.operations import Work, matmul, operations
 from regard.cost.pairs import Pairs, count_pairs
+from regard.cost.peak import peak
 
 if TYPE_CHECKING:
     from rich.table import Table
