@@ -30,6 +30,7 @@ class Layer:
     native          whether torch's operator for all of the layer runs, as in eval without gradients
     sinks           whether the log-sum-exp takes part, and so has a gradient
     contiguous      whether the input lies in the order that the projection wants
+    turned          whether the context is merged in another order than it lies in, and so copied
     residual        whether the input is added to the output
     cache           tokens that the KV cache has room for; None without one
     extra           bytes that other steps hold beside q, k and v (copies that rotary positions, norms, ... make)
@@ -63,6 +64,7 @@ class Layer:
     native: bool = False
     sinks: bool = False
     contiguous: bool = True
+    turned: bool = False
     residual: bool = False
     extra: int = 0
 

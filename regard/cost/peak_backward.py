@@ -31,7 +31,7 @@ def backward_moments(layer: Layer) -> Iterator[int]:
     q_width, kv_width = layer.heads * layer.d_k, layer.kv_heads * layer.d_k
     out = (q_width + layer.bias) * layer.d_model * e if layer.out else 0
     learned = layer.parameters * e - out
-    held = y + copied(layer) + qkv + context + layer.extra + out + layer.added * e
+    held = y + copied(layer) + qkv + context * (2 if layer.turned else 1) + layer.extra + out + layer.added * e
     weights = layer.batch * layer.heads * layer.queries * layer.keys * e if layer.materialised else 0
     arriving = context if layer.out else 0  # dO
     if layer.kind == "torch" and layer.materialised:

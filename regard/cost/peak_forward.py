@@ -18,7 +18,7 @@ from regard.cost.memory import (
 )
 
 HEAD_BY_HEAD = 128 * 128  # pairs from which weights are written one head after the other (weighed.py)
-MEAN_AT_ONCE = 8 << 20  # bytes of weights that stand at once when only their mean is kept
+ROWS_AT_ONCE = 512  # rows of a head that stand at once when only the mean is kept
 
 
 def forward_moments(layer: Layer, *, keeps: bool) -> Iterator[int]:
@@ -52,7 +52,7 @@ def copied(layer: Layer) -> int:
 def _merged(layer: Layer) -> int:
     """Short weights are multiplied in one product for all heads, whose result is copied when heads are merged."""
     small = layer.materialised and layer.heads > 1 and layer.queries * layer.keys < HEAD_BY_HEAD
-    return context_bytes(layer) if small else 0
+    return context_bytes(layer) if small or layer.turned else 0
 
 
 def _attending(layer: Layer) -> int:
@@ -83,10 +83,9 @@ def _weighing(layer: Layer, keeps: bool) -> int:
     pairs = layer.batch * layer.heads * layer.queries * layer.keys * layer.size
     context, weights, held = context_bytes(layer), weight_bytes(layer), mask_bytes(layer)
     table = layer.mask is not None and layer.queries * layer.keys * INDEX  # while the rule is asked
-    if layer.mean and not keeps:
-        row = layer.batch * layer.heads * layer.keys * layer.size
-        rows = min(layer.queries, max(16, MEAN_AT_ONCE // row))
-        return max(int(table), held + 2 * context + weights + rows * row * (layer.heads + 1) // layer.heads)
+    if layer.mean and not keeps and layer.queries * layer.keys >= HEAD_BY_HEAD:
+        rows = ROWS_AT_ONCE * layer.keys * layer.size + layer.queries * layer.d_k * layer.size
+        return max(int(table), held + context + weights + rows)
     one = layer.queries * layer.d_k * layer.size * (2 if layer.batch * layer.heads > 1 else 1)
     return max(int(table), held + context + pairs + one + (weights if layer.mean else 0))
 

@@ -310,6 +310,7 @@ def _torch(call: Called, backward: bool) -> Layer:
         returned=bool(asked),
         native=native,
         contiguous=compat or batch == 1 or not layer.batch_first or query.dim() == 2,
+        turned=compat and layer.training and layer.batch_first and batch > 1 and query.dim() == 3,
     )
 
 
