@@ -12,9 +12,9 @@ from .lines import head_lines as head_lines
 from .multiples import head_heatmaps as head_heatmaps
 from .overview import entropies as entropies
 from .overview import layer_overview as layer_overview
-#from .page import Factors as Factors
-#from .page import Page as Page
-#from .page import attention_page as attention_page
+from .page import Factors as Factors
+from .page import Page as Page
+from .page import attention_page as attention_page
 from .passing import information_filter as information_filter
 from .picture import Picture as Picture
 from .pyramid import Pyramid as Pyramid
