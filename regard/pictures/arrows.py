@@ -6,7 +6,7 @@ picture says how much of the squared lengths the three directions keep.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from regard.pictures.colours import bar_colour, theme_named
 from regard.pictures.fonts import labels
 from regard.pictures.given import check_names, digits, numbers
 from regard.pictures.picture import Picture, drawing, new_figure
-
-if TYPE_CHECKING:
-    from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 Array = np.ndarray
 
@@ -54,10 +51,14 @@ def query_arrows(
     d_k = len(q)
     points, kept = in_space(np.vstack([q, k]))
     title = "Query and keys, width by weight" if title is None else title
-    note = f"d_k = {d_k}" if d_k <= 3 else f"d_k = {d_k}, projected by PCA to 3: keeps {100 * kept:.0f} % of the squared length"
+    note = (
+        f"d_k = {d_k}"
+        if d_k <= 3
+        else f"d_k = {d_k}, projected by PCA to 3: keeps {100 * kept:.0f} % of the squared length"
+    )
     with drawing(theme):
         figure = new_figure(7.4, 5.6, layout=None)
-        figure.subplots_adjust(left=0.0, right=0.72, bottom=0.06, top=0.9)
+        figure.subplots_adjust(left=-0.02, right=0.74, bottom=0.08, top=0.93)
         axes = figure.add_subplot(projection="3d")
         figure.suptitle(title, fontweight="bold", fontsize=12, y=0.97)
         figure.text(0.36, 0.02, note, ha="center", fontsize=8.5, color=theme_named(theme).faint)
@@ -83,7 +84,7 @@ def in_space(vectors: Array) -> tuple[Array, float]:
     return np.hstack([points, np.zeros((count, 3 - points.shape[1]))]), kept
 
 
-def _draw_arrows(axes: "Axes3D", points: Array, row: Array, names: list[str], query: str, theme: str) -> None:
+def _draw_arrows(axes: Any, points: Array, row: Array, names: list[str], query: str, theme: str) -> None:
     from matplotlib.lines import Line2D
 
     colours = theme_named(theme)
@@ -100,10 +101,17 @@ def _draw_arrows(axes: "Axes3D", points: Array, row: Array, names: list[str], qu
     _arrow(axes, points[0], colours.accent, 2.2, dashed=True)
     shown = list(order[::-1][:14])
     for i in shown[:8]:
-        axes.text(*(points[1 + i] * 1.08), names[i], fontsize=9, ha="center", color=colours.ink)
-    axes.text(*(points[0] * 1.1), query, fontsize=10, ha="center", color=colours.accent, fontweight="bold")
+        axes.text(*beyond(points[1 + i], reach), names[i], fontsize=9, ha="center", va="center", color=colours.ink)
+    axes.text(
+        *(beyond(points[0], reach) + np.array([0, 0, 0.1 * reach])),
+        query,
+        fontsize=10,
+        ha="center",
+        color=colours.accent,
+        fontweight="bold",
+    )
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), zlim=(-reach, reach))
-    axes.set_box_aspect((1, 1, 1), zoom=0.95)
+    axes.set_box_aspect((1, 1, 1), zoom=1.1)
     axes.view_init(elev=20, azim=-52)
     for axis, name in zip((axes.xaxis, axes.yaxis, axes.zaxis), "123", strict=True):
         axis.set_label_text(f"direction {name}", fontsize=8)
@@ -129,10 +137,13 @@ def _draw_arrows(axes: "Axes3D", points: Array, row: Array, names: list[str], qu
     )
 
 
-def _arrow(axes: "Axes3D", tip: Array, colour: Any, width: float, *, dashed: bool = False) -> None:
-    """A shaft and a head; the head is drawn as two short strokes, which stay in place when a page is rescaled."""
+def beyond(tip: Array, reach: float) -> Array:
+    """A little further than an arrow's tip, where its name stands."""
+    length = float(np.linalg.norm(tip))
+    return tip * (1 + 0.11 * reach / length) if length else tip
+
+
+def _arrow(axes: Any, tip: Array, colour: Any, width: float, *, dashed: bool = False) -> None:
     axes.quiver(
         0, 0, 0, *tip, color=colour, linewidth=width, arrow_length_ratio=0.12, linestyle="--" if dashed else "-"
     )
-
-

@@ -13,6 +13,8 @@ from regard.pictures.given import numbers
 from regard.pictures.heatmap import in_cell
 from regard.pictures.picture import Picture, drawing, new_figure
 
+RINGS: tuple[Any, Any] = ("-", (0, (2, 1.6)))  # the first player's stones and the second's: full and broken
+
 
 def attention_grid(
     weights: Any,
@@ -41,7 +43,9 @@ def attention_grid(
     squares = rows * columns
     if array.shape == (squares, squares):
         if square is None:
-            raise ValueError(f"weights of shape {array.shape} hold a row for each square; say which with square=(row, column)")
+            raise ValueError(
+                f"weights of shape {array.shape} hold a row for each square; say which with square=(row, column)"
+            )
         _check_square(square, rows, columns)
         array = array[square[0] * columns + square[1]]
     elif array.size != squares or array.ndim > 2:
@@ -115,12 +119,12 @@ def _numbers_and_stones(
         axes.text(c, r, in_cell(weight), ha="center", va="center", fontsize=8 if cell > 0.5 else 6.5, color=ink)
         stone = 0 if stones is None else int(stones[r, c])
         if stone:  # a full and a broken ring: told apart without colour
-            style = "-" if stone == 1 else (0, (2, 1.6))
+            style = RINGS[0] if stone == 1 else RINGS[1]
             axes.add_patch(Circle((c, r), 0.42, fill=False, edgecolor=ink, linewidth=2, linestyle=style))
     if stones is not None:
         ink = theme_named(theme).ink
         rings = [
             Line2D([], [], linestyle=style, color=ink, linewidth=2, label=name)
-            for style, name in zip(("-", (0, (2, 1.6))), names, strict=False)
+            for style, name in zip(RINGS, names, strict=False)
         ]
         axes.figure.legend(handles=rings, loc="outside lower center", ncols=2, frameon=False, fontsize=9)

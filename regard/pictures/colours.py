@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from matplotlib.colors import ListedColormap
+    from matplotlib.colors import Colormap
 
 Array = np.ndarray
 
@@ -106,7 +106,9 @@ def colour_table(theme: str = "light") -> Array:
 
 def _to_bytes(lab: Array) -> Array:
     """OKLab (Björn Ottosson, 2020) as sRGB bytes."""
-    to_cones = np.array([[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.291485548]])
+    to_cones = np.array(
+        [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.291485548]]
+    )
     to_linear = np.array(
         [
             [4.0767416621, -3.3077115913, 0.2309699292],
@@ -119,7 +121,7 @@ def _to_bytes(lab: Array) -> Array:
     return np.round(encoded * 255).astype(np.uint8)
 
 
-def colour_map(theme: str) -> "ListedColormap":
+def colour_map(theme: str) -> "Colormap":
     """The table as a colour map of matplotlib; what is not a number has the colour of a panel."""
     from matplotlib.colors import ListedColormap
 

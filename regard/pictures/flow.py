@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from regard.attention import Part, Trace
 from regard.pictures.colours import theme_named
 from regard.pictures.fonts import columns
-from regard.pictures.given import digits
 from regard.pictures.picture import Picture, drawing, new_figure
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def computation_flow(trace: Trace, *, title: str | None = None, theme: str = "li
     middle = (1.5 + centre) / 2
     scores = trace.part("scores")
     flow = [("scores", "scores = Q · Kᵀ", scores, "")]
-    flow += [("scale", "scaled scores", trace.part("scale"), f"× {digits(trace.scale)}")]
+    flow += [("scale", "scaled scores", trace.part("scale"), f"× {trace.scale:.3g}")]
     masked = trace.mask if trace.mask and columns(trace.mask) <= 22 else "hidden → −∞"
     flow += [("mask", "masked scores", trace.part("mask"), f"mask: {masked}" if trace.mask else "no mask")]
     flow += [("weights", "weights: rows add up to 1", trace.part("weights"), "softmax over keys")]
@@ -159,7 +158,13 @@ def _arrow(axes: "Axes", start: Box, end: Box, done: str, theme: str) -> None:
     y0, y1 = _top(start) + BOX, _top(end)
     reach = end.width / 2 - 0.25
     x1 = min(max(start.x, end.x - reach), end.x + reach)
-    style = {"arrowstyle": "-|>,head_width=0.18,head_length=0.35", "color": colours.faint, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 0}
+    style = {
+        "arrowstyle": "-|>,head_width=0.18,head_length=0.35",
+        "color": colours.faint,
+        "linewidth": 1.1,
+        "shrinkA": 0,
+        "shrinkB": 0,
+    }
     axes.annotate("", (x1, y1), (start.x, y0), arrowprops=style)
     if done:
         at = max(0.5, 1 - 0.5 * (GAP / (y1 - y0)))  # a long arrow is named near its tip

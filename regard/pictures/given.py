@@ -75,9 +75,12 @@ def check_index(name: str, index: int, size: int) -> int:
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """A number as written on a picture: three significant digits, a real minus sign.
+    """A number as written on a picture: three significant digits, zeros and all, and a real minus sign.
 
-    >>> digits(0.123456), digits(-2), digits(1e-7), digits(0.5)
-    ('0.123', '−2', '1e−07', '0.5')
+    >>> digits(0.123456), digits(-2), digits(1e-7), digits(0.1), digits(0), digits(1234)
+    ('0.123', '−2.00', '1.00e−07', '0.100', '0', '1230')
     """
-    return f"{value:.{significant}g}".replace("-", "−")
+    if value == 0:
+        return "0"
+    text = f"{value:#.{significant}g}" if abs(value) < 1000 else f"{float(f'{value:.{significant}g}'):g}"
+    return text.removesuffix(".").replace("-", "−")

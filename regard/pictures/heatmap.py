@@ -73,7 +73,7 @@ def similarity_heatmap(
     if queries.ndim != 2 or keys.ndim != 2 or queries.shape[1] != keys.shape[1]:
         raise ValueError(f"q and k must be (L, d_k) and (S, d_k) of one head, got {queries.shape} and {keys.shape}")
     scores, names, key_names = named_weights(scale * (queries @ keys.T), tokens, key_tokens, 2, "scores")
-    what = "score q · k" + ("" if scale == 1 else f" × {digits(scale)}")
+    what = "score q · k" + ("" if scale == 1 else f" × {scale:.3g}")
     limits = (float(scores.min()), float(scores.max()))
     title = "Similarity of queries and keys, QKᵀ" if title is None else title
     return _heatmap(scores, names, key_names, limits, what, title, theme)
@@ -103,7 +103,7 @@ def _heatmap(
         axes.xaxis.set_label_position("top")
         axes.set_ylabel("query")
         bar = figure.colorbar(image, ax=axes, label=what, aspect=28, pad=0.03)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=8)
     return Picture(figure, title, theme)
 
@@ -155,14 +155,12 @@ def draw_heat(
 
 
 def in_cell(value: float) -> str:
-    """The number as it fits a cell: three significant digits in at most five places or so.
+    """The number as it fits a cell: three significant digits, fewer where it is small.
 
-    >>> in_cell(0.12345), in_cell(0.0), in_cell(0.00012), in_cell(-12.34), in_cell(1.0)
-    ('0.123', '0', '1e−4', '−12.3', '1')
+    >>> in_cell(0.12345), in_cell(0.0), in_cell(0.00012), in_cell(-12.34), in_cell(1.0), in_cell(0.0804)
+    ('0.123', '0', '1e−4', '−12.3', '1.00', '0.0804')
     """
-    if value == 0:
-        return "0"
-    if abs(value) < 0.001:
+    if 0 < abs(value) < 0.001:
         mantissa, exponent = f"{value:.0e}".split("e")
         return f"{mantissa}e{int(exponent)}".replace("-", "−")
-    return digits(value) if abs(value) >= 0.1 else f"{value:.3f}".replace("-", "−")
+    return digits(value) if abs(value) >= 0.01 or value == 0 else f"{value:.4f}".replace("-", "−")

@@ -29,7 +29,7 @@ def head_lines(
     *,
     heads: Sequence[int] | None = None,
     query: int | None = None,
-    least: float = 0.01,
+    least: float | None = None,
     title: str | None = None,
     theme: str = "light",
 ) -> Picture:
@@ -37,7 +37,7 @@ def head_lines(
 
     heads   which ones, each in its own panel; the first four when not given
     query   draw the lines of this query alone
-    least   weights below this are not drawn; the picture says so
+    least   weights below this are not drawn, and the picture says so; 0.01, or 2/S for more than 16 keys
 
     >>> picture = head_lines([[0.9, 0.1], [0.5, 0.5]], ["The", "cat"])
     >>> len(picture.figure.axes[0].collections[0].get_linewidths())
@@ -47,6 +47,7 @@ def head_lines(
     chosen = [check_index("heads", h, len(array)) for h in (heads if heads is not None else range(min(4, len(array))))]
     if not chosen:
         raise ValueError("heads must name at least one head, got none")
+    least = (0.01 if len(keys) <= 16 else 2 / len(keys)) if least is None else least
     rows = range(len(queries)) if query is None else [check_index("query", query, len(queries))]
     title = _title(len(array), chosen) if title is None else title
     with drawing(theme):
@@ -56,7 +57,8 @@ def head_lines(
         across = min(len(chosen), 4)
         down = -(-len(chosen) // across)
         figure = new_figure(
-            max(across * (margins + 2.0), 4.6, 0.6 + 0.11 * columns(title)), down * (0.55 + step * max(len(left), len(right))) + 0.8
+            max(across * (margins + 2.0), 5.6, 0.6 + 0.11 * columns(title)),
+            down * (0.55 + step * max(len(left), len(right))) + 0.8,
         )
         figure.suptitle(title, fontweight="bold", fontsize=12)
         grid = figure.subplots(down, across, squeeze=False)
@@ -67,12 +69,14 @@ def head_lines(
             draw_lines(axes, shown, least, largest, theme)
             size = 10 if step > 0.2 else 8
             name_sides(axes, left, right, size, theme, strong=None if query is None else rows[0])
-            if len(array) > 1:
+            if len(chosen) > 1:
                 axes.set_title(f"head {head}", fontsize=10)
         for axes in list(grid.flat)[len(chosen) :]:
             axes.set_visible(False)
         note = f"query → key; line width and strength by weight, widest {largest:.3g}"
-        figure.supxlabel(note + (f"; below {least:g} not drawn" if least else ""), fontsize=8.5, color=theme_named(theme).faint)
+        figure.supxlabel(
+            note + (f"; below {least:.3g} not drawn" if least else ""), fontsize=8.5, color=theme_named(theme).faint
+        )
     return Picture(figure, title, theme)
 
 
@@ -81,7 +85,8 @@ def _title(count: int, chosen: list[int]) -> str:
         return "Attention from query to key"
     if len(chosen) == 1:
         return f"Attention from query to key, head {chosen[0]}"
-    return f"Attention from query to key, {len(chosen)} of {count} heads"
+    of = "" if len(chosen) == count else f" of {count}"
+    return f"Attention from query to key, {len(chosen)}{of} heads"
 
 
 def draw_lines(

@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.pictures.fonts import columns, labels
 from regard.pictures.given import named_weights
-from regard.pictures.heatmap import LETTER, draw_heat
+from regard.pictures.heatmap import LETTER, draw_heat, lie_down
 from regard.pictures.picture import Picture, drawing, new_figure
 
 
@@ -32,18 +32,19 @@ def head_heatmaps(
     if len(names) != heads:
         raise ValueError(f"names must hold one name for each head, got {len(names)} names for {heads} heads")
     across = min(heads, 4 if heads <= 8 or heads % 4 == 0 else 5)
-    down = -(-heads // across)
     title = f"Attention weights of {heads} head{'s' * (heads > 1)}" if title is None else title
     count = max(array.shape[1:])
     cell = max(1.7 / count, 0.2) if count <= 16 else 3.2 / count
     named = count <= 16 or (count <= 40 and heads <= 4)
     if count > 16 and named:
-        cell = max(cell, 0.115)
+        cell, across = max(cell, 0.115), min(across, 2)
+    down = -(-heads // across)
     with drawing(theme):
         rows, tops = labels(queries, 12), labels(keys, 12)
         small = min(8.5, 44 * cell) / 10
         side = (0.12 + LETTER * small * max(map(columns, rows)) if named else 0.12) + cell * len(keys) + 0.15
-        tall = (0.12 + LETTER * small * max(map(columns, tops)) if named else 0.12) + cell * len(queries) + 0.35
+        above = LETTER * small * max(map(columns, tops)) if lie_down(tops, cell) else 0.15
+        tall = (above if named else 0.0) + cell * len(queries) + 0.45
         width = max(across * side + 1.1, 1.0 + 0.11 * columns(title))
         figure = new_figure(width, down * tall + 0.9)
         figure.suptitle(title, fontweight="bold", fontsize=12)
@@ -60,6 +61,6 @@ def head_heatmaps(
         figure.supxlabel("key", fontsize=10)
         figure.supylabel("query", fontsize=10)
         bar = figure.colorbar(image, ax=list(grid.flat), label="weight", aspect=30, pad=0.02, shrink=0.9)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=8)
     return Picture(figure, title, theme)

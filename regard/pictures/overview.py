@@ -75,7 +75,9 @@ def _draw(table: Array, maps: list[Array] | None, names: list[str], what: str, t
     with drawing(theme):
         side = 0.62
         panel = side * across + 0.3
-        figure = new_figure((panel + 1.9) * (1 if maps is None else 2) - (0 if maps is None else 1.2), side * down + 1.4)
+        figure = new_figure(
+            (panel + 1.9) * (1 if maps is None else 2) - (0 if maps is None else 1.2), side * down + 1.4
+        )
         figure.suptitle(title, fontweight="bold", fontsize=12)
         panels = figure.subplots(1, 1 if maps is None else 2, squeeze=False)[0]
         low, high = float(np.nanmin(table)), float(np.nanmax(table))
@@ -87,7 +89,7 @@ def _draw(table: Array, maps: list[Array] | None, names: list[str], what: str, t
                 panels[0].text(j, i, in_cell(value), ha="center", va="center", fontsize=8.5, color=ink)
         panels[0].set_title(what, fontsize=10)
         bar = figure.colorbar(image, ax=panels[0], aspect=28, pad=0.03)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=8)
         if maps is not None:
             panels[1].set_title("weights, each head from 0 to its largest", fontsize=10)

@@ -34,9 +34,9 @@ def information_filter(
     passes = row >= limit
     mass = float(row[passes].sum())
     title = "Attention as an information filter" if title is None else title
-    said = "key passes" if passes.sum() == 1 else "keys pass"
+    said = f"key{'s' * (len(row) > 1)} pass" + "es" * bool(passes.sum() == 1)
     verb = "carries" if passes.sum() == 1 else "carry"
-    line = f"{passes.sum()} of {len(row)} {said} {digits(limit)} and {verb} {100 * mass:.0f} % of the weight"
+    line = f"{passes.sum()} of {len(row)} {said} {limit:.3g} and {verb} {100 * mass:.0f} % of the weight"
     colours = theme_named(theme)
     with drawing(theme):
         names = labels(keys)
@@ -51,8 +51,8 @@ def information_filter(
         edge = [bar_colour(0.8, theme) if ok else colours.faint for ok in passes]
         hatch = ["" if ok else "////" for ok in passes]  # told apart without colour too
         most = max(float(row.max()), limit) * 1.16 or 1.0
-        what = f"threshold {digits(limit)}" + (" = 1/S" if usual else "")
-        style = {"color": colours.accent, "linewidth": 1.4, "linestyle": "--", "label": what}
+        what = f"threshold {limit:.3g}" + (" = 1/S" if usual else "")
+        style: dict[str, Any] = {"color": colours.accent, "linewidth": 1.4, "linestyle": "--", "label": what}
         if upright:
             bars = axes.bar(places, row, color=fill, edgecolor=edge, hatch=hatch, width=0.72, linewidth=0.8)
             axes.axhline(limit, **style)

@@ -50,9 +50,8 @@ class Picture:
         path = Path(file)
         ending = path.suffix.lower()
         if ending not in ENDINGS:
-            raise ValueError(
-                f"a picture is saved as .png, .svg, .pdf or .html, got {path.name!r}; give the file one of these endings"
-            )
+            endings = ".png, .svg, .pdf or .html"
+            raise ValueError(f"a picture is saved as {endings}, got {path.name!r}; give the file one of these endings")
         return write_whole(path, self._page().encode() if ending == ".html" else self._draw(ending[1:]))
 
     def _draw(self, ending: str) -> bytes:

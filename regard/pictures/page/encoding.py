@@ -1,15 +1,15 @@
 """How a head's weights are stored in a page: small, and right to three significant digits.
 
-Twelve layers of twelve heads over 512 tokens are 37.7 million weights. Three digits of each are some 11 bits, 52 MB in
-all, and no compression helps: the digits of one weight say nothing of the next. But a head's weights are
-made of far fewer numbers, its queries and keys: 2 · 512 · 64 against 512 · 512. So there are three ways:
+Twelve layers of twelve heads over 512 tokens are 37.7 million weights. Three digits of each are some 11 bits,
+52 MB in all, and no compression helps: the digits of one weight say nothing of the next. But a head's weights
+are made of far fewer numbers, its queries and keys: 2 · 512 · 64 against 512 · 512. So there are three ways:
 
 exact     32-bit floats, while a page holds no more than two million weights.
-factors   When q and k are given. scale · q · kᵀ = A Bᵀ by singular values, with A and B of equal length; both are
-          rounded to whole multiples of one step. The page computes the scores (whole numbers, so exactly), the softmax, and
-          the three digits. The step is so small that only some weights in a hundred come out one digit away from the
-          true one (computed here in float64 from q and k as given); for those a correction of +1 or −1 is stored.
-          All three digits of every weight are then right by construction.
+factors   When q and k are given. scale · q · kᵀ = A Bᵀ by singular values, with A and B of equal length;
+          both are rounded to whole multiples of one step. The page computes the scores (whole numbers, so
+          exactly), the softmax, and the three digits. The step is so small that only some weights in a hundred
+          come out one digit away from the true one (computed here in float64 from q and k as given); for
+          those a correction of +1 or −1 is stored. All three digits of every weight are then right.
 digits    Otherwise: each weight's three digits and its power of ten in 16 bits. Right as well, and larger:
           about 1.5 bytes a weight. Weights below 1e−71 become 0.
 
@@ -19,9 +19,7 @@ and digits 123. Codes count on without a gap: 9.99 is followed by 10.0. So ±1 i
 Streams of bytes are deflated (browsers can inflate) and written in base 85, 5 characters for 4 bytes.
 """
 
-import base64
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +28,17 @@ import numpy as np
 from regard.pictures.given import numbers
 
 Array = np.ndarray
+Encoded = tuple[dict[str, Any], list[bytes]]  # what the page must know to read the bytes, and the bytes in parts
 
 EXACT_UP_TO = 2_000_000
 LOWEST = -71  # the power of ten of the smallest weight that has a code
 POWERS = np.array([float(f"1e{n}") for n in range(2 - LOWEST + 2)])
+# RFC 1924's, with a comma for `<`, the one character of it that means something inside a script element.
+ALPHABET = np.frombuffer(
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~", dtype=np.uint8
+)
 # Root mean square error of a score before corrections: a balance of the bits of A and B, and of the corrections.
-TOLERANCE = 1.5e-4
+TOLERANCE = 2e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +63,9 @@ class Factors:
     def __post_init__(self) -> None:
         q, k = numbers(self.q), numbers(self.k)
         if q.ndim != 3 or k.ndim != 3 or q.shape[-1] != k.shape[-1] or not len(k) or len(q) % len(k):
-            raise ValueError(f"q and k must be (H, L, d_k) and (H_kv, S, d_k) with H_kv dividing H, got {q.shape} and {k.shape}")
+            raise ValueError(
+                f"q and k must be (H, L, d_k) and (H_kv, S, d_k) with H_kv dividing H, got {q.shape} and {k.shape}"
+            )
         object.__setattr__(self, "q", q)
         object.__setattr__(self, "k", k)
         object.__setattr__(self, "scale", q.shape[-1] ** -0.5 if self.scale is None else float(self.scale))
@@ -106,27 +111,28 @@ def three_digits(values: Array) -> Array:
     small = values < POWERS[-LOWEST] ** -1
     safe = np.where(small, 1.0, values)
     exponent = np.floor(np.log10(safe)).astype(np.int64)
+    digits = np.rint(safe * POWERS[2 - exponent])
     for _ in range(2):  # log10 may be off by one beside a power of ten, and 999.6 rounds up to 1000
-        digits = np.rint(safe * POWERS[2 - exponent])
-        exponent += (digits >= 1000).astype(np.int64) - (digits < 100)
-    digits = np.rint(safe * POWERS[2 - exponent]).astype(np.int64)
-    return np.where(small, 0, 1 + 900 * (exponent - LOWEST) + digits - 100)
+        off = np.nonzero((digits >= 1000) | (digits < 100))
+        exponent[off] += np.where(digits[off] >= 1000, 1, -1)
+        digits[off] = np.rint(safe[off] * POWERS[2 - exponent[off]])
+    return np.where(small, 0, 900 * (exponent - LOWEST) + digits.astype(np.int64) - 99)
 
 
-def encode_exact(weights: Array) -> tuple[dict[str, Any], bytes]:
+def encode_exact(weights: Array) -> Encoded:
     """32-bit floats."""
-    return {"way": "exact"}, weights.astype("<f4").tobytes()
+    return {"way": "exact"}, [weights.astype("<f4").tobytes()]
 
 
-def encode_digits(weights: Array) -> tuple[dict[str, Any], bytes]:
+def encode_digits(weights: Array) -> Encoded:
     """Three digits and a power of ten in 16 bits: all high bytes, then all low bytes."""
     codes = three_digits(weights).astype(">u2")
-    return {"way": "digits"}, codes.reshape(-1).view(np.uint8).reshape(-1, 2).T.tobytes()
+    return {"way": "digits"}, [plane.tobytes() for plane in codes.reshape(-1).view(np.uint8).reshape(-1, 2).T]
 
 
-def encode_factors(q: Array, k: Array, scale: float, visible: Array | None) -> tuple[dict[str, Any], bytes]:
+def encode_factors(weights: Array, q: Array, k: Array, scale: float, visible: Array | None) -> Encoded:
     """A and B in whole multiples of a step, then the corrections."""
-    true = three_digits(softmax(scale * (q @ k.T), visible))
+    true = three_digits(weights)
     a, b = balanced(scale * q, k - k.mean(0))  # what all keys share moves a whole row, which softmax undoes
     spread = float((a**2).sum(-1).mean() + (b**2).sum(-1).mean())
     step = TOLERANCE / np.sqrt(spread / 12 or 1.0)
@@ -142,7 +148,7 @@ def encode_factors(q: Array, k: Array, scale: float, visible: Array | None) -> t
     packed_a, head["a"] = planes(whole_a)
     packed_b, head["b"] = planes(whole_b)
     bits = [np.packbits(part.reshape(-1), bitorder="little").tobytes() for part in (wrong != 0, signs)]
-    return head, b"".join([packed_a, packed_b, *bits])
+    return head, [*packed_a, *packed_b, *bits]
 
 
 def balanced(q: Array, k: Array) -> tuple[Array, Array]:
@@ -158,43 +164,61 @@ def balanced(q: Array, k: Array) -> tuple[Array, Array]:
     return (base_q @ left[:, :rank]) * root, (base_k @ right.T[:, :rank]) * root
 
 
-def planes(whole: Array) -> tuple[bytes, dict[str, int]]:
+def planes(whole: Array) -> tuple[list[bytes], dict[str, int]]:
     """Whole numbers column by column as bytes: all lowest bytes, then all next ones, …
 
     The lowest are noise, which deflate leaves as it is; the highest are mostly alike, which it shrinks.
 
     >>> planes(np.array([[-1.0], [300.0]]))
-    (b'\\x00-\\x00\\x01', {'least': -1, 'bytes': 2})
+    ([b'\\x00-', b'\\x00\\x01'], {'least': -1, 'bytes': 2})
     """
     least = int(whole.min())
     rising = (whole.T - least).astype("<u8")
     count = max(1, -(-int(rising.max()).bit_length() // 8))
-    return rising.reshape(-1).view(np.uint8).reshape(-1, 8).T[:count].tobytes(), {"least": least, "bytes": count}
+    found = rising.reshape(-1).view(np.uint8).reshape(-1, 8).T[:count]
+    return [plane.tobytes() for plane in found], {"least": least, "bytes": count}
 
 
-def packed_text(content: bytes) -> tuple[str, int]:
+def deflated(parts: list[bytes]) -> bytes:
+    """The parts one after another as one raw deflate stream, each in the way that makes it smallest.
+
+    Noise with a skewed distribution is best coded byte by byte, repetition by looking back; a stream may
+    change from one to the other at every full flush.
+    """
+    stream = b""
+    for i, part in enumerate(parts):
+        end = zlib.Z_FINISH if i == len(parts) - 1 else zlib.Z_FULL_FLUSH
+        ways = [
+            zlib.compressobj(6, zlib.DEFLATED, -15, 9, way) for way in (zlib.Z_HUFFMAN_ONLY, zlib.Z_DEFAULT_STRATEGY)
+        ]
+        stream += min((way.compress(part) + way.flush(end) for way in ways), key=len)
+    return stream
+
+
+def packed_text(parts: list[bytes]) -> tuple[str, int]:
     """Deflated and in base 85, with the number of bytes before padding; safe inside a script element.
 
-    >>> packed_text(b"aaaa")
-    ('c%1Fk009610{{R3', 12)
+    >>> packed_text([b"aaaa"])
+    ('OH52m1ONa4', 6)
     """
-    packed = zlib.compress(content, 6)
-    # Of the characters of base 85 only `<` means anything there; the comma is not among them.
-    return base64.b85encode(packed, pad=True).decode("ascii").replace("<", ","), len(packed)
+    packed = deflated(parts)
+    words = np.frombuffer(packed + bytes(-len(packed) % 4), dtype=">u4").astype(np.uint32)
+    digits = np.empty((len(words), 5), dtype=np.uint8)
+    for place in range(4, -1, -1):
+        words, digits[:, place] = np.divmod(words, 85)
+    return ALPHABET[digits].tobytes().decode("ascii"), len(packed)
 
 
-Encode = Callable[[int], tuple[dict[str, Any], bytes]]
-
-
-def encoder_of(layer: Any, total: int) -> Encode:
-    """The way for a layer, by what is given and how many weights the page will hold."""
+def encode(layer: Any, h: int, weights: Array, total: int) -> Encoded:
+    """One head, in the way that fits what is given and how many weights the page will hold."""
+    if total <= EXACT_UP_TO:
+        return encode_exact(weights)
     if isinstance(layer, Factors):
-        heads, queries, keys = layer.shape
-        rank = min(layer.q.shape[-1], queries, keys)
-        if total > EXACT_UP_TO and 13 * rank * (queries + keys) < 11 * queries * keys:
-            return lambda h: encode_factors(*layer.head(h)[:2], layer.scale or 0.0, layer.head(h)[2])
-    way = encode_exact if total <= EXACT_UP_TO else encode_digits
-    return lambda h: way(weights_of(layer, h))
+        rank, (queries, keys) = min(layer.q.shape[-1], *weights.shape), weights.shape
+        if 13 * rank * (queries + keys) < 11 * queries * keys:
+            q, k, visible = layer.head(h)
+            return encode_factors(weights, q, k, layer.scale or 0.0, visible)
+    return encode_digits(weights)
 
 
 def weights_of(layer: Any, h: int) -> Array:

@@ -29,7 +29,7 @@ function bytesOf(text) {
 
 /** The bytes of a stored block, inflated. Up to three zero bytes may follow the stream; they are no part of it. */
 async function stored(id) {
-  const inflate = new DecompressionStream("deflate");
+  const inflate = new DecompressionStream("deflate-raw");
   const writer = inflate.writable.getWriter();
   const packed = bytesOf(element(id).textContent);
   const ended = Number(element(id).dataset.size);
@@ -233,7 +233,7 @@ function measure() {
   pen.font = `12px ${FONT}`;
   const widest = (tokens) => tokens.reduce((most, token) => Math.max(most, pen.measureText(short(token)).width), 0);
   const most = Math.max(56, canvas.clientWidth * 0.25);
-  margin = { left: Math.min(widest(facts.queries) + 26, most), top: Math.min(widest(facts.keys) + 26, most) };
+  margin = { left: Math.min(Math.max(widest(facts.queries) + 14, 56), most), top: Math.min(Math.max(widest(facts.keys) + 14, 44), most) };
 }
 
 function draw() {

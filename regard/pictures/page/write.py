@@ -15,7 +15,7 @@ import numpy as np
 from regard.pictures.colours import colour_table
 from regard.pictures.given import check_names, numbers
 from regard.pictures.overview import thumbnail
-from regard.pictures.page.encoding import Factors, encoder_of, packed_text, weights_of
+from regard.pictures.page.encoding import Factors, encode, packed_text, weights_of
 from regard.pictures.picture import write_whole
 
 Array = np.ndarray
@@ -34,7 +34,9 @@ class Page:
         """Write the page, whole or not at all, and return the path."""
         path = Path(file)
         if path.suffix.lower() not in (".html", ".htm"):
-            raise ValueError(f"a page is saved as .html, got {path.name!r}; layer_overview draws the same as .png, .svg or .pdf")
+            raise ValueError(
+                f"a page is saved as .html, got {path.name!r}; layer_overview draws the same as .png, .svg or .pdf"
+            )
         return write_whole(path, self.html.encode())
 
     def _repr_html_(self) -> str:
@@ -80,7 +82,9 @@ def attention_page(
     check_names("key_tokens", key_names, keys, "key")
     layer_names = [f"layer {i}" for i in range(len(given))] if names is None else [str(n) for n in names]
     if len(layer_names) != len(given):
-        raise ValueError(f"names must hold one name for each layer, got {len(layer_names)} names for {len(given)} layers")
+        raise ValueError(
+            f"names must hold one name for each layer, got {len(layer_names)} names for {len(given)} layers"
+        )
 
     total = sum(shape[0] * shape[1] * shape[2] for shape in shapes)
     masks: dict[bytes, int] = {}
@@ -88,19 +92,21 @@ def attention_page(
     blocks: list[str] = []
     small: list[Array] = []
     for i, layer in enumerate(given):
-        encode = encoder_of(layer, total)
         for h in range(shapes[i][0]):
-            about, content = encode(h)
-            if about["way"] == "factors":
+            weights = weights_of(layer, h)
+            about, content = encode(layer, h, weights, total)
+            if about["way"] == "factors" and isinstance(layer, Factors):
                 seen = layer.head(h)[2]
-                packed = b"" if seen is None or seen.all() else np.packbits(seen.reshape(-1), bitorder="little").tobytes()
+                packed = (
+                    b"" if seen is None or seen.all() else np.packbits(seen.reshape(-1), bitorder="little").tobytes()
+                )
                 about["mask"] = masks.setdefault(packed, len(masks)) if packed else -1
-            shown = thumbnail(weights_of(layer, h), THUMBNAIL)
+            shown = thumbnail(weights, THUMBNAIL)
             small.append(np.round(255 * np.sqrt(shown / (shown.max() or 1))).astype(np.uint8))
             heads.append({"layer": i, "head": h, **about})
             blocks.append(block(f"head-{len(heads) - 1}", content))
-    blocks += [block(f"mask-{i}", packed) for packed, i in masks.items()]
-    blocks.append(block("thumbnails", np.stack(small).tobytes()))
+    blocks += [block(f"mask-{i}", [packed]) for packed, i in masks.items()]
+    blocks.append(block("thumbnails", [np.stack(small).tobytes()]))
     facts = {
         "title": title,
         "queries": query_names,
@@ -113,7 +119,7 @@ def attention_page(
     return Page(title, _assemble(title, facts, blocks))
 
 
-def block(name: str, content: bytes) -> str:
+def block(name: str, content: list[bytes]) -> str:
     """A stream of bytes as an element of the page, read when it is needed."""
     text, size = packed_text(content)
     return f'<script type="text/plain" id="{name}" data-size="{size}">{text}</script>'
@@ -126,6 +132,4 @@ def _assemble(title: str, facts: dict[str, Any], blocks: list[str]) -> str:
     data = json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c")
     # A lone surrogate, half of a character, cannot be written as UTF-8.
     data = data.encode("utf-8", "backslashreplace").decode()
-    return Template(html).substitute(
-        title=escape(title), style=css, facts=data, blocks="\n".join(blocks), program=js
-    )
+    return Template(html).substitute(title=escape(title), style=css, facts=data, blocks="\n".join(blocks), program=js)
