@@ -58,7 +58,7 @@ def query_arrows(
     )
     with drawing(theme):
         figure = new_figure(7.4, 5.6, layout=None)
-        figure.subplots_adjust(left=-0.02, right=0.74, bottom=0.08, top=0.93)
+        figure.subplots_adjust(left=-0.03, right=0.7, bottom=0.1, top=0.94)
         axes = figure.add_subplot(projection="3d")
         figure.suptitle(title, fontweight="bold", fontsize=12, y=0.97)
         figure.text(0.36, 0.02, note, ha="center", fontsize=8.5, color=theme_named(theme).faint)
@@ -128,7 +128,7 @@ def _draw_arrows(axes: Any, points: Array, row: Array, names: list[str], query: 
         handles=lines,
         title=f"key  weight{more}",
         loc="center left",
-        bbox_to_anchor=(1.06, 0.5),
+        bbox_to_anchor=(1.13, 0.5),
         frameon=False,
         fontsize=9,
         title_fontsize=9,
