@@ -5,7 +5,6 @@ read nor changed.
 """
 
 import os
-import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,8 +73,7 @@ class Picture:
         text = self._draw("svg").decode()
         element = text[text.index("<svg") :]
         label = escape(self.title, quote=True)
-        element = re.sub("<svg ", f'<svg role="img" aria-label="{label}" ', element, count=1)
-        return element.replace(">", f">\n <title>{escape(self.title)}</title>", 1)
+        return element.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
 
     def _page(self) -> str:
         theme = theme_named(self.theme)

@@ -113,13 +113,16 @@ class TestFonts:
         picture.save(tmp_path / "x.pdf")
         assert ">猫</text>" in picture.svg()
 
-    def test_without_such_a_font_there_are_numbers_and_a_warning_not_boxes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_such_a_font_there_are_numbers_and_a_warning_not_boxes(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(fonts, "families", lambda: ("DejaVu Sans",))
         with pytest.warns(UserWarning, match=r"猫 \(U\+732B\).*install one, such as fonts-noto-cjk"):
             assert fonts.labels(["猫", "a"]) == ["U+732B", "a"]
 
     @pytest.mark.parametrize(
-        ("token", "shown"), [("$x$", "$x$"), ("\n", "↵"), ("  ", "␣␣"), ("a\u200db", "aU+200Db"), ("", ""), ("Ġcat", "Ġcat")]
+        ("token", "shown"),
+        [("$x$", "$x$"), ("\n", "↵"), ("  ", "␣␣"), ("a\u200db", "aU+200Db"), ("", ""), ("Ġcat", "Ġcat")],
     )
     def test_tokens_that_are_hard_to_see(self, token: str, shown: str) -> None:
         assert fonts.labels([token]) == [shown]
