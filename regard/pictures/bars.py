@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.pictures.colours import bar_colour, theme_named
 from regard.pictures.fonts import columns, labels
-from regard.pictures.given import check_index, digits, named_weights
+from regard.pictures.given import check_index, digits, largest, named_weights
 from regard.pictures.picture import Picture, drawing, new_figure
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def weight_bars(
         axes = figure.subplots()
         axes.set_title(title, fontweight="bold", pad=12)
         places = np.arange(len(names))
-        colours = [bar_colour(w / (row.max() or 1), theme) for w in row]
+        most = largest(row)
+        colours = [bar_colour(w / most, theme) for w in row]
         numbers = [digits(w) for w in row]
         if upright:
             bars = axes.bar(places, row, color=colours, width=0.72)
@@ -57,7 +58,7 @@ def weight_bars(
             axes.set_xticks(places, names, rotation=90 if longest > 8 else 0)
             axes.set_xlabel("key")
             axes.set_ylabel("weight")
-            axes.set_ylim(0, max(row.max(), 1e-12) * 1.14)
+            axes.set_ylim(0, most * 1.14)
             axes.set_xlim(-0.7, len(names) - 0.3)
         else:
             bars = axes.barh(places, row, color=colours, height=0.74)
@@ -65,7 +66,7 @@ def weight_bars(
             axes.set_yticks(places, names, fontsize=8)
             axes.set_ylabel("key")
             axes.set_xlabel("weight")
-            axes.set_xlim(0, max(row.max(), 1e-12) * 1.16)
+            axes.set_xlim(0, most * 1.16)
             axes.set_ylim(len(names) - 0.3, -0.7)
         quiet(axes, theme)
     return Picture(figure, title, theme)

@@ -130,6 +130,8 @@ def colour_map(theme: str) -> "Colormap":
 
 def ink_on(theme: str, share: float) -> str:
     """Black or white, whichever reads better on the colour at this place (0 to 1) of the table."""
+    if share != share:  # not a number has the colour of a panel
+        return theme_named(theme).ink
     red, green, blue = (colour_table(theme)[round(255 * min(max(share, 0.0), 1.0))] / 255) ** 2.2
     luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
     return "#000000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"
@@ -137,5 +139,6 @@ def ink_on(theme: str, share: float) -> str:
 
 def bar_colour(share: float, theme: str) -> tuple[float, float, float]:
     """The colour of a bar or arrow for a share (0 to 1) of the largest; the palest still stands out."""
-    red, green, blue = colour_table(theme)[round(255 * (0.35 + 0.5 * min(max(share, 0.0), 1.0)))] / 255
+    share = min(max(share, 0.0), 1.0) if share == share else 0.0
+    red, green, blue = colour_table(theme)[round(255 * (0.35 + 0.5 * share))] / 255
     return float(red), float(green), float(blue)

@@ -74,6 +74,16 @@ def check_index(name: str, index: int, size: int) -> int:
     return index % size
 
 
+def largest(values: Array) -> float:
+    """The largest finite number, where colours and axes end; 1 when there is none above 0.
+
+    >>> largest(np.array([0.25, np.nan])), largest(np.zeros(2))
+    (0.25, 1.0)
+    """
+    finite = values[np.isfinite(values)]
+    return float(finite.max(initial=0.0)) or 1.0
+
+
 def digits(value: float, significant: int = 3) -> str:
     """A number as written on a picture: three significant digits, zeros and all, and a real minus sign.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.pictures.colours import colour_map, ink_on, theme_named
 from regard.pictures.fonts import columns, labels
-from regard.pictures.given import check_index, digits, named_weights, numbers
+from regard.pictures.given import check_index, digits, largest, named_weights, numbers
 from regard.pictures.picture import Picture, drawing, new_figure
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def weight_heatmap(
     head = check_index("head", head, len(array))
     named = "Attention weights" + (f", head {head}" if len(array) > 1 else "")
     shown = array[head]
-    limits = (0.0, float(np.nanmax(shown)) or 1.0) if highest is None else (0.0, highest)
+    limits = (0.0, largest(shown) if highest is None else highest)
     return _heatmap(shown, queries, keys, limits, "weight", named if title is None else title, theme)
 
 

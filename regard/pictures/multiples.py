@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from regard.pictures.fonts import columns, labels
-from regard.pictures.given import named_weights
+from regard.pictures.given import largest, named_weights
 from regard.pictures.heatmap import LETTER, draw_heat, lie_down
 from regard.pictures.picture import Picture, drawing, new_figure
 
@@ -49,7 +47,7 @@ def head_heatmaps(
         figure = new_figure(width, down * tall + 0.9)
         figure.suptitle(title, fontweight="bold", fontsize=12)
         grid = figure.subplots(down, across, squeeze=False)
-        limits = (0.0, float(np.nanmax(array)) or 1.0)
+        limits = (0.0, largest(array))
         for axes, name, values in zip(grid.flat, names, array, strict=False):
             image = draw_heat(axes, values, rows, tops, limits, theme, cell, with_numbers=False)
             axes.set_title(name, fontsize=10, pad=6)

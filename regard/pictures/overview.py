@@ -115,8 +115,8 @@ def thumbnail(weights: Array, most: int) -> Array:
     """The map (L, S) in at most `most` × `most` cells, each the largest weight of those it stands for.
 
     >>> thumbnail(np.eye(5), 2)
-    array([[1., 1.],
-           [1., 1.]])
+    array([[1., 0.],
+           [0., 1.]])
     """
     for axis in (0, 1):
         size = weights.shape[axis]

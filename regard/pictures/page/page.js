@@ -341,7 +341,7 @@ function name(token, x, y, index, chosen) {
 }
 
 function drawNumbers() {
-  if (view.cell < 44) return;
+  if (view.cell < 50) return;
   const place = shade(shown);
   const colours = table();
   pen.font = `${Math.min(13, view.cell / 4.4)}px ${FONT}`;
@@ -569,7 +569,7 @@ function moveThumb(event, index) {
 function layOut() {
   const most = Math.max(...facts.heads.map((about) => about.head)) + 1;
   const grid = element("thumbs");
-  grid.style.gridTemplateColumns = `minmax(2.6rem, max-content) repeat(${most}, minmax(18px, 64px))`;
+  grid.style.gridTemplateColumns = `minmax(3.4rem, max-content) repeat(${most}, minmax(18px, 64px))`;
   const label = (text, kind) => {
     const span = document.createElement("span");
     span.className = kind;

@@ -94,6 +94,12 @@ def attention_page(
     for i, layer in enumerate(given):
         for h in range(shapes[i][0]):
             weights = weights_of(layer, h)
+            if not np.isfinite(weights).all():
+                query, key = (int(n) for n in np.argwhere(~np.isfinite(weights))[0])
+                where = f"{layer_names[i]}, head {h}, query {query}, key {key}"
+                raise ValueError(
+                    f"weights must be finite, got {weights[query, key]} at {where}; weight_heatmap can draw it"
+                )
             about, content = encode(layer, h, weights, total)
             if about["way"] == "factors" and isinstance(layer, Factors):
                 seen = layer.head(h)[2]
