@@ -169,11 +169,13 @@ def _arrow(axes: "Axes", start: Box, end: Box, done: str, theme: str) -> None:
     if done:
         at = max(0.5, 1 - 0.5 * (GAP / (y1 - y0)))  # a long arrow is named near its tip
         x = start.x + (x1 - start.x) * at
+        aside = 0.1 if abs(x1 - start.x) < GAP or y1 - y0 > 2 * GAP else 0.34  # clear of a flat arrow
+        leaning = x1 < start.x and y1 - y0 < 2 * GAP  # to the left: the name stands there too
         axes.text(
-            x + 0.1,
+            x + (-aside if leaning else aside),
             y0 + (y1 - y0) * at,
             done,
-            ha="left",
+            ha="right" if leaning else "left",
             va="center",
             fontsize=8.5,
             color=colours.accent,

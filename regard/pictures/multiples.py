@@ -20,6 +20,7 @@ def head_heatmaps(
 ) -> Picture:
     """The weights (H, L, S) of every head of a layer, or a `Trace`, side by side on one colour scale.
 
+    >>> import numpy as np
     >>> picture = head_heatmaps(np.full((4, 3, 3), 1 / 3), ["The", "cat", "sat"])
     >>> [axes.get_title() for axes in picture.figure.axes[:4]]
     ['head 0', 'head 1', 'head 2', 'head 3']

@@ -9,9 +9,10 @@ factors   When q and k are given. scale · q · kᵀ = A Bᵀ by singular values
           both are rounded to whole multiples of one step. The page computes the scores (whole numbers, so
           exactly), the softmax, and the three digits. The step is so small that only some weights in a hundred
           come out one digit away from the true one (computed here in float64 from q and k as given); for
-          those a correction of +1 or −1 is stored. All three digits of every weight are then right.
+          those a correction of +1 or −1 is stored, and a rare one further away is written out. All three
+          digits of every weight are then right.
 digits    Otherwise: each weight's three digits and its power of ten in 16 bits. Right as well, and larger:
-          about 1.5 bytes a weight. Weights below 1e−71 become 0.
+          about 1.7 bytes a weight in the file. Weights below 1e−71 become 0.
 
 The code of a number is 0 for 0, else 1 + 900 · (exponent + 71) + (digits − 100), where 0.0123 has exponent −2
 and digits 123. Codes count on without a gap: 9.99 is followed by 10.0. So ±1 is always the next number.
@@ -39,6 +40,7 @@ ALPHABET = np.frombuffer(
 )
 # Root mean square error of a score before corrections: a balance of the bits of A and B, and of the corrections.
 TOLERANCE = 2e-4
+FAR = 100  # weights of a head that may be more than one digit away; they are written out
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,10 +142,13 @@ def encode_factors(weights: Array, q: Array, k: Array, scale: float, visible: Ar
         whole_a, whole_b = np.rint(a / step), np.rint(b / step)
         found = three_digits(softmax((whole_a @ whole_b.T) * (step * step), visible))
         wrong = true - found
-        if np.abs(wrong).max(initial=0) <= 1:
+        far = np.flatnonzero(np.abs(wrong) > 1)
+        if len(far) <= FAR:
             break
         step /= 2
     head = {"way": "factors", "rank": a.shape[1], "step": step}
+    head["far"] = [[int(place), int(true.flat[place])] for place in far]
+    wrong.flat[far] = 0
     signs = wrong[wrong != 0] > 0
     packed_a, head["a"] = planes(whole_a)
     packed_b, head["b"] = planes(whole_b)

@@ -132,6 +132,7 @@ async function readFactors(about, bytes) {
       codes[place] = code;
     }
   }
+  for (const [place, code] of about.far) codes[place] = code;
   return { values, text: (place) => textOfCode(codes[place]) };
 }
 
