@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --disable-pip-version-check -q -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test bench check clean
+.PHONY: help lab test bench check browser clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -15,7 +15,7 @@ help:  ## this list
 lab: $(VENV)/.installed  ## see attention computed, number by number
 	@$(BIN)/regard trace "The cat sat on the mat"
 
-test: check  ## style, types, rooms and tests
+test: check browser  ## style, types, rooms and tests
 	$(BIN)/pytest -n 2 --dist worksteal
 
 check: $(VENV)/.installed
@@ -23,6 +23,21 @@ check: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Tests of pages need a browser, and tests of Chinese in pictures a font that has it. Neither is on PyPI.
+browser:
+	@missing=; \
+	command -v chromium >/dev/null || missing="chromium"; \
+	fc-list 2>/dev/null | grep -qi 'noto sans cjk' || missing="$$missing fonts-noto-cjk"; \
+	if [ -n "$$missing" ]; then \
+		as=; [ "$$(id -u)" = 0 ] || as="sudo -n"; \
+		echo "Installing$${missing:+ }$$missing with apt"; \
+		{ $$as apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$as apt-get install -y -qq --no-install-recommends $$missing; } \
+			>/dev/null 2>&1 || { \
+			echo "WARNING: could not install:$${missing:+ }$$missing." >&2; \
+			echo "WARNING: without chromium no page is opened, without the font no Chinese is drawn: those tests are SKIPPED." >&2; \
+		}; \
+	fi
 
 bench: $(VENV)/.bench  ## side by side with the peers: tables of ratios
 	@set -e; for file in bench/*.py; do $(BIN)/python $$file; done

@@ -7,7 +7,7 @@ import pytest
 
 import regard
 
-HEAVY = ("torch", "numpy", "jaxtyping", "einops")
+HEAVY = ("torch", "numpy", "jaxtyping", "einops", "matplotlib")
 
 
 def loaded_by(code: str) -> set[str]:
@@ -33,7 +33,7 @@ def test_a_trace_does_without_torch() -> None:
 
 
 def test_every_public_name_can_be_had() -> None:
-    for package in (regard, regard.attention):
+    for package in (regard, regard.attention, regard.pictures):
         for name in dir(package):
             assert getattr(package, name) is not None
     with pytest.raises(AttributeError, match="attention_span"):

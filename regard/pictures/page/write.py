@@ -1,0 +1,141 @@
+"""Put a page together: the numbers, the thumbnails, and the program that shows them, in one file."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from regard.pictures.colours import colour_table
+from regard.pictures.given import check_names, numbers
+from regard.pictures.overview import thumbnail
+from regard.pictures.page.encoding import Factors, encode, packed_text, weights_of
+from regard.pictures.picture import write_whole
+
+Array = np.ndarray
+
+THUMBNAIL = 40  # cells on a side, at most
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of attention; a notebook shows it, `save("x.html")` writes it."""
+
+    title: str
+    html: str = field(repr=False)
+
+    def save(self, file: str | os.PathLike[str]) -> Path:
+        """Write the page, whole or not at all, and return the path."""
+        path = Path(file)
+        if path.suffix.lower() not in (".html", ".htm"):
+            raise ValueError(
+                f"a page is saved as .html, got {path.name!r}; layer_overview draws the same as .png, .svg or .pdf"
+            )
+        return write_whole(path, self.html.encode())
+
+    def _repr_html_(self) -> str:
+        frame = escape(self.html, quote=True)
+        style = "width: 100%; height: 48rem; border: 0"
+        return f'<iframe title="{escape(self.title, quote=True)}" style="{style}" srcdoc="{frame}"></iframe>'
+
+
+def attention_page(
+    layers: Sequence[Any],
+    tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    title: str = "Attention",
+) -> Page:
+    """A page with every head of every layer: overview, zoom and pan, the value of every pair.
+
+    layers      for each layer its weights (H, L, S), or `Factors`, the queries and keys they come from
+    tokens      names of the queries; of the keys too, unless they have their own
+    names       names of the layers
+
+    What is exact: pages of at most two million weights hold them as 32-bit floats. Larger pages show the
+    three significant digits of the weight, all three right (in float64, of the numbers given). From `Factors`
+    12 layers × 12 heads × 512 tokens (d_k = 64) take 22 MB; from weights alone, 1.7 bytes each, 65 MB.
+    The file needs no network and no other file.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> page = attention_page(np.full((2, 4, 3, 3), 1 / 3), ["The", "cat", "sat"])
+    >>> with TemporaryDirectory() as folder:
+    ...     page.save(f"{folder}/attention.html").name
+    'attention.html'
+    """
+    given = [layer if isinstance(layer, Factors) else numbers(layer) for layer in layers]
+    shapes = [layer.shape for layer in given]
+    if not given or any(len(shape) != 3 or 0 in shape for shape in shapes) or len({shape[1:] for shape in shapes}) > 1:
+        raise ValueError(f"layers must hold weights (H, L, S) or Factors, L and S the same in all, got shapes {shapes}")
+    queries, keys = shapes[0][1:]
+    key_names = key_tokens if key_tokens is not None else tokens if tokens is not None and queries == keys else None
+    key_names = [str(i) for i in range(keys)] if key_names is None else [str(t) for t in key_names]
+    query_names = [str(i) for i in range(queries)] if tokens is None else [str(t) for t in tokens]
+    check_names("tokens", query_names, queries, "query")
+    check_names("key_tokens", key_names, keys, "key")
+    layer_names = [f"layer {i}" for i in range(len(given))] if names is None else [str(n) for n in names]
+    if len(layer_names) != len(given):
+        raise ValueError(
+            f"names must hold one name for each layer, got {len(layer_names)} names for {len(given)} layers"
+        )
+
+    total = sum(shape[0] * shape[1] * shape[2] for shape in shapes)
+    masks: dict[bytes, int] = {}
+    heads: list[dict[str, Any]] = []
+    blocks: list[str] = []
+    small: list[Array] = []
+    for i, layer in enumerate(given):
+        for h in range(shapes[i][0]):
+            weights = weights_of(layer, h)
+            if not np.isfinite(weights).all():
+                query, key = (int(n) for n in np.argwhere(~np.isfinite(weights))[0])
+                where = f"{layer_names[i]}, head {h}, query {query}, key {key}"
+                raise ValueError(
+                    f"weights must be finite, got {weights[query, key]} at {where}; weight_heatmap can draw it"
+                )
+            about, content = encode(layer, h, weights, total)
+            if about["way"] == "factors" and isinstance(layer, Factors):
+                seen = layer.head(h)[2]
+                packed = (
+                    b"" if seen is None or seen.all() else np.packbits(seen.reshape(-1), bitorder="little").tobytes()
+                )
+                about["mask"] = masks.setdefault(packed, len(masks)) if packed else -1
+            shown = thumbnail(weights, THUMBNAIL)
+            small.append(np.round(255 * np.sqrt(shown / (shown.max() or 1))).astype(np.uint8))
+            heads.append({"layer": i, "head": h, **about})
+            blocks.append(block(f"head-{len(heads) - 1}", content))
+    blocks += [block(f"mask-{i}", [packed]) for packed, i in masks.items()]
+    blocks.append(block("thumbnails", [np.stack(small).tobytes()]))
+    facts = {
+        "title": title,
+        "queries": query_names,
+        "keys": key_names,
+        "layers": layer_names,
+        "heads": heads,
+        "thumbnail": small[0].shape,
+        "colours": {theme: colour_table(theme).reshape(-1).tolist() for theme in ("light", "dark")},
+    }
+    return Page(title, _assemble(title, facts, blocks))
+
+
+def block(name: str, content: list[bytes]) -> str:
+    """A stream of bytes as an element of the page, read when it is needed."""
+    text, size = packed_text(content)
+    return f'<script type="text/plain" id="{name}" data-size="{size}">{text}</script>'
+
+
+def _assemble(title: str, facts: dict[str, Any], blocks: list[str]) -> str:
+    folder = files("regard.pictures.page")
+    html, css, js = ((folder / f"page.{ending}").read_text(encoding="utf-8") for ending in ("html", "css", "js"))
+    # Inside a script element `<` could open or close another one; JSON has another way to write it.
+    data = json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c")
+    # A lone surrogate, half of a character, cannot be written as UTF-8.
+    data = data.encode("utf-8", "backslashreplace").decode()
+    return Template(html).substitute(title=escape(title), style=css, facts=data, blocks="\n".join(blocks), program=js)
