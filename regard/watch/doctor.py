@@ -127,10 +127,10 @@ def _mass_on(call: Call, wrong: Tensor, what: str, words: str, found: list[Findi
 def _idle(call: Call, found: list[Finding]) -> None:
     """Heads that do nothing: even on all they see, or all on one key, for every query."""
     facts = call.statistics
-    batch, heads, length, size = call.shape
+    _, heads, length, size = call.shape
     if length < 2 or size < 3:
         return
-    first, last = call.rows(slice(0, 1)), call.rows(slice(length - 1, length))
+    last = call.rows(slice(length - 1, length))
     visible = (last[:, :, 0] > 0).sum(-1).clamp_min(1).float()
     evenly = (facts.entropy[:, :, -1] - visible.log()).abs() < 1e-3
     for head in range(heads):
@@ -143,7 +143,6 @@ def _idle(call: Call, found: list[Finding]) -> None:
                 key = int(place[0, 0])
                 said = f"every query puts all its weight on key {key}"
                 found.append(Finding("one-token head", call.name, head, 0, key, said))
-    del first, batch
 
 
 def _uniform_everywhere(call: Call, head: int) -> bool:
