@@ -1,6 +1,5 @@
 """Attention beside its peers: `python bench/attention.py`. One thread, float32, D = 512, 8 heads, B·S = 2048."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -133,23 +132,33 @@ def windowed() -> list[Row]:
 
 def growth() -> list[Row]:
     sizes = (8192, 16384, 32768)
-    found = {size: _alone(size) for size in sizes}
+    rule = masks.window(keys=256)
+    at = {size: heads_of(size, grad=True) for size in sizes}
+    ones = {size: torch.ones_like(at[size][0]) for size in sizes}
+    ms = race({str(size): forward(lambda size=size: regard.attend(*at[size], rule)) for size in sizes})
+    both = race(
+        {
+            str(size): lambda size=size: torch.autograd.grad(regard.attend(*at[size], rule), at[size], ones[size])
+            for size in sizes
+        },
+        rounds=7,
+    )
+    peak = {size: _alone(size) for size in sizes}
     rows = []
     for small, large in ((8192, 16384), (16384, 32768)):
-        at = f"S={small} → {large}"
+        where = f"S={small} → {large}"
         rows += [
-            Row("window of 256 keys, when S doubles: time", at, found[large]["ms"], found[small]["ms"], "ms", 2.15),
-            Row("… forward + backward", at, found[large]["both"], found[small]["both"], "ms", 2.15),
-            Row("… peak memory, forward + backward", at, found[large]["MB"], found[small]["MB"], "MB", 2.1),
+            Row("window of 256 keys, when S doubles: time", where, ms[str(large)], ms[str(small)], "ms", 2.15),
+            Row("… forward + backward", where, both[str(large)], both[str(small)], "ms", 2.15),
+            Row("… peak memory, forward + backward", where, peak[large], peak[small], "MB", 2.1),
         ]
     return rows
 
 
-def _alone(size: int) -> dict[str, float]:
-    """Measured in a process of its own, since the peak of a process never goes down."""
-    done = subprocess.run([sys.executable, __file__, "--window", str(size)], capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+def _alone(size: int) -> float:
+    """The peak in MB, measured in a process of its own, since what other steps left behind would count."""
+    done = subprocess.run([sys.executable, __file__, "--peak", str(size)], capture_output=True, text=True, check=True)
+    return float(done.stdout)
 
 
 def _status(field: str) -> float:
@@ -158,7 +167,7 @@ def _status(field: str) -> float:
     return int(line.split()[1]) / 1024
 
 
-def window_of(size: int) -> None:
+def peak_of(size: int) -> None:
     small = heads_of(512, grad=True)
     rule = masks.window(keys=256)
     torch.autograd.grad(regard.attend(*small, rule).sum(), small)  # what loading and first calls take is not counted
@@ -166,18 +175,14 @@ def window_of(size: int) -> None:
     before = _status("VmRSS")
     q, k, v = heads_of(size, grad=True)
     torch.autograd.grad(regard.attend(q, k, v, rule), (q, k, v), torch.ones_like(q))
-    peak = _status("VmHWM") - before
-    ms = race({"forward": forward(lambda: regard.attend(q, k, v, rule))}, rounds=7)["forward"]
-    g = torch.ones_like(q)
-    both = race({"both": lambda: torch.autograd.grad(regard.attend(q, k, v, rule), (q, k, v), g)}, rounds=7)["both"]
-    print(json.dumps({"ms": ms, "both": both, "MB": peak}))
+    print(_status("VmHWM") - before)
 
 
 if __name__ == "__main__":
     one_thread()
     torch.manual_seed(0)
-    if sys.argv[1:2] == ["--window"]:
-        window_of(int(sys.argv[2]))
+    if sys.argv[1:2] == ["--peak"]:
+        peak_of(int(sys.argv[2]))
     else:
         todo = [*(lambda length=length: layers(length) for length in (128, 512, 2048)), padded, windowed, growth]
         report("attention", f"Attention beside its peers (float32, D={D}, {H} heads, B·S={TOKENS})", steps(todo))

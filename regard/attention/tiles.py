@@ -214,8 +214,8 @@ def backward(
             del a  # it is in the sum, and as large as it
         found = whole.total(), _joined(dks), _joined(dvs)
         return found if grad_lse is None else tuple(x[..., :width] for x in found)  # type: ignore[return-value]
-    dq = large(torch.empty_like(q))
-    dk, dv = (large(torch.empty_like(x, dtype=_wide(q.dtype))).zero_() for x in (k, v))
+    dq = torch.empty_like(q)
+    dk, dv = (torch.zeros_like(x, dtype=_wide(q.dtype)) for x in (k, v))
     for tile in additive.plan:
         part = _Sum()
         for runs, a, b, c in shares(tile, tile.runs):
