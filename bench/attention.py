@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from side_by_side import Row, one_thread, race, report, steps
+from side_by_side import Row, memory_mb, one_thread, race, report, steps
 from torch import Tensor, nn
 
 import regard
@@ -161,21 +161,15 @@ def _alone(size: int) -> float:
     return float(done.stdout)
 
 
-def _status(field: str) -> float:
-    """Memory of this process in MB, by its name in /proc/self/status."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
-    return int(line.split()[1]) / 1024
-
-
 def peak_of(size: int) -> None:
     small = heads_of(512, grad=True)
     rule = masks.window(keys=256)
     torch.autograd.grad(regard.attend(*small, rule).sum(), small)  # what loading and first calls take is not counted
     Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak counts from here
-    before = _status("VmRSS")
+    before = memory_mb("VmRSS")
     q, k, v = heads_of(size, grad=True)
     torch.autograd.grad(regard.attend(q, k, v, rule), (q, k, v), torch.ones_like(q))
-    print(_status("VmHWM") - before)
+    print(memory_mb("VmHWM") - before)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from side_by_side import Row, one_thread, race, report, steps
+from side_by_side import Row, memory_mb, one_thread, race, report, steps
 
 import regard
 
@@ -88,11 +88,6 @@ def memory(length: int = 32768) -> list[Row]:
     return [Row(name, f"{length} tokens", found["MB"], 400.0, "MB", 1.0)]
 
 
-def _status(field: str) -> float:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
-    return int(line.split()[1]) / 1024
-
-
 def memory_of(length: int) -> None:
     layer = regard.nn.MultiHeadAttention(512, 8, causal=True)
 
@@ -101,11 +96,11 @@ def memory_of(length: int) -> None:
             layer(torch.randn(1, n, 512))
         call = seen.calls[0]
         Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak counts from here, with q and k held
-        before = _status("VmRSS")
+        before = memory_mb("VmRSS")
         call.statistics  # noqa: B018
         call.received()
         call.top(8)
-        found["MB"] = _status("VmHWM") - before
+        found["MB"] = memory_mb("VmHWM") - before
 
     found: dict[str, float] = {}
     all_of(512)

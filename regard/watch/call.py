@@ -54,7 +54,6 @@ class Call:
     added_is_mask: bool = False  # whether that is 0 and −inf only
     maps: Tensor | None = None  # the weights, where the model itself made them (eager attention)
     dropout: float = 0.0
-    note: str = ""  # how watching changed what was run, if it did
     kept: Statistics | None = None
     versions: tuple[int, ...] = field(default=(), repr=False)
 
