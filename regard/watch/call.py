@@ -3,29 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention import Mask, Tile, planned
+from regard.attention import Mask
 from regard.watch import statistics as compute
+from regard.watch import weights as exact
 from regard.watch.statistics import Statistics
-
-ELEMENTS = 1 << 20  # weights computed at a time, 4 MB
+from regard.watch.weights import Part
 
 Pick = int | slice | list[int] | None
-
-
-class Part(NamedTuple):
-    """Some weights (b, h, rows, keys), and where they belong."""
-
-    batch: slice
-    heads: slice
-    rows: slice
-    keys: slice
-    weights: Tensor
 
 
 @dataclass
@@ -101,73 +91,28 @@ class Call:
         h = _indices("head", head, heads)
         i = _indices("queries", queries, length)
         j = _indices("keys", keys, size)
-        found = torch.cat([self._part(b, h, rows)[..., j] for rows in i.split(max(1, 2**22 // max(1, size)))], -2)
+        found = torch.cat(
+            [exact.chosen(self, b, h, rows)[..., j] for rows in i.split(max(1, 2**22 // max(1, size)))], -2
+        )
         for dim, asked in reversed(list(enumerate((batch, head, queries, keys)))):
             found = found.squeeze(dim) if isinstance(asked, int) else found
         return found
 
-    def parts(self) -> Iterator["Part"]:
-        """Every visible weight once, in parts of 4 MB: blocks of queries with the keys that they can see.
-
-        The parts share one buffer: use each before asking for the next.
-        """
-        batch, heads, length, size = self.shape
-        if self.maps is not None:
-            self._unchanged()
-            yield Part(slice(0, batch), slice(0, heads), slice(0, length), slice(0, size), self.maps.float())
-            return
-        group = heads // self.k.shape[1]
-        added = None if self.added is None else self.added.expand(-1, -1, length, size)
-        buffer = torch.empty(max(ELEMENTS, size))
-        for tile in (tile for tile in planned(self.rule, length, size) if tile.runs):
-            for b in range(*tile.batch.indices(batch)):
-                for h in range(heads):
-                    q, k_t = self.q[b, h].float() * self.scale, self.k[b, h // group].float().transpose(0, 1)
-                    for rows, keys in _chunks(tile):
-                        w = buffer[: (rows.stop - rows.start) * (keys.stop - keys.start)].view(
-                            rows.stop - rows.start, -1
-                        )
-                        torch.mm(q[rows], k_t[:, keys], out=w)
-                        if added is not None:
-                            w += added[b if len(added) > 1 else 0, h if added.shape[1] > 1 else 0, rows, keys]
-                        _softmax(w, tile, (b, h), rows, keys, size - length, added is not None)
-                        yield Part(slice(b, b + 1), slice(h, h + 1), rows, keys, w[None, None])
+    def parts(self) -> Iterator[Part]:
+        """Every visible weight once, in parts of 4 MB that share a buffer: use each before asking for the next."""
+        return exact.parts(self)
 
     def rows(self, rows: slice) -> Float[Tensor, "b h rows s"]:
         """The weights of some queries, of every batch item and head."""
-        if self.maps is not None:
-            self._unchanged()
-            return self.maps[:, :, rows].float()
         part = torch.arange(*rows.indices(self.shape[2]))
-        return self._part(torch.arange(self.shape[0]), torch.arange(self.shape[1]), part)
+        return exact.chosen(self, torch.arange(self.shape[0]), torch.arange(self.shape[1]), part)
 
-    def _part(self, b: Int[Tensor, "b"], h: Int[Tensor, "h"], i: Int[Tensor, "l"]) -> Float[Tensor, "b h l s"]:
+    @property
+    def eager_maps(self) -> Float[Tensor, "b h l s"] | None:
+        """The weights as the model made them, where it makes them; None on fused paths."""
         if self.maps is not None:
             self._unchanged()
-            return self.maps[b][:, h][:, :, i].float()
-        group = self.shape[1] // self.k.shape[1]
-        with torch.no_grad():
-            q = _take(_take(_take(self.q, b, 0), h, 1), i, 2).float()
-            k = _take(_take(self.k, b, 0), h // group, 1).float()
-            scores = (q * self.scale) @ k.transpose(-1, -2)
-            scores = self._hide(scores, b, h, i)
-            empty = scores.isneginf().all(-1, keepdim=True)
-            return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
-
-    def _hide(self, scores: Tensor, b: Tensor, h: Tensor, i: Tensor) -> Tensor:
-        _, _, length, size = self.shape
-        if self.added is not None:
-            added = self.added.expand(-1, -1, length, size)
-            added = added[b if added.shape[0] > 1 else torch.zeros(1, dtype=torch.long)]
-            added = added[:, h if added.shape[1] > 1 else torch.zeros(1, dtype=torch.long)]
-            scores = scores + added[:, :, i].to(scores.dtype)
-        if self.rule is not None:
-            place = i + size - length
-            seen = self.rule.visible(
-                b[:, None, None, None], h[:, None, None], place[:, None], torch.arange(size, device=i.device)
-            )
-            scores = scores.masked_fill(~seen, float("-inf"))
-        return scores
+        return self.maps
 
     # -- statistics, for every head and query ------------------------------------------------------------
 
@@ -236,49 +181,6 @@ class Call:
             f", mask={self.rule!r}" if self.rule is not None else ", mask=<tensor>" if self.added is not None else ""
         )
         return f"Call({self.name!r}, B={batch} H={heads} L={length} S={size}, {self.kernel}{hides})"
-
-
-def _chunks(tile: Tile) -> Iterator[tuple[slice, slice]]:
-    """The rows of a tile in chunks, each with its keys: under a diagonal, those before the chunk's last row."""
-    first, last = tile.runs[0][0], tile.runs[-1][1]
-    start = tile.rows.start
-    while start < tile.rows.stop:
-        step = max(1, min(128, ELEMENTS // max(1, last - first)))
-        stop = min(start + step, tile.rows.stop)
-        reach = min(last, tile.place + stop - tile.rows.start) if tile.triangle else last
-        yield slice(start, stop), slice(first, reach)
-        start = stop
-
-
-def _softmax(
-    w: Float[Tensor, "rows keys"],
-    tile: Tile,
-    at: tuple[int, int],
-    rows: slice,
-    keys: slice,
-    shift: int,
-    may_be_empty: bool,
-) -> None:
-    """Hide what the tile hides, and normalise, in place."""
-    if tile.triangle:  # only the square at the end has hidden pairs, and no row is empty
-        n = rows.stop - rows.start
-        w[:, w.shape[1] - n :].masked_fill_(torch.ones(n, n, dtype=torch.bool).triu_(1), float("-inf"))
-    elif tile.rule is not None:
-        place = torch.arange(rows.start, rows.stop)[:, None] + shift
-        seen = tile.rule.visible(torch.tensor(at[0]), torch.tensor(at[1]), place, torch.arange(keys.start, keys.stop))
-        w.masked_fill_(~seen, float("-inf"))
-    if may_be_empty or (tile.rule is not None and not tile.triangle):
-        empty = w.isneginf().all(-1, keepdim=True)
-        torch.softmax(w.masked_fill_(empty, 0.0), -1, out=w).masked_fill_(empty, 0.0)
-    else:
-        torch.softmax(w, -1, out=w)
-
-
-def _take(x: Tensor, index: Tensor, dim: int) -> Tensor:
-    """x at the indices; a view where that is all of them."""
-    if len(index) == x.shape[dim] and (len(index) == 0 or bool((index == torch.arange(len(index))).all())):
-        return x
-    return x.index_select(dim, index)
 
 
 def _indices(what: str, asked: Pick, size: int) -> Int[Tensor, "n"]:

@@ -11,6 +11,7 @@
 | not finite | NaN or infinity in queries or keys |
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.watch.call import Call
+from regard.watch.weights import Part
 
 NOTABLE = 1e-4  # a weight that is no rounding
 
@@ -93,33 +95,39 @@ def _padding(call: Call, padding: Any, found: list[Finding]) -> None:
     if real.shape != (call.shape[0], call.shape[3]):
         return  # a cross- or cached call over other keys
     hidden = (~real)[:, None, None]  # (B, 1, 1, S)
-    _mass_on(call, hidden.expand(-1, 1, call.shape[2], -1), "attends to padding", "padding", found)
+    _mass_on(call, lambda part: hidden[part.batch, :, :, part.keys], "attends to padding", "padding", found)
 
 
 def _future(call: Call, found: list[Finding]) -> None:
-    _, _, length, size = call.shape
-    later = torch.arange(size) > torch.arange(size - length, size)[:, None]
-    _mass_on(call, later[None, None], "sees the future", "keys after it", found)
+    shift = call.shape[3] - call.shape[2]
+
+    def later(part: Part) -> Tensor:
+        place = torch.arange(part.rows.start, part.rows.stop)[:, None] + shift
+        return torch.arange(part.keys.start, part.keys.stop) > place
+
+    _mass_on(call, later, "sees the future", "keys after it", found)
 
 
-def _mass_on(call: Call, wrong: Tensor, what: str, words: str, found: list[Finding]) -> None:
-    """A finding for each head that puts notable weight where it should not."""
+def _mass_on(call: Call, wrong: Callable[[Part], Tensor], what: str, words: str, found: list[Finding]) -> None:
+    """A finding for each head that puts notable weight where it should not, which `wrong` says for a part."""
     batch, heads, length, _ = call.shape
     mass = torch.zeros(batch, heads, length)
+    possible = torch.zeros(batch, heads, length, dtype=torch.bool)  # whether the query has such keys at all
     examples: dict[int, tuple[float, int, int]] = {}
     for part in call.parts():
-        b = part.batch if len(wrong) > 1 else slice(None)
-        astray = part.weights * wrong[b, :, part.rows, part.keys]
-        mass[part.batch, part.heads, part.rows] = astray.sum(-1)
+        here = (part.batch, part.heads, part.rows)
+        forbidden = wrong(part).expand_as(part.weights)
+        astray = part.weights * forbidden
+        mass[here] += astray.sum(-1)
+        possible[here] |= forbidden.any(-1)
         for head in range(*part.heads.indices(heads)):
-            here = astray[:, head - part.heads.start]
-            _, i, j = (int(n) for n in torch.unravel_index(here.argmax(), here.shape))
-            value = float(here.max())
+            weights = astray[:, head - part.heads.start]
+            _, i, j = (int(n) for n in torch.unravel_index(weights.argmax(), weights.shape))
+            value = float(weights.max())
             if value > examples.get(head, (NOTABLE, 0, 0))[0]:
                 examples[head] = value, part.rows.start + i, part.keys.start + j
     for head, (value, i, j) in examples.items():
-        possible = wrong.expand(batch, 1, length, -1).any(-1)[:, 0]
-        share = float(mass[:, head][possible].mean())
+        share = float(mass[:, head][possible[:, head]].mean())
         said = f"query {i} puts {value:.3f} on key {j}; {share:.0%} of the weight is on {words}"
         found.append(Finding("mask inverted" if share > 0.9 else what, call.name, head, i, j, said))
 

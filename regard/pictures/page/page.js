@@ -3,8 +3,6 @@
 // The page of regard.pictures.attention_page. encoding.py says how the numbers are stored.
 
 const facts = JSON.parse(document.getElementById("facts").textContent);
-const L = facts.queries.length;
-const S = facts.keys.length;
 const element = (id) => document.getElementById(id);
 
 // ---- reading the stored numbers ------------------------------------------------------------------------
@@ -100,7 +98,7 @@ function wholeNumbers(bytes, start, rows, columns, { least, bytes: count }) {
   return numbers;
 }
 
-async function readFactors(about, bytes) {
+async function readFactors(about, bytes, L, S) {
   const { rank, step } = about;
   const a = wholeNumbers(bytes, 0, L, rank, about.a);
   let at = L * rank * about.a.bytes;
@@ -136,7 +134,7 @@ async function readFactors(about, bytes) {
   return { values, text: (place) => textOfCode(codes[place]) };
 }
 
-function readDigits(bytes) {
+function readDigits(_, bytes, L, S) {
   const values = new Float32Array(L * S);
   const codes = new Uint16Array(L * S);
   for (let i = 0; i < L * S; i++) {
@@ -146,19 +144,26 @@ function readDigits(bytes) {
   return { values, text: (place) => textOfCode(codes[place]) };
 }
 
-function readExact(bytes) {
+function readExact(_, bytes) {
   const values = new Float32Array(bytes.buffer);
   return { values, text: (place) => String(Number(values[place].toPrecision(6))) };
 }
 
 async function readHead(index) {
   const about = facts.heads[index];
+  const { queries, keys } = namesOf(about.layer);
   const bytes = await stored(`head-${index}`);
-  const head =
-    about.way === "factors" ? await readFactors(about, bytes) : about.way === "digits" ? readDigits(bytes) : readExact(bytes);
+  const readers = { factors: readFactors, digits: readDigits, exact: readExact };
+  const head = await readers[about.way](about, bytes, queries.length, keys.length);
   head.highest = head.values.reduce((most, x) => Math.max(most, x), 0) || 1;
   head.least = head.values.reduce((least, x) => (x > 0 && x < least ? x : least), head.highest);
   return head;
+}
+
+/** The names of a layer's queries and keys. Layers may differ: an encoder's tokens, a decoder's, one step's. */
+function namesOf(layer) {
+  const { queries, keys } = facts.layers[layer];
+  return { queries: facts.tokens[queries], keys: facts.tokens[keys] };
 }
 
 const read = new Map(); // the heads looked at last, as promises
@@ -197,6 +202,10 @@ const FONT = getComputedStyle(document.body).fontFamily;
 const view = { left: 0, top: 0, cell: 1 }; // in cells, and CSS pixels for a cell
 let margin = { left: 60, top: 60 };
 let shown = null; // the head on the map
+let queries = []; // the names of its rows and columns, and how many there are
+let keys = [];
+let L = 0;
+let S = 0;
 let shownIndex = -1;
 let kept = 0; // the head chosen by a click
 let cell = null; // {query, key}
@@ -234,7 +243,7 @@ function measure() {
   pen.font = `12px ${FONT}`;
   const widest = (tokens) => tokens.reduce((most, token) => Math.max(most, pen.measureText(short(token)).width), 0);
   const most = Math.max(56, canvas.clientWidth * 0.25);
-  margin = { left: Math.min(Math.max(widest(facts.queries) + 14, 56), most), top: Math.min(Math.max(widest(facts.keys) + 14, 44), most) };
+  margin = { left: Math.min(Math.max(widest(queries) + 14, 56), most), top: Math.min(Math.max(widest(keys) + 14, 44), most) };
 }
 
 function draw() {
@@ -311,7 +320,7 @@ function drawNames() {
   for (let i = Math.ceil(view.top / every) * every; i < L; i += every) {
     const y = margin.top + (i + 0.5 - view.top) * view.cell;
     if (y > canvas.clientHeight) break;
-    name(facts.queries[i], margin.left - 6, y, i, cell?.query);
+    name(queries[i], margin.left - 6, y, i, cell?.query);
   }
   pen.restore();
   pen.save();
@@ -325,7 +334,7 @@ function drawNames() {
     pen.save();
     pen.translate(x, margin.top - 6);
     pen.rotate(-Math.PI / 2);
-    name(facts.keys[j], 0, 0, j, cell?.key);
+    name(keys[j], 0, 0, j, cell?.key);
     pen.restore();
   }
   pen.restore();
@@ -395,14 +404,14 @@ function drawLegend() {
 
 // ---- the cell in question ------------------------------------------------------------------------------------
 
-const titleOf = (index) => `${facts.layers[facts.heads[index].layer]}, head ${facts.heads[index].head}`;
+const titleOf = (index) => `${facts.layers[facts.heads[index].layer].name}, head ${facts.heads[index].head}`;
 
 function say() {
   if (!cell || !shown) return;
   const { query, key } = cell;
   const text = shown.text(query * S + key);
   element("value").textContent =
-    `query ${query} “${visibleToken(facts.queries[query])}” → key ${key} “${visibleToken(facts.keys[key])}”: ${text}`;
+    `query ${query} “${visibleToken(queries[query])}” → key ${key} “${visibleToken(keys[key])}”: ${text}`;
 }
 
 function choose(query, key) {
@@ -516,12 +525,26 @@ async function show(index) {
   shownIndex = index;
   const head = await headNumbered(index);
   if (shownIndex !== index) return; // another was asked for meanwhile
+  lookAt(facts.heads[index].layer);
   shown = head;
   const title = `${titleOf(index)}${index === kept ? "" : " (preview)"}`;
   element("one-title").textContent = title;
   canvas.setAttribute("aria-label", `Attention weights of ${title}: ${L} queries by ${S} keys`);
   say();
   draw();
+}
+
+/** Turn to a layer: where its queries or keys are others than before, the view starts anew. */
+function lookAt(layer) {
+  const names = namesOf(layer);
+  if (names.queries === queries && names.keys === keys) return;
+  ({ queries, keys } = names);
+  [L, S] = [queries.length, keys.length];
+  cell = null;
+  element("value").textContent = "Point at a cell, or focus the map and use the arrow keys.";
+  measure();
+  Object.assign(view, { left: 0, top: 0, cell: 0 });
+  clampView();
 }
 
 function keep(index) {
@@ -581,7 +604,7 @@ function layOut() {
   label("head", "name");
   for (let h = 0; h < most; h++) label(String(h), "name column");
   facts.layers.forEach((layer, i) => {
-    label(layer, "name").title = layer;
+    label(layer.name, "name").title = layer.name;
     const heads = thumbs.filter((_, index) => facts.heads[index].layer === i);
     grid.append(...heads);
     for (let h = heads.length; h < most; h++) label("", "name");
@@ -591,18 +614,20 @@ function layOut() {
 let small = null;
 
 function drawThumbs() {
-  const [height, width] = facts.thumbnail;
   const colours = table();
+  let start = 0;
   thumbs.forEach((button, index) => {
+    const [height, width] = facts.heads[index].thumbnail;
     const picture = button.firstChild;
     picture.width = width;
     picture.height = height;
     const image = new ImageData(width, height);
     for (let i = 0; i < width * height; i++) {
-      const c = 3 * small[index * width * height + i];
+      const c = 3 * small[start + i];
       image.data.set([colours[c], colours[c + 1], colours[c + 2], 255], 4 * i);
     }
     picture.getContext("2d").putImageData(image, 0, 0);
+    start += width * height;
   });
 }
 
@@ -639,10 +664,8 @@ new ResizeObserver(() => {
 async function begin() {
   setTheme(prefersDark.matches ? "dark" : "light");
   layOut();
-  measure();
+  lookAt(0);
   if (L * S > 4096) element("curve").value = "root"; // in a long row most weights are faint
-  view.cell = 0;
-  clampView();
   await show(0);
   small = await stored("thumbnails");
   drawThumbs();

@@ -45,10 +45,13 @@ class Page:
         return f'<iframe title="{escape(self.title, quote=True)}" style="{style}" srcdoc="{frame}"></iframe>'
 
 
+Names = Sequence[str] | Sequence[Sequence[str] | None] | None
+
+
 def attention_page(
     layers: Sequence[Any],
-    tokens: Sequence[str] | None = None,
-    key_tokens: Sequence[str] | None = None,
+    tokens: Names = None,
+    key_tokens: Names = None,
     *,
     names: Sequence[str] | None = None,
     title: str = "Attention",
@@ -56,7 +59,8 @@ def attention_page(
     """A page with every head of every layer: overview, zoom and pan, the value of every pair.
 
     layers      for each layer its weights (H, L, S), or `Factors`, the queries and keys they come from
-    tokens      names of the queries; of the keys too, unless they have their own
+    tokens      names of the queries, the same for all layers, or a list of names for each layer; of the keys
+                too, unless they have their own
     names       names of the layers
 
     What is exact: pages of at most two million weights hold them as 32-bit floats. Larger pages show the
@@ -72,25 +76,31 @@ def attention_page(
     """
     given = [layer if isinstance(layer, Factors) else numbers(layer) for layer in layers]
     shapes = [layer.shape for layer in given]
-    if not given or any(len(shape) != 3 or 0 in shape for shape in shapes) or len({shape[1:] for shape in shapes}) > 1:
-        raise ValueError(f"layers must hold weights (H, L, S) or Factors, L and S the same in all, got shapes {shapes}")
-    queries, keys = shapes[0][1:]
-    key_names = key_tokens if key_tokens is not None else tokens if tokens is not None and queries == keys else None
-    key_names = [str(i) for i in range(keys)] if key_names is None else [str(t) for t in key_names]
-    query_names = [str(i) for i in range(queries)] if tokens is None else [str(t) for t in tokens]
-    check_names("tokens", query_names, queries, "query")
-    check_names("key_tokens", key_names, keys, "key")
+    if not given or any(len(shape) != 3 or 0 in shape for shape in shapes):
+        raise ValueError(f"layers must hold weights (H, L, S) or Factors, got shapes {shapes}")
     layer_names = [f"layer {i}" for i in range(len(given))] if names is None else [str(n) for n in names]
     if len(layer_names) != len(given):
         raise ValueError(
             f"names must hold one name for each layer, got {len(layer_names)} names for {len(given)} layers"
         )
+    lists: dict[tuple[str, ...], int] = {}  # every list of names is written once
+    about_layers = []
+    for layer_name, shape, own, own_keys in zip(
+        layer_names,
+        shapes,
+        _for_each("tokens", tokens, shapes),
+        _for_each("key_tokens", key_tokens, shapes),
+        strict=True,
+    ):
+        queries, keys = _token_names(own, own_keys, shape[1], shape[2])
+        places = {"queries": lists.setdefault(queries, len(lists)), "keys": lists.setdefault(keys, len(lists))}
+        about_layers.append({"name": layer_name, **places})
 
     total = sum(shape[0] * shape[1] * shape[2] for shape in shapes)
     masks: dict[bytes, int] = {}
     heads: list[dict[str, Any]] = []
     blocks: list[str] = []
-    small: list[Array] = []
+    small: list[bytes] = []
     for i, layer in enumerate(given):
         for h in range(shapes[i][0]):
             weights = weights_of(layer, h)
@@ -108,21 +118,41 @@ def attention_page(
                 )
                 about["mask"] = masks.setdefault(packed, len(masks)) if packed else -1
             shown = thumbnail(weights, THUMBNAIL)
-            small.append(np.round(255 * np.sqrt(shown / (shown.max() or 1))).astype(np.uint8))
-            heads.append({"layer": i, "head": h, **about})
+            small.append(np.round(255 * np.sqrt(shown / (shown.max() or 1))).astype(np.uint8).tobytes())
+            heads.append({"layer": i, "head": h, "thumbnail": shown.shape, **about})
             blocks.append(block(f"head-{len(heads) - 1}", content))
     blocks += [block(f"mask-{i}", [packed]) for packed, i in masks.items()]
-    blocks.append(block("thumbnails", [np.stack(small).tobytes()]))
+    blocks.append(block("thumbnails", [b"".join(small)]))
     facts = {
         "title": title,
-        "queries": query_names,
-        "keys": key_names,
-        "layers": layer_names,
+        "tokens": list(lists),
+        "layers": about_layers,
         "heads": heads,
-        "thumbnail": small[0].shape,
         "colours": {theme: colour_table(theme).reshape(-1).tolist() for theme in ("light", "dark")},
     }
     return Page(title, _assemble(title, facts, blocks))
+
+
+def _for_each(what: str, names: Names, shapes: list[tuple[int, ...]]) -> list[Sequence[str] | None]:
+    """The names for each layer, from names for all of them or a list for each."""
+    if names is None or all(isinstance(name, str) for name in names):
+        return [names] * len(shapes)  # type: ignore[list-item]
+    if len(names) != len(shapes):
+        raise ValueError(f"{what} must hold a list of names for each of {len(shapes)} layers, got {len(names)}")
+    return list(names)
+
+
+def _token_names(
+    tokens: Sequence[str] | None, key_tokens: Sequence[str] | None, queries: int, keys: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of one layer's queries and keys: numbers where none are given."""
+    if key_tokens is None and tokens is not None and queries == keys:
+        key_tokens = tokens
+    query_names = tuple(map(str, range(queries) if tokens is None else tokens))
+    key_names = tuple(map(str, range(keys) if key_tokens is None else key_tokens))
+    check_names("tokens", query_names, queries, "query")
+    check_names("key_tokens", key_names, keys, "key")
+    return query_names, key_names
 
 
 def block(name: str, content: list[bytes]) -> str:
