@@ -15,6 +15,7 @@ import regard
 
 from .cost import cost
 from .trace import trace
+from .watch import watch
 
 app = typer.Typer(
     name="regard",
@@ -23,8 +24,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(trace)
-app.command()(cost)
+for command in (trace, watch, cost):
+    app.command()(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

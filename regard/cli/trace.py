@@ -1,9 +1,10 @@
 """`regard trace`: attention over a sentence, step by step."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from regard.files import write_whole
 
 from .typed import read_mask, said_plainly
 
@@ -64,5 +65,5 @@ def trace(
         elif json == "-":
             typer.echo(traced.to_json())
         else:
-            Path(json).write_text(traced.to_json() + "\n", encoding="utf-8")
+            write_whole(json, traced.to_json() + "\n")
             typer.echo(f"wrote {json}", err=True)

@@ -1,10 +1,11 @@
 """`regard cost`: the command's body."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+
+from regard.files import write_whole
 
 
 def run(*, seq: str, measure: bool, plot: str | None, json: str | None, **options: Any) -> None:
@@ -20,7 +21,7 @@ def run(*, seq: str, measure: bool, plot: str | None, json: str | None, **option
         sys.stdout.write((measured or found).to_json() + "\n")
         return
     if json is not None:
-        Path(json).write_text((measured or found).to_json() + "\n", encoding="utf-8")
+        write_whole(json, (measured or found).to_json() + "\n")
         _say(f"wrote {json}")
     console = Console()
     console.print(found.table())

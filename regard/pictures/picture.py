@@ -5,7 +5,6 @@ read nor changed.
 """
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.files import write_whole
 from regard.pictures.colours import theme_named
 from regard.pictures.fonts import families
 
@@ -91,22 +91,6 @@ class Picture:
 
     def _repr_html_(self) -> str:
         return f'<div style="overflow-x: auto">{self.svg()}</div>'
-
-
-def write_whole(path: Path, content: bytes) -> Path:
-    """Write to a temporary name beside the path, then rename: a reader never sees half a file."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp's own is for the owner alone
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    return path
 
 
 @contextmanager

@@ -1,5 +1,11 @@
+from . import subjects as subjects
 from .call import Call as Call
 from .doctor import Finding as Finding
 from .recording import watch as watch
 from .seen import Seen as Seen
+from .seen import short_names as short_names
 from .statistics import Statistics as Statistics
+from .terminal import print_findings as print_findings
+from .terminal import print_head as print_head
+from .terminal import print_seen as print_seen
+from .terminal import telling_head as telling_head

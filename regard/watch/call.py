@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention import Mask
+from regard.watch import places
 from regard.watch import statistics as compute
 from regard.watch import weights as exact
 from regard.watch.statistics import Statistics
@@ -107,6 +108,17 @@ class Call:
         part = torch.arange(*rows.indices(self.shape[2]))
         return exact.chosen(self, torch.arange(self.shape[0]), torch.arange(self.shape[1]), part)
 
+    def visible(self, batch: int) -> Bool[Tensor, "h l s"]:
+        """What the queries of a batch item may see: an S×S matrix, for pictures of short sequences."""
+        _, heads, length, size = self.shape
+        seen = torch.ones(1, 1, 1, dtype=torch.bool)
+        if self.rule is not None:
+            place, h = torch.arange(size - length, size)[:, None], torch.arange(heads)[:, None, None]
+            seen = self.rule.visible(torch.tensor(batch), h, place, torch.arange(size))
+        if self.added is not None:
+            seen = seen & ~self.added.expand(-1, -1, length, size)[batch if len(self.added) > 1 else 0].isneginf()
+        return seen.expand(heads, length, size)
+
     @property
     def eager_maps(self) -> Float[Tensor, "b h l s"] | None:
         """The weights as the model made them, where it makes them; None on fused paths."""
@@ -141,9 +153,12 @@ class Call:
         """Weight that every query puts on the chosen keys together (sinks, separators, …)."""
         chosen = _indices("mass(on=…)", [on] if isinstance(on, int) else list(on), self.shape[3])
         with torch.no_grad():
-            if self.maps is not None:
-                return self.maps[..., chosen].float().sum(-1)
-            return compute.statistics(self, tuple(chosen.tolist())).sink
+            return places.on_keys(self, chosen.unique()).sum(-1)
+
+    def beside(self, offset: int) -> Float[Tensor, "b h l"]:
+        """Weight that every query puts on the key `offset` places after its own: −1 the one before, 0 its own."""
+        with torch.no_grad():
+            return places.beside(self, offset)
 
     def received(self) -> Float[Tensor, "b h s"]:
         """Weight that every key receives from all queries together."""

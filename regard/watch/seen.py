@@ -1,6 +1,10 @@
 """What was seen: the calls, and what they say together."""
 
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,6 +14,8 @@ from torch import Tensor, nn
 
 from regard.watch.call import Call
 from regard.watch.doctor import Finding, examine
+
+Tokens = Sequence[str] | Mapping[str, Sequence[str] | tuple[Sequence[str], Sequence[str]]] | None
 
 
 @dataclass
@@ -39,11 +45,19 @@ class Seen:
             raise ValueError(nothing_seen(self.model))
 
     def summary(self) -> list[dict[str, Any]]:
-        """A row for every head of every call: mean entropy, distance, sink mass, share of empty rows."""
+        """A row for every head of every call: mean entropy, distance, spread, sink mass, share of empty rows.
+
+        Where queries and keys are the same tokens, also the mean weight on the previous, the own and the next one.
+        """
         self._something()
         rows = []
         for call in self.calls:
             facts = call.statistics
+            neighbours = (
+                {}
+                if call.kept or call.shape[2] != call.shape[3]
+                else {name: call.beside(offset) for name, offset in (("previous", -1), ("own", 0), ("next", 1))}
+            )
             for head in range(call.shape[1]):
                 seen = ~facts.empty[:, head]
                 count = max(1, int(seen.sum()))
@@ -56,23 +70,56 @@ class Seen:
                         "spread": float(facts.spread[:, head].sum() / count),
                         "sink": float(facts.sink[:, head].sum() / count),
                         "empty": float((~seen).float().mean()),
+                        **{name: float(beside[:, head].sum() / count) for name, beside in neighbours.items()},
                     }
                 )
         return rows
 
     def table(self) -> Table:
         """The summary to be printed."""
-        table = Table(title="What each head attends to", title_justify="left")
-        table.add_column("module")
-        for column in ("head", "entropy", "distance", "spread", "on first key", "empty rows"):
-            table.add_column(column, justify="right")
-        before = None
-        for row in self.summary():
-            name = row["call"] if row["call"] != before else ""
-            before = row["call"]
-            figures = (f"{row[key]:.2f}" for key in ("entropy", "distance", "spread", "sink"))
-            table.add_row(name, str(row["head"]), *figures, f"{row['empty']:.0%}" if row["empty"] else "")
+        rows = self.summary()
+        shared, names = short_names(self.calls)
+        table = Table(title=f"What each head attends to, on average ({shared})", title_justify="left")
+        table.add_column("*" if "*" in shared else "call")
+        for column in ("head", "entropy", "distance", "spread", "first", "previous", "own", "next"):
+            table.add_column(column, justify="right", no_wrap=True)
+        some_empty = any(row["empty"] for row in rows)
+        if some_empty:
+            table.add_column("empty rows", justify="right")
+        place = iter(rows)
+        for name, call in zip(names, self.calls, strict=True):
+            for head in range(call.shape[1]):
+                row = next(place)
+                figures = [f"{row[key]:.2f}" for key in ("entropy", "distance", "spread")]
+                shares = [_share(row.get(key)) for key in ("sink", "previous", "own", "next")]
+                empty = [f"{row['empty']:.0%}" if row["empty"] else ""] if some_empty else []
+                table.add_row(name if head == 0 else "", str(head), *figures, *shares, *empty)
+            table.add_section()
         return table
+
+    def save(
+        self,
+        file: str | os.PathLike[str],
+        tokens: Tokens = None,
+        *,
+        batch: int = 0,
+        title: str | None = None,
+        theme: str = "light",
+    ) -> Path:
+        """Write what was seen of one batch item, as the ending says, and return the path.
+
+        .html               a page with every head of every call: zoom, exact values, no network
+        .png, .svg, .pdf    the overview of calls × heads: mean entropy, and the weights small
+
+        tokens      names of the tokens; where calls are over different ones, a dict from patterns of module paths
+                    to names, or to a pair of names for the queries and the keys:
+                    {"encoder.*": source, "decoder.*.self_attn": target, "*.cross_attn": (target, source)}
+        """
+        self._something()
+        return _pictures().save_seen(self, file, tokens, batch=batch, title=title, theme=theme)
+
+    def _repr_html_(self) -> str | None:
+        return _pictures().inline_seen(self) if self.calls else None
 
     def check(self, *, padding: Any = None, causal: bool = False) -> list[Finding]:
         """What looks wrong: see `regard.watch.doctor`."""
@@ -108,6 +155,49 @@ class Seen:
             change = {key: b[key] - a[key] for key in ("entropy", "distance", "spread", "sink")}
             rows.append({"call": a["call"], "head": a["head"], **change})
         return sorted(rows, key=lambda row: -abs(row["entropy"]) - abs(row["sink"]))
+
+
+def short_names(calls: Sequence[Call]) -> tuple[str, list[str]]:
+    """What the names of the calls share, with * where they differ, and for each call what differs.
+
+    >>> from types import SimpleNamespace as Named
+    >>> short_names([Named(name=f"model.layers.{i}.attn") for i in (0, 1, 1)])
+    ('model.layers.*.attn', ['0', '1', '1 #2'])
+    >>> short_names([Named(name="encoder.attn"), Named(name="decoder.attn")])
+    ('*.attn', ['encoder', 'decoder'])
+    """
+    split = [call.name.split(".") if call.name else ["model"] for call in calls]
+    shortest = min(map(len, split))
+    before = _shared(split, shortest)
+    after = _shared([parts[::-1] for parts in split], shortest - before)
+    counts: dict[str, int] = {}
+    names = []
+    for parts in split:
+        name = ".".join(parts[before : len(parts) - after]) or parts[-1]
+        counts[name] = counts.get(name, 0) + 1
+        names.append(name if counts[name] == 1 else f"{name} #{counts[name]}")
+    middle = [] if before + after == max(map(len, split)) else ["*"]
+    return ".".join([*split[0][:before], *middle, *split[0][len(split[0]) - after :]]), names
+
+
+def _shared(split: list[list[str]], most: int) -> int:
+    """How many parts at the beginning are the same in all."""
+    count = 0
+    while count < most and len({parts[count] for parts in split}) == 1:
+        count += 1
+    return count
+
+
+def _pictures() -> Any:
+    """The room that draws. It knows this one, not the other way round, so it is asked by name when needed."""
+    return import_module("regard.pictures")
+
+
+def _share(value: float | None) -> str:
+    """A share of the weight; half and more stands out, also without colour."""
+    if value is None:
+        return ""
+    return f"[bold]{value:.2f} ◂[/bold]" if value >= 0.5 else f"{value:.2f}  "
 
 
 def nothing_seen(model: nn.Module) -> str:

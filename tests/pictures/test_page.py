@@ -187,6 +187,26 @@ class TestInBrowser:
         small.tab.keyboard.press("0")
         assert small.tab.evaluate("view.cell") == pytest.approx(before)
 
+    def test_layers_may_be_over_different_tokens(self, browser: Browser, tmp_path: Path) -> None:
+        rng = np.random.default_rng(0)
+        own, cross = rng.dirichlet(np.ones(3), size=(2, 3)), rng.dirichlet(np.ones(5), size=(2, 2))
+        source, target = ["a", "b", "c", "d", "e"], ["猫", "坐"]
+        page = attention_page([own, cross], [["x", "y", "z"], target], [None, source], names=["own", "cross"])
+        opened = Opened(browser, page.save(tmp_path / "x.html"))
+        opened.hover(2, 1)
+        assert opened.said.startswith("query 2 “z” → key 1 “y”: ")
+        opened.tab.get_by_role("button", name="cross, head 1").click()
+        opened.tab.wait_for_function("document.getElementById('one-title').textContent === 'cross, head 1'")
+        opened.hover(1, 4)
+        assert opened.said.startswith("query 1 “坐” → key 4 “e”: ")
+        assert three(opened.number) == three(cross[1, 1, 4])
+        opened.tab.get_by_role("button", name="own, head 0").click()
+        opened.tab.wait_for_function("document.getElementById('one-title').textContent === 'own, head 0'")
+        opened.hover(2, 2)
+        assert three(opened.number) == three(own[0, 2, 2])
+        assert opened.complaints == []
+        opened.tab.close()
+
     def test_heads_are_previewed_and_kept(self, small: Opened) -> None:
         weights = random_weights()
         title = small.tab.locator("#one-title")

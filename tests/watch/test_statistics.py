@@ -49,6 +49,12 @@ def test_statistics_equal_those_of_the_maps(size, data) -> None:
     assert (call.entropy() - entropy).abs().max() < 1e-4
     assert ((call.distance() - (own - mean)) * some).abs().max() < 1e-3
     assert (call.mass(on=[0, keys - 1]) - w[..., list({0, keys - 1})].sum(-1)).abs().max() < 1e-5
+    for offset in (-1, 0, 2):
+        beside = torch.zeros(batch, heads, queries, dtype=torch.float64)
+        for i, j in enumerate(range(keys - queries + offset, keys + offset)):
+            if 0 <= j < keys:
+                beside[:, :, i] = w[:, :, i, j]
+        assert (call.beside(offset) - beside).abs().max() < 1e-5
     assert (call.received() - w.sum(-2)).abs().max() < 1e-3
     assert (call.statistics.empty == ~some).all()
     values, indices = call.top(3)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from regard.files import write_whole
 from regard.pictures.colours import colour_table
 from regard.pictures.given import check_names, numbers
 from regard.pictures.overview import thumbnail
 from regard.pictures.page.encoding import Factors, encode, packed_text, weights_of
-from regard.pictures.picture import write_whole
 
 Array = np.ndarray
 

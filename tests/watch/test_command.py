@@ -1,0 +1,116 @@
+"""`regard watch` as it is typed: real models from the outside, and what it says of mistakes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.cli import main
+
+MODELS = """
+import torch, regard
+from torch import nn
+
+def layer():
+    torch.manual_seed(0)
+    return nn.TransformerEncoderLayer(16, 2, batch_first=True)
+
+def causal():
+    return regard.nn.MultiHeadAttention(16, 2, causal=True)
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.attend = nn.Embedding(256, 16), regard.nn.MultiHeadAttention(16, 2)
+    def forward(self, ids):
+        return self.attend(self.embed(ids))
+
+def with_tokenizer():
+    return Reader(), lambda text: list(text.encode())
+
+def linear():
+    return nn.Linear(16, 16)
+
+def broken():
+    raise RuntimeError("no weights here")
+
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def _models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_models.py").write_text(MODELS)
+    np.savez(tmp_path / "x.npz", src=np.random.default_rng(0).normal(size=(2, 5, 16)))
+    np.savez(tmp_path / "one.npz", np.random.default_rng(0).normal(size=(2, 5, 16)))
+    np.savez(tmp_path / "words.npz", src=np.array(["a"]))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_any_model_that_can_be_imported(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "my_models:layer", "--input", "x.npz", "--save", "x.html", "--json", "x.json"]) == 0
+    said = capsys.readouterr().out
+    assert "TransformerEncoderLayer: 1 attention call of 2 heads, 5 queries × 5 keys" in said
+    assert "self_attn" in said
+    assert "The doctor found nothing wrong" in said
+    assert "TransformerEncoderLayer" in Path("x.html").read_text()
+    assert [row["head"] for row in json.loads(Path("x.json").read_text())] == [0, 1]
+
+
+def test_arrays_without_names_are_taken_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "my_models:causal", "--input", "one.npz", "--json", "-"]) == 0
+    first, _ = json.loads(capsys.readouterr().out)
+    assert first["next"] == 0.0
+    assert first["previous"] > 0.0
+
+
+def test_a_tokenizer_reads_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "my_models:with_tokenizer", "cat", "--head", "0:1", "--causal"]) == 0
+    said = capsys.readouterr().out
+    assert "attend, head 1" in said
+    assert " 116 " in said  # the byte of t, in the head's own table
+    assert "! sees the future: attend, head 0" in said
+
+
+def test_a_trained_model_has_a_head_for_the_previous_token(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "minilm", "The cat sat on the mat", "--json", "-"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 6 * 12
+    best = max(rows, key=lambda row: row["previous"])
+    assert (best["call"], best["head"]) == ("encoder.layer.0.attention.self", 2)
+    assert best["previous"] > 0.85
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["my_models:layer"], "TEXT or --input FILE.npz, got neither"),
+        (["my_models:layer", "text", "--input", "x.npz"], "TEXT or --input FILE.npz, got both"),
+        (
+            ["my_models", "text"],
+            "expected MODULE:FACTORY, such as my_models:build, or a demo (minilm); got 'my_models'",
+        ),
+        (["not_there:x", "text"], "cannot import 'not_there'"),
+        (["my_models:nothing", "text"], "my_models has no 'nothing'; it has torch, regard, nn, layer"),
+        (["my_models:number", "text"], "must give an nn.Module, or a pair (model, tokenizer), got int"),
+        (["my_models:broken", "text"], "my_models:broken failed: RuntimeError: no weights here"),
+        (["my_models:layer", "text"], "my_models:layer gives no tokenizer"),
+        (["my_models:with_tokenizer", "  "], "the text must hold at least one word"),
+        (["my_models:layer", "--input", "x.csv"], "--input must be an .npz file"),
+        (["my_models:layer", "--input", "none.npz"], "No such file"),
+        (["my_models:layer", "--input", "words.npz"], "src must hold numbers, got <U1"),
+        (["my_models:causal", "--input", "x.npz"], "the model failed on this input: TypeError"),
+        (["my_models:linear", "--input", "one.npz"], "no attention call was seen"),
+        (["my_models:layer", "--input", "x.npz", "--head", "5"], "--head must be CALL:HEAD"),
+        (["my_models:layer", "--input", "x.npz", "--head", "0:2"], "call 0 has 2 heads, counted from 0, got 2"),
+        (["my_models:layer", "--input", "x.npz", "--head", "1:0"], "calls count from 0 to 0, got 1"),
+        (["my_models:layer", "--input", "x.npz", "--save", "x.bmp"], "saved as .png, .svg, .pdf or .html"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.startswith("regard watch: ")
+    assert said.count("\n") == 1
