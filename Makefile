@@ -12,7 +12,7 @@ help:  ## this list
 	@echo "regard: a workbench for attention in PyTorch"
 	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-lab: $(VENV)/.installed  ## see attention computed, number by number
+lab: $(VENV)/.runs  ## see attention computed, number by number
 	@$(BIN)/regard trace "The cat sat on the mat"
 
 test: check browser  ## style, types, rooms and tests
@@ -46,8 +46,7 @@ clean:  ## remove the virtual environment and the tools' caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 # The stamps are written last, so an interrupted install is done again.
-$(VENV)/.installed: pyproject.toml constraints.txt
-	@rm -f $@
+$(BIN)/pip:
 	@for python in python3 python3.11 python3.12 python3.13 python; do \
 		if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
 	done; \
@@ -55,7 +54,16 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 		echo "regard needs Python 3.11 or newer, and none was found on PATH (python3 is: $$(python3 -V 2>&1))." >&2; \
 		exit 1; \
 	fi; \
-	if ! [ -x $(BIN)/pip ]; then echo "Making $(VENV) with $$($$found -V)"; $$found -m venv --clear $(VENV); fi
+	echo "Making $(VENV) with $$($$found -V)"; $$found -m venv --clear $(VENV)
+
+$(VENV)/.runs: pyproject.toml constraints.txt | $(BIN)/pip
+	@rm -f $@
+	@echo "Installing regard into $(VENV)"
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/pip
+	@rm -f $@
 	@echo "Installing regard and its tools into $(VENV)"
 	@$(PIP) -e ".[test]"
 	@touch $@

@@ -26,3 +26,6 @@ from .steps import trace_layer as trace_layer
 from .streams import Stream as Stream
 from .streams import merge as merge
 from .terminal import print_trace as print_trace
+from .tiles import KEYS_AT_ONCE as KEYS_AT_ONCE
+from .weighed import HEAD_BY_HEAD as HEAD_BY_HEAD
+from .weighed import ROWS_AT_ONCE as ROWS_AT_ONCE

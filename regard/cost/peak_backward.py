@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import torch
 
-from regard.attention import planned
+from regard.attention import KEYS_AT_ONCE, planned
 from regard.cost.layer import Layer
 from regard.cost.memory import (
     context_bytes,
@@ -20,8 +20,6 @@ from regard.cost.memory import (
     qkv_bytes,
 )
 from regard.cost.peak_forward import block_of, copied
-
-KEYS_AT_ONCE = 368  # how many keys a piece of the backward takes at most (regard/attention/tiles.py)
 
 
 def backward_moments(layer: Layer) -> Iterator[int]:

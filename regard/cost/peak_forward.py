@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import torch
 
-from regard.attention import planned
+from regard.attention import HEAD_BY_HEAD, ROWS_AT_ONCE, planned
 from regard.cost.layer import Layer
 from regard.cost.memory import (
     INDEX,
@@ -16,9 +16,6 @@ from regard.cost.memory import (
     qkv_bytes,
     weight_bytes,
 )
-
-HEAD_BY_HEAD = 128 * 128  # pairs from which weights are written one head after the other (weighed.py)
-ROWS_AT_ONCE = 512  # rows of a head that stand at once when only the mean is kept
 
 
 def forward_moments(layer: Layer, *, keeps: bool) -> Iterator[int]:
