@@ -168,7 +168,7 @@ class Call:
         own = torch.arange(self.shape[3] - self.shape[2], self.shape[3])
         return Statistics(
             entropy=-(w * w.clamp_min(1e-300).log()).sum(-1).float(),
-            distance=torch.where(empty, 0.0, own - mean).float(),
+            distance=torch.where(empty, 0.0, own - mean),
             spread=(square - mean**2).clamp_min(0).sqrt().float(),
             sink=w[..., 0].float(),
             empty=empty,
