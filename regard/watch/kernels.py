@@ -2,8 +2,8 @@
 
 For a row s of scores with the largest m, in powers of two because those are a few bits away from a float:
 
-    t_j = s_j log₂e − c,  c = m log₂e        e_j = 2^t_j        z = Σ e_j        w_j = e_j / z
-    entropy  ln z − ln 2 · Σ e_j t_j / z     log-sum-exp  c ln 2 + ln z          no large numbers are subtracted
+    t_j = (s_j − m) log₂e        e_j = 2^t_j        z = Σ e_j        w_j = e_j / z
+    entropy  ln z − ln 2 · Σ e_j t_j / z            log-sum-exp  m + ln z
 
 Sums run in float32 over chunks of 256 keys, places counted from the middle of the chunk, and in float64 over chunks.
 """
@@ -16,7 +16,6 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 CHUNK = 256
-BLOCK = 32  # of keys, for the largest of a row
 COLUMNS = 5  # what `describe` finds of a row: entropy, mean place, spread, mass on the sinks, log-sum-exp
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -55,12 +54,12 @@ def _largest(row: Array) -> Any:
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _sums(row: Array, c: Any) -> Any:
+def _sums(row: Array, largest: Any) -> Any:
     """Σe, Σe·t, Σe·u, Σe·u² of a chunk, with u the place from its middle; the row becomes e."""
     z = zt = zu = zuu = np.float32(0)
     u = -HALF
     for j in range(row.shape[0]):
-        t = row[j] * LOG2E - c
+        t = (row[j] - largest) * LOG2E
         t = LOWEST if t < LOWEST else t  # written so that NaN stays
         n = np.rint(t)
         y = t - n
@@ -95,7 +94,7 @@ def describe(
     scores: Array,  # (heads · per, keys), float32; overwritten
     rows: tuple[int, int],  # which of them
     per: int,  # rows of a head
-    triangle: bool,  # whether the last row of a head sees all keys, the one before it one less, and so on
+    stairs: bool,  # whether the last row of a head sees all keys, the one before it one less, and so on
     first: int,  # the first key
     sinks: Array,  # keys whose weight is wanted
     gained: Array,  # (≥ keys,) float32, for own use
@@ -108,16 +107,15 @@ def describe(
         i = r % per
         if i == 0 or r == rows[0]:
             gained[:keys] = 0
-        row = scores[r, : keys - (per - 1 - i) * triangle]
+        row = scores[r, : keys - (per - 1 - i) * stairs]
         largest = _largest(row)
         if _is_empty(row, largest):
             found[r] = 0.0
             found[r, 4] = -np.inf
         else:
-            c = largest * LOG2E
             z = zt = zp = zpp = mass = 0.0
             for start in range(0, row.shape[0], CHUNK):
-                a, at, au, auu = _sums(row[start : start + CHUNK], c)
+                a, at, au, auu = _sums(row[start : start + CHUNK], largest)
                 middle = float(first + start + CHUNK // 2)
                 z += a
                 zt += at
@@ -127,11 +125,12 @@ def describe(
                 if first <= j < first + row.shape[0]:
                     mass += row[j - first]
             mean = zp / z
-            found[r, 0] = max(0.0, np.log(z) - LN2 * zt / z)
+            entropy, variance = np.log(z) - LN2 * zt / z, zpp / z - mean * mean
+            found[r, 0] = 0.0 if entropy < 0.0 else entropy  # NaN stays
             found[r, 1] = mean
-            found[r, 2] = np.sqrt(max(0.0, zpp / z - mean * mean))
+            found[r, 2] = 0.0 if variance < 0.0 else np.sqrt(variance)
             found[r, 3] = mass / z
-            found[r, 4] = c * LN2 + np.log(z)
+            found[r, 4] = largest + np.log(z)
             _give(row, np.float32(1.0 / z), gained)
         if i == per - 1 or r == rows[1] - 1:
             total = received[r // per]
@@ -141,12 +140,34 @@ def describe(
 
 @njit(cache=True, nogil=True)
 def _insert(values: Array, places: Array, x: Any, place: int) -> None:
-    """Into the sorted, before whatever is smaller; of equals the first stays first."""
+    """Into the sorted list in place of its last, unless that is larger; of equals, the first place comes first."""
     at = values.shape[0] - 1
-    while at > 0 and values[at - 1] < x:
+    if values[at] > x or (values[at] == x and places[at] < place):
+        return
+    while at > 0 and (values[at - 1] < x or (values[at - 1] == x and places[at - 1] > place)):
         values[at], places[at] = values[at - 1], places[at - 1]
         at -= 1
     values[at], places[at] = x, place
+
+
+@njit(cache=True, nogil=True)
+def _maxima(row: Array, out: Array) -> None:
+    """The largest of each column when the row is written in lines as long as `out`."""
+    lanes = out.shape[0]
+    out[:] = row[:lanes]
+    for start in range(lanes, row.shape[0], lanes):
+        line = row[start : start + lanes]
+        for j in range(line.shape[0]):
+            out[j] = _larger(line[j], out[j])
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS)
+def _at_least(values: Array, x: Any) -> Any:
+    """How many of the values are x or more."""
+    found = np.float32(0)
+    for j in range(values.shape[0]):
+        found += ONE if values[j] >= x else np.float32(0)
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -154,33 +175,36 @@ def largest_of(
     scores: Array,  # (heads · per, keys), float32
     rows: tuple[int, int],
     per: int,
-    triangle: bool,
+    stairs: bool,
     first: int,
-    maxima: Array,  # (≥ keys / BLOCK + 1,) float32, for own use
-    values: Array,  # (heads · per, count) float32, filled with −inf
-    places: Array,  # (heads · per, count) int64, filled with −1
+    maxima: Array,  # (≥ keys + 2 count,) float32, for own use
+    values: Array,  # (heads · per, count) float32
+    places: Array,  # (heads · per, count) int64
 ) -> None:
-    """The largest scores of some rows and their keys.
+    """The largest scores of some rows and their keys; −inf and −1 where no more are visible.
 
-    The n largest lie in blocks of keys whose maximum is at least the n-th largest of all maxima: few are looked into.
+    The maxima of 2n groups of keys have an n-th largest, and n scores of the row are at least that: all others are
+    passed over. Groups are columns of the row written in lines, joined from finer columns that say where to look.
     """
     keys, count = scores.shape[1], values.shape[1]
     for r in range(rows[0], rows[1]):
-        row = scores[r, : keys - (per - 1 - r % per) * triangle]
+        row = scores[r, : keys - (per - 1 - r % per) * stairs]
+        n, groups = row.shape[0], 2 * count
         best, where = values[r], places[r]
-        blocks = (row.shape[0] + BLOCK - 1) // BLOCK
-        for b in range(blocks):
-            maxima[b] = _largest(row[b * BLOCK : (b + 1) * BLOCK])
+        best[:] = -np.inf
+        where[:] = -1
         least = np.float32(-np.inf)
-        if blocks > count:
-            for b in range(blocks):
-                if maxima[b] > best[-1]:
-                    _insert(best, where, maxima[b], b)
-            least = best[-1]
-            best[:] = -np.inf
-            where[:] = -1
-        for b in range(blocks):
-            if maxima[b] >= least:
-                for j in range(b * BLOCK, min((b + 1) * BLOCK, row.shape[0])):
-                    if row[j] > best[-1]:
+        columns, joined = row, row
+        if n > groups:
+            size = groups * max(1, int(np.sqrt(n / (4 * groups))))
+            columns, joined = maxima[:size], maxima[size : size + groups]
+            _maxima(row, columns)
+            _maxima(columns, joined)
+            for x in joined:
+                if x > least and _at_least(joined, x) >= count:
+                    least = x
+        for column in range(columns.shape[0]):
+            if columns[column] >= least:
+                for j in range(column, n, columns.shape[0]):
+                    if row[j] >= least and row[j] > -np.inf:
                         _insert(best, where, row[j], first + j)

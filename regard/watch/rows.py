@@ -4,7 +4,6 @@ Half the work of a fused call, which multiplies twice where this multiplies once
 """
 
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -53,7 +52,7 @@ def describe(call: "Call", on: tuple[int, ...]) -> Found:
         for block in blocks(call):
             scores, per = block.scores.flatten(0, 1).numpy(), block.scores.shape[1]
             here = np.empty((len(scores), kernels.COLUMNS))
-            common = per, block.triangle, block.keys.start, sinks
+            common = per, block.stairs, block.keys.start, sinks
 
             def work(thread: int, first: int, last: int) -> None:
                 total = received[thread, block.batch, block.heads]  # noqa: B023 (done before the next block)
@@ -72,11 +71,11 @@ def top(call: "Call", count: int) -> tuple[Float[Tensor, "b h l n"], Int[Tensor,
     places = torch.full((batch, heads, length, count), -1)
     kernels = _kernels()
     with _Threads() as threads:
-        maxima = np.empty((threads.count, size // kernels.BLOCK + 1), np.float32)
+        maxima = np.empty((threads.count, size + 2 * count), np.float32)
         for block in blocks(call):
             scores, per = block.scores.flatten(0, 1).numpy(), block.scores.shape[1]
-            best = np.full((len(scores), count), -np.inf, np.float32), np.full((len(scores), count), -1)
-            common = per, block.triangle, block.keys.start
+            best = np.empty((len(scores), count), np.float32), np.empty((len(scores), count), np.int64)
+            common = per, block.stairs, block.keys.start
 
             def work(thread: int, first: int, last: int) -> None:
                 kernels.largest_of(scores, (first, last), *common, maxima[thread], *best)  # noqa: B023
@@ -115,18 +114,24 @@ class _Threads:
 @cache
 def _kernels() -> ModuleType:
     """The compiled loops. Where they are not on disk yet, compiling takes seconds: once for each machine, and said."""
-    words = "regard: compiling the statistics of attention for this processor, once; the next run has them ready\n"
-    saying = threading.Timer(1.0, sys.stderr.write, [words])
-    saying.daemon = True
-    saying.start()
-    try:
-        from regard.watch import kernels
+    from numba.core import event
 
-        row, places = np.zeros((1, 1), np.float32), np.zeros((1, 1), np.int64)
-        kernels.largest_of(row, (0, 1), 1, False, 0, row[0], row, places)
-        kernels.describe(
-            row, (0, 1), 1, False, 0, places[0], row[0], np.zeros((1, kernels.COLUMNS)), np.zeros((1, 1))
-        )
-    finally:
-        saying.cancel()
+    from regard.watch import kernels
+
+    class Saying(event.Listener):
+        said = False
+
+        def on_start(self, event: object) -> None:
+            if not self.said:
+                sys.stderr.write("regard: compiling the statistics of attention for this processor, once …\n")
+            self.said = True
+
+        def on_end(self, event: object) -> None:
+            pass
+
+    row, place = np.zeros((1, 1), np.float32), np.zeros((1, 1), np.int64)
+    found, received = np.zeros((1, kernels.COLUMNS)), np.zeros((1, 1))
+    with event.install_listener("numba:compile", Saying()):
+        kernels.largest_of(row, (0, 1), 1, False, 0, row[0], row, place)
+        kernels.describe(row, (0, 1), 1, False, 0, place[0], row[0], found, received)
     return kernels

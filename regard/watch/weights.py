@@ -1,7 +1,7 @@
 """Exact weights of a call, only those asked for.
 
 Two ways to the same numbers: `chosen` for any batch items, heads and queries that somebody picks, and `parts`,
-which goes once over everything visible in blocks of 4 MB. `blocks` are the scores that the parts come from.
+which goes once over everything visible in blocks of at most 16 MB. `blocks` are the scores that the parts come from.
 """
 
 from collections.abc import Iterator
@@ -11,12 +11,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention import Mask, Tile, planned, rules_and_tables
+from regard.attention import Mask, Tile, masks, planned, rules_and_tables
 
 if TYPE_CHECKING:
     from regard.watch.call import Call
 
-ELEMENTS = 1 << 20  # scores computed at a time at most, 4 MB
+ELEMENTS = 1 << 22  # scores computed at a time at most, 16 MB
+ROWS = 256  # of a head at a time
 NEAR = 1 << 18  # scores of several small heads computed together, so that they stay in the cache
 
 
@@ -28,7 +29,7 @@ class Block(NamedTuple):
     rows: slice
     keys: slice
     scores: Tensor
-    triangle: bool  # of n rows, row i does not see the last n − 1 − i keys, which are not hidden here
+    stairs: bool  # of n rows, row i does not see the last n − 1 − i keys, which are not hidden here
     may_be_empty: bool  # whether a row may see nothing
 
 
@@ -71,8 +72,8 @@ def parts(call: "Call") -> Iterator[Part]:
     if maps is not None:
         yield Part(slice(0, batch), slice(0, heads), slice(0, length), slice(0, size), maps.float())
         return
-    for b, at, rows, keys, w, triangle, may_be_empty in blocks(call):
-        if triangle:
+    for b, at, rows, keys, w, stairs, may_be_empty in blocks(call):
+        if stairs:
             n = rows.stop - rows.start
             w[..., w.shape[-1] - n :].masked_fill_(torch.ones(n, n, dtype=torch.bool).triu_(1), float("-inf"))
         yield Part(slice(b, b + 1), at, rows, keys, _normalised(w, may_be_empty=may_be_empty)[None])
@@ -86,10 +87,11 @@ def blocks(call: "Call") -> Iterator[Block]:
     added = None if call.added is None else call.added.expand(-1, -1, length, size)
     buffer = torch.empty(max(ELEMENTS, shared * size))
     for tile in (tile for tile in planned(rule, length, size) if tile.keys):
-        hides = [] if tile.rule is None or tile.triangle else [tile.rule]
+        stairs = _stairs(tile)
+        hides = [] if tile.rule is None or stairs else [tile.rule]
         for b in range(*tile.batch.indices(batch)):
             k_t = call.k[b].float().transpose(1, 2)
-            for rows, keys in _chunks(tile, shared):
+            for rows, keys in _chunks(tile, stairs, shared):
                 count, width = rows.stop - rows.start, keys.stop - keys.start
                 step = max(1, NEAR // (shared * count * width))
                 for g in range(0, len(k_t), step):
@@ -102,16 +104,22 @@ def blocks(call: "Call") -> Iterator[Block]:
                     for mask in (*hides, *tables):
                         w.masked_fill_(~_seen(mask, b, at, rows, keys, size - length), float("-inf"))
                     may_be_empty = bool(hides or tables) or added is not None
-                    yield Block(b, at, rows, keys, w, tile.triangle, may_be_empty)
+                    yield Block(b, at, rows, keys, w, stairs, may_be_empty)
 
 
-def _chunks(tile: Tile, shared: int) -> Iterator[tuple[slice, slice]]:
+def _stairs(tile: Tile) -> bool:
+    """Whether a tile is causal and nothing else: each row sees one key more than the one before, the last all."""
+    end = tile.place + tile.rows.stop - tile.rows.start
+    return tile.rule == masks.causal() and len(tile.runs) == 1 and tile.runs[0][0] <= tile.place < tile.runs[0][1] == end
+
+
+def _chunks(tile: Tile, stairs: bool, shared: int) -> Iterator[tuple[slice, slice]]:
     """The rows of a tile in chunks, each with its keys: under a diagonal, those before the chunk's last row."""
     first, last = tile.runs[0][0], tile.runs[-1][1]
-    step = max(1, min(128, ELEMENTS // (shared * (last - first))))
+    step = max(1, min(ROWS, ELEMENTS // (shared * (last - first))))
     for start in range(tile.rows.start, tile.rows.stop, step):
         stop = min(start + step, tile.rows.stop)
-        reach = min(last, tile.place + stop - tile.rows.start) if tile.triangle else last
+        reach = tile.place + stop - tile.rows.start if stairs else last
         yield slice(start, stop), slice(first, reach)
 
 
