@@ -99,7 +99,7 @@ class Call:
         return found
 
     def parts(self) -> Iterator[Part]:
-        """Every visible weight once, in parts of at most 16 MB that share a buffer: use each before asking for the next."""
+        """Every visible weight once, in parts of at most 16 MB that share a buffer: use one, then ask for the next."""
         return exact.parts(self)
 
     def rows(self, rows: slice) -> Float[Tensor, "b h rows s"]:

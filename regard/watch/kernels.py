@@ -11,7 +11,6 @@ Sums run in float32 over chunks of 256 keys, places counted from the middle of t
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -25,24 +24,24 @@ SUMS = {"contract", "reassoc", "nsz"}
 
 LOG2E, LN2 = np.float32(1.4426950408889634), 0.6931471805599453
 # 2^y for |y| ≤ ½ to 7e-8: the polynomial of degree 5 with 2⁰ = 1 whose relative error is smallest (Remez).
-ONE, C1, C2, C3, C4, C5 = (
-    np.float32(c) for c in (1.0, 0.69314660, 0.24022166, 0.05551047, 0.00967495, 0.00132030)
-)
+ONE, C1, C2, C3, C4, C5 = (np.float32(c) for c in (1.0, 0.69314660, 0.24022166, 0.05551047, 0.00967495, 0.00132030))
 LOWEST = np.float32(-127.0)  # 2^−127 is 0 here
 ULPS, BIAS = np.float32(2.0**23), np.float32(127 * 2.0**23)  # (n + 127)·2²³, read as a float, is 2^n
 HALF = np.float32(CHUNK / 2)
 
 
-@intrinsic  # type: ignore[misc]
-def _larger(context: Any, a: Any, b: Any) -> Any:
-    """The larger of two; a plain comparison in Python is not turned into one instruction for eight of them."""
+def _larger_of(context: Any, a: Any, b: Any) -> Any:
+    """The larger of two; a comparison written in Python is not turned into one instruction for eight of them."""
 
-    def build(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, y = arguments
         flags = ("nnan", "nsz")
         return builder.select(builder.fcmp_ordered(">", x, y, flags=flags), x, y, flags=flags)
 
     return types.float32(types.float32, types.float32), build
+
+
+_larger: Any = intrinsic(_larger_of)
 
 
 @njit(cache=True, nogil=True)

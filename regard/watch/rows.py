@@ -60,7 +60,8 @@ def describe(call: "Call", on: tuple[int, ...]) -> Found:
 
             threads.share(work, len(scores))
             found[:, block.batch, block.heads, block.rows] = torch.from_numpy(here.T).unflatten(1, (-1, per))
-    return Found(*found, received=torch.from_numpy(received.sum(0)))
+    entropy, mean, spread, mass, lse = found
+    return Found(entropy, mean, spread, mass, lse, torch.from_numpy(received.sum(0)))
 
 
 def top(call: "Call", count: int) -> tuple[Float[Tensor, "b h l n"], Int[Tensor, "b h l n"]]:

@@ -148,9 +148,7 @@ def top(call: "Call", count: int) -> tuple[Float[Tensor, "b h l n"], Int[Tensor,
     return _top_by_parts(call, count)
 
 
-def _top_by_parts(
-    call: "Call", count: int, block: int = 32
-) -> tuple[Float[Tensor, "b h l n"], Int[Tensor, "b h l n"]]:
+def _top_by_parts(call: "Call", count: int, block: int = 32) -> tuple[Float[Tensor, "b h l n"], Int[Tensor, "b h l n"]]:
     """The `count` largest of a row lie in the `count` blocks with the largest maxima: only those are sorted."""
     batch, heads, queries, _ = call.shape
     values = torch.zeros(batch, heads, queries, count)

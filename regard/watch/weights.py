@@ -110,7 +110,9 @@ def blocks(call: "Call") -> Iterator[Block]:
 def _stairs(tile: Tile) -> bool:
     """Whether a tile is causal and nothing else: each row sees one key more than the one before, the last all."""
     end = tile.place + tile.rows.stop - tile.rows.start
-    return tile.rule == masks.causal() and len(tile.runs) == 1 and tile.runs[0][0] <= tile.place < tile.runs[0][1] == end
+    return (
+        tile.rule == masks.causal() and len(tile.runs) == 1 and tile.runs[0][0] <= tile.place < tile.runs[0][1] == end
+    )
 
 
 def _chunks(tile: Tile, stairs: bool, shared: int) -> Iterator[tuple[slice, slice]]:
