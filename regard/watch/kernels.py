@@ -5,7 +5,7 @@ For a row s of scores with the largest m, in powers of two because those are a f
     t_j = (s_j − m) log₂e        e_j = 2^t_j        z = Σ e_j        w_j = e_j / z
     entropy  ln z − ln 2 · Σ e_j t_j / z            log-sum-exp  m + ln z
 
-Sums run in float32 over chunks of 256 keys, places counted from the middle of the chunk, and in float64 over chunks.
+Sums run in float32 over chunks of 128 keys, places counted from the middle of the chunk, and in float64 over chunks.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
-CHUNK = 256
+CHUNK = 128
 COLUMNS = 5  # what `describe` finds of a row: entropy, mean place, spread, mass on the sinks, log-sum-exp
 
 Array = np.ndarray[Any, np.dtype[Any]]
