@@ -1,8 +1,8 @@
 """Statistics of attention for every head and query, with memory linear in length.
 
 On the CPU in single precision they come from compiled loops over blocks of scores (`rows`, `kernels`). Elsewhere from
-fused attention itself: with w = softmax(s), s_ij = scale · q_i·k_j + added_ij, all of these are averages under w, and an average under w is
-what attention computes. One call with the values
+fused attention itself: with w = softmax(s), s_ij = scale · q_i·k_j + added_ij, all of these are averages under w, and
+an average under w is what attention computes. One call with the values
 
     v_j = [k_j, p_j, p_j², 1 if j is in the chosen set]        p_j = (j − S/2) / S
 
