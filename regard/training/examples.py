@@ -80,7 +80,9 @@ class TextExamples:
 
     def __init__(self, ids: list[int], context: int) -> None:
         if len(ids) < 2:
-            raise ValueError(f"the text holds {len(ids)} tokens, and there is nothing to learn in fewer than 2; give more")
+            raise ValueError(
+                f"the text holds {len(ids)} tokens, and there is nothing to learn in fewer than 2; give more"
+            )
         self.ids = torch.tensor(ids)
         self.context = min(context, len(ids) - 1)
         self.lengths = [self.context] * (1 + (len(ids) - 2) // self.context)

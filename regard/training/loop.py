@@ -196,7 +196,9 @@ def adamw(model: nn.Module, settings: Settings, device: torch.device) -> torch.o
         {"params": [p for p in wanted if p.dim() > 1], "weight_decay": settings.weight_decay},
         {"params": [p for p in wanted if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, fused=device.type in ("cpu", "cuda"))
+    return torch.optim.AdamW(
+        groups, lr=settings.learning_rate, betas=settings.betas, fused=device.type in ("cpu", "cuda")
+    )
 
 
 def evaluate(objective: nn.Module, examples: Examples, settings: Settings, ranks: Ranks) -> float:
