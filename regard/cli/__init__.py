@@ -14,7 +14,9 @@ import typer
 import regard
 
 from .cost import cost
+from .generate import generate
 from .trace import trace
+from .train import train
 
 app = typer.Typer(
     name="regard",
@@ -25,6 +27,8 @@ app = typer.Typer(
 )
 app.command()(trace)
 app.command()(cost)
+app.command()(train)
+app.command()(generate)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

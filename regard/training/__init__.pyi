@@ -23,6 +23,8 @@ from .run import load as load
 from .run import shipped as shipped
 from .settings import Settings as Settings
 from .start import Finished as Finished
+from .start import free_folder as free_folder
+from .start import read_plan as read_plan
 from .start import resume as resume
 from .start import train as train
 from .tokenizer import Tokenizer as Tokenizer

@@ -31,7 +31,7 @@ class Batch(NamedTuple):
 class Examples(Protocol):
     """What the loop needs to know about data."""
 
-    lengths: Sequence[int]
+    lengths: list[int]
 
     def batch(self, places: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
         """The examples `places[part]`; the key makes what is drawn at random the same in every part."""

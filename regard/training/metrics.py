@@ -49,5 +49,5 @@ def _tensorboard(folder: Path, start: int) -> Callable[[str, float, int], None]:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ValueError("--tensorboard needs the package tensorboard: pip install 'regard[tensorboard]'") from None
-    writer = SummaryWriter(str(folder), purge_step=start + 1, flush_secs=5)  # type: ignore[no-untyped-call]
+    writer = SummaryWriter(str(folder), purge_step=start + 1, flush_secs=5)
     return writer.add_scalar

@@ -28,7 +28,11 @@ class Noun:
 
 
 def _nouns(text: str, person: bool = False) -> list[Noun]:
-    return [Noun(*line.split(), person=person) for line in text.strip().split("\n")]
+    return [Noun(one, many, chinese, measure, person) for one, many, chinese, measure in _table(text)]
+
+
+def _table(text: str) -> list[list[str]]:
+    return [line.split() for line in text.strip().split("\n")]
 
 
 ANIMALS = _nouns("""
@@ -133,7 +137,7 @@ Verb = tuple[str, str, str, str]  # past, bare, -ing, Chinese
 
 
 def _verbs(text: str) -> list[Verb]:
-    return [(past, bare, ing, chinese) for past, bare, ing, chinese in map(str.split, text.strip().split("\n"))]
+    return [(past, bare, ing, chinese) for past, bare, ing, chinese in _table(text)]
 
 
 POSTURES = _verbs("""

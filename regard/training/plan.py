@@ -18,7 +18,7 @@ from regard.training.examples import (
     Translating,
 )
 from regard.training.names import suggest
-from regard.training.pairs import Pair, Pairs, named_pairs
+from regard.training.pairs import Pair, named_pairs
 from regard.training.settings import Settings
 from regard.training.text import PYTHON, named_text
 from regard.training.tokenizer import END, KINDS, Tokenizer
@@ -174,10 +174,7 @@ def _same(plan: Plan, content: str) -> Plan:
     digest = hashlib.sha256(content.encode()).hexdigest()[:16]
     if plan.digest not in ("", digest):
         raise ValueError(
-            f"the data {', '.join(plan.data)} is not what the run began with (it was changed, or made by another version "
-            "of babel or Python); put it back to resume, or start a new run"
+            f"the data {', '.join(plan.data)} is not what the run began with: it was changed, or made by another "
+            "version of babel or Python; put it back to resume, or start a new run"
         )
     return replace(plan, digest=digest)
-
-
-__all__ = ["MODELS", "TASKS", "Pairs", "Plan", "Prepared", "encoded", "make_plan", "prepare"]

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
+from regard.training.clock import clock
 from regard.training.metrics import Row
 from regard.training.settings import Settings
 from regard.training.start import Shown
@@ -53,16 +54,3 @@ def time_left(past: list[tuple[float, float]], now: float) -> float:
     """
     (first, then), (last, _) = past[0], past[-1]
     return (1 - last) * (now - then) / (last - first) if last > first else float("nan")
-
-
-def clock(seconds: float) -> str:
-    """Seconds as 4:05, or 1:00:00.
-
-    >>> clock(245.2), clock(3600), clock(float("nan"))
-    ('4:05', '1:00:00', '?')
-    """
-    if seconds != seconds:
-        return "?"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -40,6 +40,11 @@ class Run:
         return self.about["plan"]["task"]
 
     @property
+    def has_alignment(self) -> bool:
+        """Whether the model has cross-attention to draw."""
+        return isinstance(self.model, models.Seq2Seq)
+
+    @property
     def context(self) -> int:
         """The longest sequence of tokens that the model takes."""
         return self.model.config.context  # type: ignore[union-attr, return-value]

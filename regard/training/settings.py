@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from math import cos, pi
-from typing import Any
 
 PRECISIONS = ("float32", "bfloat16")
 STORES = ("float32", "float16", "bfloat16")
@@ -84,8 +83,3 @@ class Settings:
         falling = self.floor + (1 - self.floor) * (1 + cos(pi * min(1.0, self.share(step, seconds)))) / 2
         rising = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
         return self.learning_rate * rising * falling
-
-
-def changed(settings: dict[str, Any]) -> Settings:
-    """Settings from JSON."""
-    return Settings(**settings)

@@ -13,10 +13,9 @@ from typing import Any
 import torch
 
 import regard
-from regard import models
-from regard.training.examples import Examples
+from regard.training.clock import clock
 from regard.training.files import write_whole
-from regard.training.loop import Loop, evaluate
+from regard.training.loop import Loop
 from regard.training.metrics import Row
 from regard.training.pairs import Pair
 from regard.training.plan import Plan, Prepared, prepare
@@ -28,11 +27,30 @@ Shown = Callable[[Row], None]
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that is done, with what was measured at its end and the sources that show it."""
+    """A run that is done: what was measured at its end, and texts that show it, with what is expected if known.
+
+    `first` is False in the processes that only helped.
+    """
 
     run: Run
     results: dict[str, Any]
-    show: tuple[str, ...]
+    show: tuple[tuple[str, str | None], ...]
+    first: bool = True
+
+    def report(self) -> list[str]:
+        """The results in words."""
+        found = self.results
+        steps = f"{found['steps']:,} steps, {found['tokens']:,} tokens in {clock(found['seconds'])}"
+        lines = [
+            f"{self.run.folder}: {found['parameters']:,} parameters",
+            f"{steps} ({clock(found['processor_seconds'])} of processor time)",
+            f"valid loss {found['valid_loss']:.4f} at step {found['best_step']:,}",
+        ]
+        if "exact_match" in found:
+            lines.append(
+                f"held out: {100 * found['exact_match']:.2f} % of {found['tested']:,} translated to the letter"
+            )
+        return lines
 
 
 def free_folder(plan: Plan) -> Path:
@@ -79,11 +97,16 @@ def resume(
 ) -> Finished:
     """Go on with a run where its last checkpoint left it."""
     path = find(folder)
-    about = read_about(path)
+    plan, about = read_plan(path), read_about(path)
     if about.get("results"):
         raise ValueError(f"{path} is finished; to train longer, start a new run with more --steps")
     with joined(device) as ranks:
-        return _go(prepare(Plan.from_json(about["plan"])), path, ranks, tensorboard, shown)
+        return _go(prepare(plan), path, ranks, tensorboard, shown)
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan of a run."""
+    return Plan.from_json(read_about(path)["plan"])
 
 
 def _go(prepared: Prepared, path: Path, ranks: Ranks, tensorboard: bool, shown: Shown) -> Finished:
@@ -109,7 +132,8 @@ def _go(prepared: Prepared, path: Path, ranks: Ranks, tensorboard: bool, shown: 
         write_about(path, prepared.plan, results)
         shutil.rmtree(path / "checkpoints", ignore_errors=True)
     ranks.wait()
-    return Finished(run, results, prepared.show)
+    answers = dict(prepared.test)
+    return Finished(run, results, tuple((source, answers.get(source)) for source in prepared.show), ranks.first)
 
 
 def exact_match(run: Run, pairs: tuple[Pair, ...]) -> dict[str, Any]:
@@ -124,6 +148,3 @@ def write_about(path: Path, plan: Plan, results: dict[str, Any] | None = None) -
     versions = {"regard": regard.__version__, "torch": torch.__version__, "python": platform.python_version()}
     content = {"format": 1, "plan": plan.to_json(), "results": results, "versions": versions}
     write_whole(path / "run.json", (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
-
-
-__all__ = ["Examples", "Finished", "evaluate", "exact_match", "free_folder", "models", "resume", "train"]
