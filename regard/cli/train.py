@@ -71,7 +71,8 @@ def train(
         sizes = {"d_model": d_model, "layers": layers, "heads": heads, "context": context, "dropout": dropout}
         settings = {
             "steps": steps, "minutes": minutes, "batch": batch, "accumulate": accumulate,
-            "learning_rate": learning_rate, "warmup": warmup, "weight_decay": weight_decay, "clip": clip, "evaluate_every": evaluate_every,
+            "learning_rate": learning_rate, "warmup": warmup, "weight_decay": weight_decay, "clip": clip,
+            "evaluate_every": evaluate_every,
             "checkpoint_every": checkpoint_every, "patience": patience, "precision": precision, "store": store,
             "seed": seed,
         }  # fmt: skip
