@@ -103,7 +103,7 @@ class Recurrent(nn.Module):
         *,
         weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Scores of the token after each of the target's; with weights=True also how much each attended to the source."""
+        """Scores of the token after each of the target's; with weights=True also what each attended to."""
         return self.decode(target, self.encode(source, source_lengths), None, target_lengths, weights=weights)
 
     def encode(self, source: Tensor, source_lengths: Tensor | None = None) -> Read:
@@ -149,7 +149,7 @@ class Recurrent(nn.Module):
     def states(
         self, target: Tensor, memory: Read, target_lengths: Tensor | None = None, cache: State | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """The vectors (B, T, D) that the output layer scores, and the weights of attention (B, T, S) if there is any."""
+        """The vectors (B, T, D) that the output layer scores, and the weights of attention (B, T, S), if any."""
         check_lengths(target, target_lengths, self.config.context, 0 if cache is None else cache.length)
         x = self._dropped(rows(self.target.weight, target))  # (B, T, D)
         first = (memory.hidden, memory.cell)
@@ -163,7 +163,8 @@ class Recurrent(nn.Module):
         else:
             found, context, maps, last = self._token_by_token(x, memory, first, before, cache)
         if cache is not None:
-            cache.hidden, cache.cell, cache.length = *last, cache.length + x.shape[1]
+            cache.hidden, cache.cell = last
+            cache.length += x.shape[1]
         joined = torch.tanh(self.out(torch.cat((found, context), -1)))
         return self._dropped(joined), maps
 

@@ -118,7 +118,7 @@ class Writer(nn.Module):
                 x = layer(x, source=memory, source_mask=source_mask)
             return x if self.norm is None else self.norm(x)
         if not cache.sources:
-            cache.sources = [layer.cross.project_context(memory) for layer in self.layers]  # type: ignore[union-attr, misc, operator]
+            cache.sources = [layer.cross.project_context(memory) for layer in self.layers]  # type: ignore[union-attr, operator]
         new = target.shape[1]
         places, mask = cache.places(new), cache.mask(new)
         turned = {"positions": places} if self.turned else {}
