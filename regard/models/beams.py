@@ -58,8 +58,8 @@ def beam_search(
             endings = total.view(rows, width, vocabulary)[row][:, over]  # (beams, stops)
             if endings.numel():
                 at = int(endings.argmax())
-                beam, score = at // len(over), float(endings.flatten()[at]) / n**length_penalty
-                best[row] = _better(best[row], score, open_[row, beam].tolist())
+                which, score = at // len(over), float(endings.flatten()[at]) / n**length_penalty
+                best[row] = _better(best[row], score, open_[row, which].tolist())
         total.view(rows, width, vocabulary)[..., over] = float("-inf")
         sums, index = total.topk(min(beams, total.shape[1]), -1)  # (rows, beams)
         beam, token = index // vocabulary, index % vocabulary

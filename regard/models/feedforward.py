@@ -43,7 +43,7 @@ def activated(x: Tensor, activation: Activation) -> Tensor:
     """The activation of x; for SwiGLU, of its two halves, which it joins to one."""
     match activation:
         case "relu":
-            return F.relu(x)
+            return F.relu_(x)
         case "gelu":
             return F.gelu(x)
         case "gelu_tanh":

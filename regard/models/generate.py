@@ -124,7 +124,7 @@ def _asked(
         raise ValueError(f"prompt and source must have as many rows, got {begin.batch} and {read.batch}")
     if isinstance(new_tokens, bool) or not isinstance(new_tokens, int) or new_tokens < 0:
         raise ValueError(f"new_tokens must be a whole number of at least 0, got {new_tokens!r}")
-    context = model.config.context  # type: ignore[union-attr]
+    context: int = model.config.context  # type: ignore[union-attr, assignment]
     longest = begin.tokens.shape[1]
     if longest + new_tokens > context:
         raise ValueError(

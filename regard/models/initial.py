@@ -9,7 +9,7 @@ from regard.models.layer import Layer
 
 
 def shrink_residuals(layers: Iterable[nn.Module]) -> None:
-    """Divide what each part adds by √(number of parts), so that the sum after all of them is no larger than one (GPT-2).
+    """Divide what each part adds by √(number of parts), so that the sum after all is no larger than one (GPT-2).
 
     For pre-norm only: post-norm normalises every sum.
     """

@@ -10,7 +10,7 @@ on packed sequences, and the softmax is over the real tokens of each row.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.models.config import RecurrentConfig
 from regard.models.embedding import check_lengths, rows
+from regard.models.loss import cross_entropy
 
 
 class Read(NamedTuple):
@@ -103,7 +104,7 @@ class Recurrent(nn.Module):
         *,
         weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Scores of the token after each of the target's; with weights=True also how much each attended to the source."""
+        """Scores of the token after each of the target's; with weights=True also what each attended to."""
         return self.decode(target, self.encode(source, source_lengths), None, target_lengths, weights=weights)
 
     def encode(self, source: Tensor, source_lengths: Tensor | None = None) -> Read:
@@ -149,7 +150,7 @@ class Recurrent(nn.Module):
     def states(
         self, target: Tensor, memory: Read, target_lengths: Tensor | None = None, cache: State | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """The vectors (B, T, D) that the output layer scores, and the weights of attention (B, T, S) if there is any."""
+        """The vectors (B, T, D) that the output layer scores, and the weights of attention (B, T, S), if any."""
         check_lengths(target, target_lengths, self.config.context, 0 if cache is None else cache.length)
         x = self._dropped(rows(self.target.weight, target))  # (B, T, D)
         first = (memory.hidden, memory.cell)
@@ -163,9 +164,23 @@ class Recurrent(nn.Module):
         else:
             found, context, maps, last = self._token_by_token(x, memory, first, before, cache)
         if cache is not None:
-            cache.hidden, cache.cell, cache.length = *last, cache.length + x.shape[1]
+            cache.hidden, cache.cell = last
+            cache.length += x.shape[1]
         joined = torch.tanh(self.out(torch.cat((found, context), -1)))
         return self._dropped(joined), maps
+
+    def loss(
+        self,
+        source: Tensor,
+        target: Tensor,
+        targets: Tensor,
+        source_lengths: Tensor | None = None,
+        target_lengths: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """The cross-entropy of targets (B, T), the tokens after each of `target`; options as `cross_entropy`."""
+        states, _ = self.states(target, self.encode(source, source_lengths), target_lengths)
+        return cross_entropy(states, self.table, targets, **options)
 
     def _token_by_token(
         self, x: Tensor, memory: Read, state: tuple[Tensor, Tensor], before: Tensor | None, cache: State | None

@@ -1,5 +1,7 @@
 """Encoder and decoder, as published for translation: the source is read whole, the target written token by token."""
 
+from typing import Any
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -8,6 +10,7 @@ from regard.models.config import Seq2SeqConfig
 from regard.models.embedding import Embedding, check_lengths
 from regard.models.initial import shrink_residuals
 from regard.models.layer import Layer, norm_of
+from regard.models.loss import cross_entropy
 from regard.models.past import Past
 
 
@@ -55,6 +58,19 @@ class Seq2Seq(nn.Module):
                     are computed at its first step
         """
         return F.linear(self.decoder(target, memory, source_lengths, target_lengths, cache), self.table)
+
+    def loss(
+        self,
+        source: Tensor,
+        target: Tensor,
+        targets: Tensor,
+        source_lengths: Tensor | None = None,
+        target_lengths: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """The cross-entropy of targets (B, T), the tokens after each of `target`; options as `cross_entropy`."""
+        states = self.decoder(target, self.encode(source, source_lengths), source_lengths, target_lengths)
+        return cross_entropy(states, self.table, targets, **options)
 
     @property
     def table(self) -> Tensor:
@@ -118,7 +134,7 @@ class Writer(nn.Module):
                 x = layer(x, source=memory, source_mask=source_mask)
             return x if self.norm is None else self.norm(x)
         if not cache.sources:
-            cache.sources = [layer.cross.project_context(memory) for layer in self.layers]  # type: ignore[union-attr, misc, operator]
+            cache.sources = [layer.cross.project_context(memory) for layer in self.layers]  # type: ignore[union-attr, operator]
         new = target.shape[1]
         places, mask = cache.places(new), cache.mask(new)
         turned = {"positions": places} if self.turned else {}
