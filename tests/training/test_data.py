@@ -165,7 +165,7 @@ class TestFiles:
         file.write_text("".join(f"{n % 20}\t{n}\n" for n in range(60)), encoding="utf-8")
         found = read_tsv(file)
         sides = [{source for source, _ in part} for part in (found.train, found.valid, found.test)]
-        assert not (sides[0] & sides[1] or sides[0] & sides[2] or sides[1] & sides[2])
+        assert sum(map(len, sides)) == len(set().union(*sides))
         assert sum(map(len, (found.train, found.valid, found.test))) == 60
 
     @pytest.mark.parametrize(
