@@ -45,6 +45,8 @@ class State:
     best: float = math.inf
     best_step: int = 0
     since_best: int = 0
+    lost: float = 0.0  # summed loss and number of tokens since the last report
+    lost_over: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ class Loop:
         asked: nn.Module = DistributedDataParallel(self.objective) if several else self.objective
         order = Order(self.learn.lengths, settings.batch, settings.seed)
         began = time.monotonic() - state.seconds
-        seen, lost, since = 0.0, torch.zeros((), device=ranks.device), time.monotonic()
+        lost = torch.tensor(state.lost if ranks.first else 0.0, device=ranks.device)
+        since, before = time.monotonic(), state.tokens
 
         with asked_to_stop() as stop, torch.random.fork_rng(devices=_cuda(ranks.device)):
             while True:
@@ -99,7 +102,7 @@ class Loop:
                     sum(batch.asked for batch in batches), elapsed if ranks.first else 0.0, stop.is_set()
                 )
                 if wanted:
-                    self._save(state, optimizer)
+                    self._save(state, optimizer, lost)
                     raise Interrupted
                 if settings.share(state.step, state.seconds) >= 1 or self._impatient(state):
                     break
@@ -122,36 +125,35 @@ class Loop:
                 optimizer.zero_grad(set_to_none=True)
                 state.step += 1
                 state.tokens += int(count)
-                seen += count
+                state.lost_over += int(count)
 
-                due = state.step % settings.evaluate_every == 0 or state.step == settings.steps
+                due = self._is_evaluated(state)
                 if due or state.step % REPORT_EVERY == 0:
-                    mean = float(ranks.add(lost)) / seen
+                    mean = float(ranks.add(lost)) / state.lost_over
                     if not math.isfinite(mean):
                         raise ValueError(
                             f"the loss is {mean} at step {state.step}: try a lower learning rate than "
                             f"{settings.learning_rate:g}; the last checkpoint is intact"
                         )
+                    speed = (state.tokens - before) / max(1e-9, time.monotonic() - since)
                     row = {"step": state.step, "split": "train", "loss": mean, "learning_rate": rate,
-                           "gradient_norm": float(norm), "seconds": state.seconds,
-                           "tokens_per_second": seen / max(1e-9, time.monotonic() - since)}  # fmt: skip
+                           "gradient_norm": float(norm), "seconds": state.seconds, "tokens_per_second": speed}  # fmt: skip
                     self._say(metrics, row)
-                    seen, since = 0.0, time.monotonic()
+                    since, before, state.lost_over = time.monotonic(), state.tokens, 0
                     lost.zero_()
                 if due:
                     self._evaluated(state, metrics)
                     since = time.monotonic()
                 if state.step % settings.checkpoint_every == 0:
                     state.seconds = time.monotonic() - began
-                    self._save(state, optimizer)
-            if not self._has_best(state):
+                    self._save(state, optimizer, lost)
+            if not self._is_evaluated(state):
                 self._evaluated(state, metrics)
-            self._save(state, optimizer)
+            self._save(state, optimizer, lost)
         return state
 
-    def _has_best(self, state: State) -> bool:
-        evaluated = state.step - state.step % self.settings.evaluate_every
-        return state.step == self.settings.steps or evaluated == state.step
+    def _is_evaluated(self, state: State) -> bool:
+        return state.step == self.settings.steps or state.step % self.settings.evaluate_every == 0
 
     def _restored(self, optimizer: torch.optim.Optimizer) -> State:
         path = latest(self.folder / "checkpoints")
@@ -175,7 +177,8 @@ class Loop:
         else:
             state.since_best += 1
 
-    def _save(self, state: State, optimizer: torch.optim.Optimizer) -> None:
+    def _save(self, state: State, optimizer: torch.optim.Optimizer, lost: Tensor) -> None:
+        state.lost = float(self.ranks.add(lost.clone()))
         if self.ranks.first:
             kept = {name: value for name, value in vars(state).items() if name != "step"}
             with told(self.folder):

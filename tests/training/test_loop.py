@@ -131,10 +131,13 @@ class TestResume:
 
 class TestLearning:
     def test_the_loss_falls_and_the_best_model_is_kept(self, tiny: Any, tmp_path: Path) -> None:
-        plan = tiny(steps=150, sizes={"d_model": 32, "dropout": 0.0}, evaluate_every=25, checkpoint_every=1000)
+        plan = tiny(steps=60, sizes={"dropout": 0.0}, evaluate_every=20, checkpoint_every=1000)
         state = loop(plan, tmp_path / "run").run()
-        held = [row for row in measured(tmp_path / "run") if row["split"] == "valid"]
-        assert state.best == min(row["loss"] for row in held) < 0.5 * held[0]["loss"]
+        rows = measured(tmp_path / "run")
+        held = [row for row in rows if row["split"] == "valid"]
+        learnt = [row["loss"] for row in rows if row["split"] == "train"]
+        assert learnt[-1] < 0.6 * learnt[0]
+        assert state.best == min(row["loss"] for row in held)
         assert state.best_step == min(held, key=lambda row: row["loss"])["step"]
         made = prepare(plan)
         made.model.load_state_dict(models.load(tmp_path / "run").state_dict())
