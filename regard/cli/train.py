@@ -141,5 +141,5 @@ def align(run: Any, source: str, target: str) -> Any:
     crossed = [call for call in seen.calls if ".cross" in call.name]
     # The mean over the heads of the last layer: one head may look at the verb while another looks at the noun.
     weights = crossed[-1].weights()[0].mean(0)
-    title = f"{source} → {target}: mean over the {crossed[-1].shape[1]} heads of the last layer"
+    title = f"{source} → {target}\nmean of the {crossed[-1].shape[1]} heads of the last layer"
     return pictures.cross_attention(weights, words, keys, title=title)

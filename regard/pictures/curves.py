@@ -42,12 +42,14 @@ def training_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = No
             )
             best = min(held, key=lambda row: row["loss"])
             top.annotate(
-                f"{best['loss']:.4g}", (best["step"], best["loss"]), xytext=(0, 7), textcoords="offset points",
-                ha="right", fontsize=9, color=colours.accent,
+                f"{best['loss']:.3g}", (best["step"], best["loss"]), xytext=(0, -6), textcoords="offset points",
+                ha="center", va="top", fontsize=9, color=colours.accent,
             )  # fmt: skip
         positive = losses[np.isfinite(losses)]
         if len(positive) and positive.min() > 0 and positive.max() / positive.min() > 20:
             top.set_yscale("log")
+            top.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        top.margins(y=0.12)
         top.set_ylabel("loss (nats a token)")
         top.legend(frameon=False)
         quiet(top, theme)

@@ -41,6 +41,7 @@ class State:
 
     step: int = 0
     seconds: float = 0.0
+    processor_seconds: float = 0.0  # of the first rank
     tokens: int = 0
     best: float = math.inf
     best_step: int = 0
@@ -85,7 +86,7 @@ class Loop:
         several = ranks.world > 1
         asked: nn.Module = DistributedDataParallel(self.objective) if several else self.objective
         order = Order(self.learn.lengths, settings.batch, settings.seed)
-        began = time.monotonic() - state.seconds
+        began, worked = time.monotonic() - state.seconds, time.process_time() - state.processor_seconds
         lost = torch.tensor(state.lost if ranks.first else 0.0, device=ranks.device)
         since, before = time.monotonic(), state.tokens
 
@@ -98,6 +99,7 @@ class Loop:
                     for n in range(settings.accumulate)
                 ]  # fmt: skip
                 elapsed = time.monotonic() - began
+                state.processor_seconds = time.process_time() - worked
                 count, state.seconds, wanted = ranks.total(
                     sum(batch.asked for batch in batches), elapsed if ranks.first else 0.0, stop.is_set()
                 )
@@ -136,8 +138,10 @@ class Loop:
                             f"{settings.learning_rate:g}; the last checkpoint is intact"
                         )
                     speed = (state.tokens - before) / max(1e-9, time.monotonic() - since)
-                    row = {"step": state.step, "split": "train", "loss": mean, "learning_rate": rate,
-                           "gradient_norm": float(norm), "seconds": state.seconds, "tokens_per_second": speed}  # fmt: skip
+                    row = {
+                        "step": state.step, "split": "train", "loss": mean, "learning_rate": rate,
+                        "gradient_norm": float(norm), "seconds": state.seconds, "tokens_per_second": speed,
+                    }  # fmt: skip
                     self._say(metrics, row)
                     since, before, state.lost_over = time.monotonic(), state.tokens, 0
                     lost.zero_()

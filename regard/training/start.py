@@ -4,7 +4,6 @@ import json
 import os
 import platform
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +109,6 @@ def read_plan(path: Path) -> Plan:
 
 
 def _go(prepared: Prepared, path: Path, ranks: Ranks, tensorboard: bool, shown: Shown) -> Finished:
-    began = time.process_time()
     loop = Loop(
         prepared.objective, prepared.model, prepared.learn, prepared.watch, prepared.plan.settings, path, ranks,
         shown, tensorboard,
@@ -121,7 +119,7 @@ def _go(prepared: Prepared, path: Path, ranks: Ranks, tensorboard: bool, shown: 
         "steps": state.step,
         "tokens": state.tokens,
         "seconds": round(state.seconds, 1),
-        "processor_seconds": round(time.process_time() - began, 1),
+        "processor_seconds": round(state.processor_seconds, 1),
         "valid_loss": state.best,
         "best_step": state.best_step,
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
