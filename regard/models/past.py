@@ -15,7 +15,51 @@ from torch import Tensor
 
 from regard.attention.masks import Mask, padding
 from regard.models.config import Common
-from regard.nn import KVCache
+
+
+class Kept:
+    """Keys and values of one layer in one buffer, allocated once: (B, H_kv + H_kv, room, d_k), keys first.
+
+    A cache as `regard.nn` has them, with one difference: `step.py` writes keys and values of a token in one go.
+    """
+
+    rule: Mask | None = None
+
+    def __init__(self, batch: int, kv_heads: int, room: int, d_k: int, like: Tensor) -> None:
+        self.kv_heads, self.length = kv_heads, 0
+        with torch.inference_mode(False):  # a buffer made in inference mode could not be written to outside it
+            self.buffer = like.new_empty(batch, 2 * kv_heads, room, d_k)
+
+    @property
+    def kept(self) -> int:
+        return self.length
+
+    @property
+    def nbytes(self) -> int:
+        return self.buffer.nbytes
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Take k and v (B, H_kv, n, d_k) of n new tokens; return those of all tokens."""
+        start, room = self.length, self.buffer.shape[2]
+        self.length += k.shape[2]
+        if self.length > room:
+            raise ValueError(f"the cache has room for {room} tokens, and {self.length} were asked for")
+        new = self.buffer[:, :, start : self.length]
+        new[:, : self.kv_heads], new[:, self.kv_heads :] = k, v
+        held = self.buffer[:, :, : self.length]
+        return held[:, : self.kv_heads], held[:, self.kv_heads :]
+
+    def reset(self) -> None:
+        """Forget all tokens; the memory is kept for the next ones."""
+        self.length = 0
+
+    def reorder(self, index: Tensor) -> None:
+        """Make row i what row index[i] was; an index longer than the batch makes it larger."""
+        held = self.buffer[:, :, : self.length].index_select(0, index)
+        if len(index) != len(self.buffer):
+            with torch.inference_mode(False):
+                self.buffer = self.buffer.new_empty(len(index), *self.buffer.shape[1:])
+        self.buffer[:, :, : self.length] = held
 
 
 @dataclass
@@ -27,7 +71,7 @@ class Past:
     sources     for a decoder with a source: its keys and values, a pair a layer, filled at the first step
     """
 
-    caches: list[KVCache]
+    caches: list[Kept]
     before: Tensor | None = None
     sources: list[Any] = field(default_factory=list)
 
@@ -37,10 +81,7 @@ class Past:
     ) -> "Past":
         """Room for `length` tokens in each of `batch` rows, in the type and on the device of `like`."""
         kv_heads = config.heads if config.kv_heads is None else config.kv_heads
-        made = [
-            KVCache(batch, kv_heads, length, config.d_k, dtype=like.dtype, device=like.device) for _ in range(layers)
-        ]
-        return cls(made, before)
+        return cls([Kept(batch, kv_heads, length, config.d_k, like.detach()) for _ in range(layers)], before)
 
     @property
     def length(self) -> int:
