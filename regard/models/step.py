@@ -6,6 +6,7 @@ modules to rounding (tests/models/test_generate.py); used by `generate` when not
 in the way of it and nobody watches them.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -49,86 +50,117 @@ class Step:
 
     def __init__(self, model: Any, past: Past, source_lengths: Tensor | None = None) -> None:
         writer: Any = model.decoder if isinstance(model, Seq2Seq) else model
-        config, room = model.config, past.caches[0].buffer.shape[2]
-        self.past, self.config, self.norm = past, config, writer.norm
-        self.embedding, self.table = writer.embedding, model.table
-        self.columns = model.table.t().contiguous()  # (D, V): many outputs of few inputs go faster by columns
-        self.parts = [_Parts(layer) for layer in writer.layers]
-        self.visible = None if past.before is None else _hiding(torch.arange(room) >= past.before.cpu()[:, None], self.table)
-        self.source_visible = None
+        config, table, room = model.config, writer.embedding.weight, past.storage.shape[4]
+        self.past, self.table, self.scale = past, table, writer.embedding.scale
+        self.pre = config.norm == "pre"
+        self.norm = None if writer.norm is None else _norm(writer.norm)
+        self.head = _linear(model.table, None)
+        self.parts = [_Part(layer, self.pre) for layer in writer.layers]
+        places, rotary = writer.embedding.places, writer.layers[0].attention.rotary
+        self.places = None if places is None else places(table.new_zeros(room, config.d_model))
+        self.turns = None if rotary is None else _turns(rotary, room, table)
+        self.visible = self.source_visible = None
+        if past.before is not None:
+            self.visible = _hiding(torch.arange(room) >= past.before.cpu()[:, None], table)
         if source_lengths is not None:
             size = past.sources[0].keys.shape[2]
-            self.source_visible = _hiding(torch.arange(size) < source_lengths.cpu()[:, None], self.table)
-        places = self.embedding.places
-        self.places = None if places is None else places(self.table.new_zeros(room, config.d_model))
-        rotary = writer.layers[0].attention.rotary
-        self.turns = None if rotary is None else _turns(rotary, room, self.table)
+            self.source_visible = _hiding(torch.arange(size) < source_lengths.cpu()[:, None], table)
 
     def __call__(self, tokens: Tensor) -> Tensor:
-        past, config = self.past, self.config
-        t, pre = past.length, config.norm == "pre"
+        past = self.past
+        t = past.length
         here = t if past.before is None else t - past.before  # each row's own place
-        x = F.embedding(tokens, self.embedding.weight)  # (B, D)
-        if self.embedding.scale != 1:
-            x = x * self.embedding.scale
+        x = torch.embedding(self.table, tokens)  # (B, D)
+        if self.scale != 1:
+            x = x * self.scale
         if self.places is not None:
             x = x + self.places[here]
         turns = None if self.turns is None else (self.turns[0][here], self.turns[1][here])
         visible = None if self.visible is None else self.visible[..., : t + 1]
+        # The place of the new keys and values, and all keys and values, of every layer at once.
+        new = past.storage.select(4, t).unbind(0)  # (2, B, H_kv, d_k) each
+        held = past.storage.narrow(4, 0, t + 1).flatten(0, 1).unbind(0)  # (B, H_kv, t + 1, d_k): k, v, k, v, …
         for n, part in enumerate(self.parts):
-            y = part.attend(part.attention_norm(x) if pre else x, past.caches[n], turns, visible)
-            x = x + y if pre else part.attention_norm(x + y)
-            if part.cross is not None:
-                y = part.attend_source(part.cross_norm(x) if pre else x, past.sources[n], self.source_visible)
-                x = x + y if pre else part.cross_norm(x + y)
-            y = part.feed(part.feed_norm(x) if pre else x)
-            x = x + y if pre else part.feed_norm(x + y)
-        return torch.mm(x if self.norm is None else self.norm(x), self.columns)
+            x = part.attend(x, new[n], held[2 * n], held[2 * n + 1], turns, visible)
+            if part.crossed:
+                x = part.attend_source(x, past.sources[n], self.source_visible)
+            x = part.feed(x)
+        past.advance()
+        return self.head(x if self.norm is None else self.norm(x))
+
+    def reorder(self, index: Tensor) -> None:
+        """Make row i what row index[i] was; `past` has done so already."""
+        self.visible = None if self.visible is None else self.visible[index]
+        self.source_visible = None if self.source_visible is None else self.source_visible[index]
 
 
-class _Parts:
+class _Part:
     """A layer with its weights at hand."""
 
-    def __init__(self, layer: Layer) -> None:
-        attention, feed = layer.attention, layer.feed
-        self.heads, self.kv_heads, self.d_k = attention.heads, attention.kv_heads, attention.d_k
-        self.grouped = self.heads != self.kv_heads
-        self.qkv, self.out = (attention.qkv.weight, attention.qkv.bias), (attention.out.weight, attention.out.bias)
-        self.up, self.down = (feed.up.weight, feed.up.bias), (feed.down.weight, feed.down.bias)
-        self.activation = feed.activation
-        self.attention_norm, self.cross_norm, self.feed_norm = layer.attention_norm, layer.cross_norm, layer.feed_norm
-        self.cross = layer.cross
-        if layer.cross is not None:
-            width, of = self.heads * self.d_k, layer.cross
-            self.query = (of.qkv.weight[:width], None if of.qkv.bias is None else of.qkv.bias[:width])
-            self.cross_out = (of.out.weight, of.out.bias)
-
-    def attend(self, y: Tensor, kept: Any, turns: tuple[Tensor, Tensor] | None, visible: Tensor | None) -> Tensor:
-        t, heads = kept.length, self.heads
-        qkv = F.linear(y, *self.qkv).view(len(y), -1, self.d_k)  # (B, H + 2·H_kv, d_k)
-        q, kv = qkv[:, :heads], qkv[:, heads:]
-        if turns is not None:
-            qk, (cos, sin) = qkv[:, : heads + self.kv_heads], turns
-            qk = torch.addcmul(qk * cos, qk.roll(self.d_k // 2, -1), sin)
-            q = qk[:, :heads]
-            kept.buffer[:, : self.kv_heads, t] = qk[:, heads:]
-            kept.buffer[:, self.kv_heads :, t] = kv[:, self.kv_heads :]
-        else:
-            kept.buffer[:, :, t] = kv
-        kept.length = t + 1
-        held = kept.buffer[:, :, : t + 1]
-        out = F.scaled_dot_product_attention(
-            q[:, :, None], held[:, : self.kv_heads], held[:, self.kv_heads :], visible, enable_gqa=self.grouped
+    def __init__(self, layer: Layer, pre: bool) -> None:
+        attention, cross, feed = layer.attention, layer.cross, layer.feed
+        self.pre, self.heads, self.kv_heads, self.d_k = pre, attention.heads, attention.kv_heads, attention.d_k
+        self.grouped, self.activation = self.heads != self.kv_heads, feed.activation
+        self.qkv, self.out, self.up, self.down = (
+            _linear(linear.weight, linear.bias) for linear in (attention.qkv, attention.out, feed.up, feed.down)
         )
-        return F.linear(out.view(len(y), -1), *self.out)
+        self.attention_norm, self.feed_norm = _norm(layer.attention_norm), _norm(layer.feed_norm)
+        self.crossed = cross is not None
+        if cross is not None and layer.cross_norm is not None:
+            queries, bias = self.heads * self.d_k, cross.qkv.bias
+            self.query = _linear(cross.qkv.weight[:queries], None if bias is None else bias[:queries])
+            self.cross_out, self.cross_norm = _linear(cross.out.weight, cross.out.bias), _norm(layer.cross_norm)
 
-    def attend_source(self, y: Tensor, known: Any, visible: Tensor | None) -> Tensor:
-        q = F.linear(y, *self.query).view(len(y), self.heads, 1, self.d_k)
+    def attend(
+        self,
+        x: Tensor,
+        new: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        turns: tuple[Tensor, Tensor] | None,
+        visible: Tensor | None,
+    ) -> Tensor:
+        rows, heads, both = len(x), self.heads, 2 * self.kv_heads
+        qkv = self.qkv(self.attention_norm(x) if self.pre else x).view(rows, heads + both, 1, self.d_k)
+        if turns is not None:
+            qk = qkv.narrow(1, 0, heads + self.kv_heads)
+            qk.copy_(torch.addcmul(qk * turns[0], qk.roll(self.d_k // 2, -1), turns[1]))
+        new.copy_(qkv.narrow(1, heads, both).view(rows, 2, self.kv_heads, self.d_k).transpose(0, 1))
+        out = F.scaled_dot_product_attention(qkv.narrow(1, 0, heads), keys, values, visible, enable_gqa=self.grouped)
+        y = x + self.out(out.view(rows, heads * self.d_k))
+        return y if self.pre else self.attention_norm(y)
+
+    def attend_source(self, x: Tensor, known: Any, visible: Tensor | None) -> Tensor:
+        rows, heads = len(x), self.heads
+        q = self.query(self.cross_norm(x) if self.pre else x).view(rows, heads, 1, self.d_k)
         out = F.scaled_dot_product_attention(q, known.keys, known.values, visible, enable_gqa=self.grouped)
-        return F.linear(out.view(len(y), -1), *self.cross_out)
+        y = x + self.cross_out(out.view(rows, heads * self.d_k))
+        return y if self.pre else self.cross_norm(y)
 
-    def feed(self, y: Tensor) -> Tensor:
-        return F.linear(activated(F.linear(y, *self.up), self.activation), *self.down)
+    def feed(self, x: Tensor) -> Tensor:
+        y = x + self.down(activated(self.up(self.feed_norm(x) if self.pre else x), self.activation))
+        return y if self.pre else self.feed_norm(y)
+
+
+Call = Callable[[Tensor], Tensor]
+
+
+def _linear(weight: Tensor, bias: Tensor | None) -> Call:
+    """x Wᵀ + b. Many outputs of few inputs are read faster when W lies by columns, so then it is laid so."""
+    columns = weight.t()
+    if weight.shape[0] > weight.shape[1]:
+        columns = columns.contiguous()
+    if bias is None:
+        return lambda x: torch.mm(x, columns)
+    return lambda x: torch.addmm(bias, x, columns)
+
+
+def _norm(norm: nn.LayerNorm | nn.RMSNorm) -> Call:
+    shape, weight, eps = norm.normalized_shape, norm.weight, norm.eps
+    if isinstance(norm, nn.RMSNorm):
+        return lambda x: torch.rms_norm(x, shape, weight, eps)
+    bias, least = norm.bias, norm.eps
+    return lambda x: torch.layer_norm(x, shape, weight, bias, least)
 
 
 def _hiding(visible: Tensor, like: Tensor) -> Tensor:
@@ -138,11 +170,11 @@ def _hiding(visible: Tensor, like: Tensor) -> Tensor:
 
 
 def _turns(rotary: Rotary, room: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosines [c c] and sines [−s s] of every place, (room, 1, d_k): x turned is x ∘ cos + (halves of x swapped) ∘ sin.
+    """Cosines [c c] and sines [−s s] of every place, (room, 1, 1, d_k): x turned is x ∘ cos + (halves of x swapped) ∘ sin.
 
     They are read off the layer's own rotation, of a vector whose first halves are 1 and second halves 0.
     """
     half = rotary.d_k // 2
     ones = torch.cat((like.new_ones(half), like.new_zeros(half))).expand(room, -1)
     cos, sin = rotary.rotate(ones[None])[0].split(half, -1)
-    return torch.cat((cos, cos), -1)[:, None], torch.cat((-sin, sin), -1)[:, None]
+    return torch.cat((cos, cos), -1)[:, None, None], torch.cat((-sin, sin), -1)[:, None, None]

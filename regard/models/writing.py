@@ -70,7 +70,8 @@ class Writing:
         """Make row i what row index[i] was, for beams; an index longer than the batch makes it larger."""
         if self.past is not None:
             self.past.reorder(index)
-            self.step = None
+            if self.step is not None:
+                self.step.reorder(index)
         else:
             self.fresh, self.lengths = self.fresh[index], self.lengths[index]
         if isinstance(self.memory, Tensor):
