@@ -67,4 +67,4 @@ class Decoder(nn.Module):
 
     def past(self, batch: int, length: int, before: Tensor | None = None) -> Past:
         """An empty cache for `batch` rows of at most `length` tokens."""
-        return Past.room(self.config, self.config.layers, batch, length, self.embedding.weight, before)
+        return Past(self.config, self.config.layers, batch, length, self.embedding.weight, before)

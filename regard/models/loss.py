@@ -112,7 +112,7 @@ class _Chunked(torch.autograd.Function):
         return total.to(states.dtype)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return *(None if x is None else x * grad for x in ctx.saved_tensors), None, None
 

@@ -79,7 +79,7 @@ class Seq2Seq(nn.Module):
 
     def past(self, batch: int, length: int, before: Tensor | None = None) -> Past:
         """An empty cache for `batch` targets of at most `length` tokens."""
-        return Past.room(self.config, len(self.decoder.layers), batch, length, self.decoder.embedding.weight, before)
+        return Past(self.config, len(self.decoder.layers), batch, length, self.decoder.embedding.weight, before)
 
 
 class Reader(nn.Module):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.models.decoder import Decoder
 from regard.models.prompt import Prompt
+from regard.models.step import Step, steppable
 
 
 @contextmanager
@@ -35,6 +36,8 @@ class Writing:
         self.memory = None if source is None else model.encode(source.tokens, source.lengths)
         self.fresh = prompt.at_the_end()[0] if cache else prompt.tokens  # what the model has not seen yet
         self.past = None
+        self.step: Step | None = None
+        self.steps = cache and steppable(model)
         if cache:
             before = prompt.at_the_end()[1]
             self.past = model.past(prompt.batch, prompt.tokens.shape[1] + new_tokens, before)
@@ -44,9 +47,12 @@ class Writing:
 
     def scores(self, chosen: Tensor | None) -> Tensor:
         """Scores (B, V) of the token after `chosen` (B,), or after the prompt at first."""
-        if self.past is not None:
-            tokens = self.fresh if chosen is None else chosen[:, None]
-            return self._decoded(tokens, None)[:, -1]
+        if self.past is not None and chosen is None:
+            return self._decoded(self.fresh, None)[:, -1]
+        if self.past is not None and chosen is not None:
+            if self.step is None and self.steps:
+                self.step = Step(self.model, self.past, self.source_lengths)
+            return self._decoded(chosen[:, None], None)[:, -1] if self.step is None else self.step(chosen)
         if chosen is not None:
             self.fresh = torch.cat((self.fresh, torch.zeros_like(chosen)[:, None]), 1)
             self.fresh[torch.arange(len(chosen), device=chosen.device), self.lengths] = chosen
@@ -64,6 +70,8 @@ class Writing:
         """Make row i what row index[i] was, for beams; an index longer than the batch makes it larger."""
         if self.past is not None:
             self.past.reorder(index)
+            if self.step is not None:
+                self.step.reorder(index)
         else:
             self.fresh, self.lengths = self.fresh[index], self.lengths[index]
         if isinstance(self.memory, Tensor):
