@@ -1,15 +1,10 @@
-"""Examples as tensors, batch by batch, and what a model is asked about them.
-
-Each kind of examples has an objective: a module that holds the model and gives the loss of a batch, summed over the
-tokens that are asked for. (The sum, since a mean of means over ranks or rounds would weigh short texts more.)
-"""
+"""Examples as tensors, batch by batch: what a model is given, and what it is asked."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.training.tokenizer import BEGIN, END, MASK, PAD, SPECIAL
@@ -26,6 +21,22 @@ class Batch(NamedTuple):
     def to(self, device: torch.device) -> "Batch":
         """The same on another device."""
         return Batch(tuple(None if t is None else t.to(device) for t in self.tensors), self.asked)
+
+
+class Objective(nn.Module):
+    """The loss of a batch, added up over the tokens that are asked for, in nats.
+
+    The sum, since a mean of means over ranks or rounds would weigh short texts more.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *tensors: Tensor | None) -> Tensor:
+        """The model's own loss of the tensors of a batch."""
+        loss: Tensor = self.model.loss(*tensors, ignore=NOT_ASKED, reduction="sum")  # type: ignore[operator]
+        return loss
 
 
 class Examples(Protocol):
@@ -61,18 +72,7 @@ class PairExamples:
         source, source_lengths = padded([self.sources[i] for i in mine])
         known, lengths = padded([[BEGIN, *self.targets[i]] for i in mine])
         asked, _ = padded([[*self.targets[i], END] for i in mine], NOT_ASKED)
-        return Batch((source, known, source_lengths, lengths, asked), sum(len(self.targets[i]) + 1 for i in mine))
-
-
-class Translating(nn.Module):
-    """Each token of the target, from the source and the tokens before it."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, source: Tensor, known: Tensor, source_lengths: Any, lengths: Any, asked: Tensor) -> Tensor:
-        return summed(self.model(source, known, source_lengths, lengths), asked)
+        return Batch((source, known, asked, source_lengths, lengths), sum(len(self.targets[i]) + 1 for i in mine))
 
 
 class TextExamples:
@@ -99,17 +99,6 @@ class TextExamples:
         return Batch((rows[:, :-1], rows[:, 1:]), rows[:, 1:].numel())
 
 
-class Continuing(nn.Module):
-    """Each token of a text, from those before it."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, tokens: Tensor, asked: Tensor) -> Tensor:
-        return summed(self.model(tokens), asked)
-
-
 class MaskedExamples(TextExamples):
     """Pieces of a text in which tokens are hidden: 15 in 100 are asked; of those, 8 in 10 are shown as <mask>, one as
     a token drawn at random and one as it is (Devlin et al., 2018)."""
@@ -130,22 +119,6 @@ class MaskedExamples(TextExamples):
         shown = torch.where(hidden & (how < 0.8), torch.full_like(rows, MASK), rows)
         shown = torch.where(hidden & (how >= 0.9), other, shown)
         return Batch((shown, rows.masked_fill(~hidden, NOT_ASKED)), int(hidden.sum()))
-
-
-class Guessing(nn.Module):
-    """The hidden tokens of a text, from all others."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, tokens: Tensor, asked: Tensor) -> Tensor:
-        return summed(self.model.logits(tokens), asked)  # type: ignore[operator]
-
-
-def summed(scores: Tensor, asked: Tensor) -> Tensor:
-    """The cross-entropy in nats, added up over the tokens that are asked for."""
-    return F.cross_entropy(scores.flatten(0, 1).float(), asked.flatten(), ignore_index=NOT_ASKED, reduction="sum")
 
 
 def _shift(key: Sequence[int], context: int) -> int:

@@ -8,15 +8,7 @@ import torch
 from torch import nn
 
 from regard import models
-from regard.training.examples import (
-    Continuing,
-    Examples,
-    Guessing,
-    MaskedExamples,
-    PairExamples,
-    TextExamples,
-    Translating,
-)
+from regard.training.examples import Examples, MaskedExamples, Objective, PairExamples, TextExamples
 from regard.training.names import suggest
 from regard.training.pairs import Pair, named_pairs
 from regard.training.settings import Settings
@@ -145,7 +137,7 @@ def _translate(plan: Plan) -> Prepared:
     else:
         attention = plan.model == "lstm-attention"
         model = models.Recurrent(models.RecurrentConfig(tokenizer.size, tokenizer.size, attention=attention, **sizes))
-    return Prepared(plan, tokenizer, model, Translating(model), learn, watch, pairs.test, pairs.show)
+    return Prepared(plan, tokenizer, model, Objective(model), learn, watch, pairs.test, pairs.show)
 
 
 def encoded(pairs: tuple[Pair, ...], tokenizer: Tokenizer) -> PairExamples:
@@ -164,10 +156,10 @@ def _text(plan: Plan) -> Prepared:
     if plan.task == "language":
         decoder = models.Decoder(models.DecoderConfig(vocabulary=tokenizer.size, **sizes))
         examples = (TextExamples(learn, context), TextExamples(watch, context))
-        return Prepared(plan, tokenizer, decoder, Continuing(decoder), *examples, show=("The ",))
+        return Prepared(plan, tokenizer, decoder, Objective(decoder), *examples, show=("The ",))
     encoder = models.Encoder(models.EncoderConfig(vocabulary=tokenizer.size, **sizes))
     hidden = (MaskedExamples(learn, context, tokenizer.size), MaskedExamples(watch, context, tokenizer.size))
-    return Prepared(plan, tokenizer, encoder, Guessing(encoder), *hidden, show=("The <mask> statement is used",))
+    return Prepared(plan, tokenizer, encoder, Objective(encoder), *hidden, show=("The <mask> statement is used",))
 
 
 def _same(plan: Plan, content: str) -> Plan:
