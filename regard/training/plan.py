@@ -1,7 +1,7 @@
 """What a run is: its task, data, model and settings. Written to run.json, and enough to build all of it again."""
 
 import hashlib
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -112,9 +112,22 @@ def make_plan(
     if chosen.get("minutes") and "steps" not in (settings or {}):
         chosen["steps"] = None
     plan = Plan(task, data, model, {**usual, **(sizes or {})}, Settings(**chosen), "bpe", vocabulary)
+    configured(plan, vocabulary, {})  # a mistake in the sizes is said before the data is read
     if task == "translate":
         return replace(plan, tokenizer=tokenizer or {"phrases": "words", "dates": "characters"}.get(data[0], "bpe"))
     return replace(plan, tokenizer=tokenizer or "bpe")
+
+
+def configured(plan: Plan, vocabulary: int, sizes: dict[str, Any]) -> Any:
+    """The configuration of the plan's model: the sizes given here, unless the plan says otherwise."""
+    sizes = {**sizes, **plan.sizes}
+    if plan.model != "transformer":
+        if odd := sorted(set(sizes) - {field.name for field in fields(models.RecurrentConfig)}):
+            raise ValueError(f"the model {plan.model} has no {', '.join(odd)}; leave it out, or take a transformer")
+        return models.RecurrentConfig(vocabulary, vocabulary, attention=plan.model == "lstm-attention", **sizes)
+    if plan.task == "translate":
+        return models.Seq2SeqConfig(vocabulary, vocabulary, **sizes)
+    return (models.DecoderConfig if plan.task == "language" else models.EncoderConfig)(vocabulary=vocabulary, **sizes)
 
 
 def prepare(plan: Plan) -> Prepared:
@@ -129,14 +142,13 @@ def _translate(plan: Plan) -> Prepared:
     tokenizer = Tokenizer.train(texts, plan.tokenizer, size=plan.vocabulary, lexicon=pairs.lexicon)
     learn, watch = encoded(pairs.train, tokenizer), encoded(pairs.valid, tokenizer)
     longest = max(len(row) for rows in (learn.sources, learn.targets) for row in rows)
-    sizes = {"context": -(-(longest + 9) // 16) * 16, **plan.sizes}
+    config = configured(plan, tokenizer.size, {"context": -(-(longest + 9) // 16) * 16})
+    if longest + 1 > config.context:
+        raise ValueError(
+            f"the longest text has {longest} tokens, which takes a context of {longest + 1}, not {config.context}"
+        )
     torch.manual_seed(plan.settings.seed)
-    model: nn.Module
-    if plan.model == "transformer":
-        model = models.Seq2Seq(models.Seq2SeqConfig(tokenizer.size, tokenizer.size, **sizes))
-    else:
-        attention = plan.model == "lstm-attention"
-        model = models.Recurrent(models.RecurrentConfig(tokenizer.size, tokenizer.size, attention=attention, **sizes))
+    model: nn.Module = (models.Seq2Seq if plan.model == "transformer" else models.Recurrent)(config)
     return Prepared(plan, tokenizer, model, Objective(model), learn, watch, pairs.test, pairs.show)
 
 
@@ -150,14 +162,14 @@ def _text(plan: Plan) -> Prepared:
     plan = _same(plan, repr((text.train, text.valid)))
     tokenizer = Tokenizer.train(text.train, plan.tokenizer, size=plan.vocabulary)
     learn, watch = ([i for ids in tokenizer.encode_all(part) for i in (*ids, END)] for part in (text.train, text.valid))
+    config = configured(plan, tokenizer.size, {})
+    context = config.context
     torch.manual_seed(plan.settings.seed)
-    context = plan.sizes.get("context", 128)
-    sizes = {"context": context, **plan.sizes}
     if plan.task == "language":
-        decoder = models.Decoder(models.DecoderConfig(vocabulary=tokenizer.size, **sizes))
+        decoder = models.Decoder(config)
         examples = (TextExamples(learn, context), TextExamples(watch, context))
         return Prepared(plan, tokenizer, decoder, Objective(decoder), *examples, show=("The ",))
-    encoder = models.Encoder(models.EncoderConfig(vocabulary=tokenizer.size, **sizes))
+    encoder = models.Encoder(config)
     hidden = (MaskedExamples(learn, context, tokenizer.size), MaskedExamples(watch, context, tokenizer.size))
     return Prepared(plan, tokenizer, encoder, Objective(encoder), *hidden, show=("The <mask> statement is used",))
 
