@@ -50,6 +50,7 @@ def train(
     store: Annotated[str | None, typer.Option(metavar="NAME", help="Store the model as float32 or float16.")] = None,
     device: Annotated[str | None, typer.Option(metavar="NAME", help="cpu or cuda; cuda where there is one.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Of weights, order and dropout.")] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Of the processor.")] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write metrics for TensorBoard, too.")] = False,
 ) -> None:
     """Train a model, test it, save it and show what it does.
@@ -74,7 +75,7 @@ def train(
             "learning_rate": learning_rate, "warmup": warmup, "weight_decay": weight_decay, "clip": clip,
             "evaluate_every": evaluate_every,
             "checkpoint_every": checkpoint_every, "patience": patience, "precision": precision, "store": store,
-            "seed": seed,
+            "seed": seed, "threads": threads,
         }  # fmt: skip
         named = {"data": data, "model": model, "tokenizer": tokenizer, "vocabulary": vocabulary, "out": out}
         if resume is not None:

@@ -90,7 +90,7 @@ class Loop:
         lost = torch.tensor(state.lost if ranks.first else 0.0, device=ranks.device)
         since, before = time.monotonic(), state.tokens
 
-        with asked_to_stop() as stop, torch.random.fork_rng(devices=_cuda(ranks.device)):
+        with asked_to_stop() as stop, threads(settings.threads), torch.random.fork_rng(devices=_cuda(ranks.device)):
             while True:
                 # One exchange tells every rank the size of the batch, the time and whether someone wants to stop.
                 batches = [
@@ -246,6 +246,17 @@ def told(folder: Path) -> Iterator[None]:
         path = latest(folder / "checkpoints")
         safe = f"the checkpoint of step {int(path.name)} is intact" if path else "no checkpoint had been written yet"
         raise OSError(f"{error}; {safe}; make room, then go on with: regard train --resume {folder}") from error
+
+
+@contextlib.contextmanager
+def threads(number: int | None) -> Iterator[None]:
+    """So many threads of the processor, meanwhile."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ class Settings:
     patience            stop after so many evaluations without a better loss; None: never
     precision           "bfloat16" computes in mixed precision (autocast), where the device has it
     seed                of the first weights, the order of the data, and dropout
+    threads             of the processor; None: torch's own choice. Another number gives other rounding errors
     store               how the finished model is stored: "float16" takes half the bytes
 
     >>> Settings(steps=0)
@@ -45,12 +46,13 @@ class Settings:
     patience: int | None = None
     precision: str = "float32"
     seed: int = 0
+    threads: int | None = None
     store: str = "float32"
 
     def __post_init__(self) -> None:
         if self.steps is None and self.minutes is None:
             raise ValueError("say how long to train: steps or minutes")
-        for name in ("steps", "batch", "accumulate", "evaluate_every", "checkpoint_every", "patience"):
+        for name in ("steps", "batch", "accumulate", "evaluate_every", "checkpoint_every", "patience", "threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
