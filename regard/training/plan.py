@@ -24,10 +24,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "phrases": {**SMALL, "d_model": 64, "dropout": 0.05},
     "dates": {**SMALL, "d_model": 64, "dropout": 0.0},
     "translate": {**SMALL, "d_model": 128, "dropout": 0.1, "positions": "rotary"},
-    "language": {"norm": "pre", "activation": "gelu", "d_model": 128, "heads": 4, "layers": 4, "dropout": 0.1,
-                 "positions": "rotary", "context": 128},
-    "masked": {"norm": "pre", "activation": "gelu", "d_model": 128, "heads": 4, "layers": 4, "dropout": 0.1,
-               "positions": "rotary", "context": 128},
+    "language": {"norm": "pre", "activation": "gelu", "d_model": 128, "heads": 4, "layers": 4, "context": 128},
+    "masked": {"norm": "pre", "activation": "gelu", "d_model": 128, "heads": 4, "layers": 4, "context": 128},
     "lstm": {"d_model": 128, "layers": 1, "dropout": 0.0},
     "lstm-attention": {"d_model": 128, "layers": 1, "dropout": 0.0},
 }  # fmt: skip
@@ -36,8 +34,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "phrases": {"steps": 1500, "batch": 64, "learning_rate": 3e-3, "threads": 1},
     "dates": {"steps": 3000, "batch": 64, "learning_rate": 3e-3, "threads": 1},
     "translate": {"steps": 4000, "batch": 64, "learning_rate": 1e-3},
-    "language": {"steps": 600, "batch": 16, "learning_rate": 2e-3, "weight_decay": 0.1},
-    "masked": {"steps": 1000, "batch": 16, "learning_rate": 2e-3, "weight_decay": 0.1},
+    "language": {"steps": 1000, "batch": 8, "learning_rate": 2e-3, "weight_decay": 0.1},
+    "masked": {"steps": 1500, "batch": 8, "learning_rate": 2e-3, "weight_decay": 0.1},
 }
 
 
