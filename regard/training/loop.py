@@ -159,6 +159,10 @@ class Loop:
     def _is_evaluated(self, state: State) -> bool:
         return state.step == self.settings.steps or state.step % self.settings.evaluate_every == 0
 
+    def keep(self, model: nn.Module) -> None:
+        """Write the best model so far into the folder."""
+        models.save(stored(model, self.settings.store), self.folder)
+
     def _restored(self, optimizer: torch.optim.Optimizer) -> State:
         path = latest(self.folder / "checkpoints")
         if path is None:
@@ -177,7 +181,7 @@ class Loop:
             state.best, state.best_step, state.since_best = loss, state.step, 0
             if self.ranks.first:
                 with told(self.folder):
-                    models.save(stored(self.model, self.settings.store), self.folder)
+                    self.keep(self.model)
         else:
             state.since_best += 1
 
