@@ -26,9 +26,9 @@ class Pairs:
 
 def named_pairs(data: str, seed: int = 0) -> Pairs:
     """The data set "phrases" or "dates", or the pairs of a file FILE.tsv."""
-    from regard.training.dates import dates
+    from regard.training.calendar import dates
+    from regard.training.grammar import phrases
     from regard.training.names import suggest
-    from regard.training.phrases import phrases
 
     made = {"phrases": phrases, "dates": dates}
     if data in made:
