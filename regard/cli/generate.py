@@ -38,9 +38,12 @@ def generate(
             )
             first = next(pieces, "")  # a mistake in what was asked is found here, before anything is written
             typer.echo(asked + first, nl=False)
-            for piece in pieces:
-                typer.echo(piece, nl=False)
-                sys.stdout.flush()
+            try:
+                for piece in pieces:
+                    typer.echo(piece, nl=False)
+                    sys.stdout.flush()
+            except KeyboardInterrupt:  # enough has been read
+                pass
             typer.echo()
         else:
             said = loaded.generate(

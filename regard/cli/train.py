@@ -98,6 +98,10 @@ def train(
         except training.Interrupted:
             console.print(f"stopped; nothing is lost. Go on with: regard train --resume {folder}", highlight=False)
             raise typer.Exit(130) from None
+        except KeyboardInterrupt:
+            safe = f"go on from the last checkpoint with: regard train --resume {folder}"
+            console.print(f"stopped at once; {safe if (folder / 'run.json').exists() else 'nothing had begun yet'}")
+            raise typer.Exit(130) from None
         if finished.first:
             _report(finished, console)
 

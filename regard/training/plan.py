@@ -129,16 +129,17 @@ def configured(plan: Plan, vocabulary: int, sizes: dict[str, Any]) -> Any:
     return (models.DecoderConfig if plan.task == "language" else models.EncoderConfig)(vocabulary=vocabulary, **sizes)
 
 
-def prepare(plan: Plan) -> Prepared:
-    """Read the data, learn the tokenizer, make the model with its first weights."""
-    return _translate(plan) if plan.task == "translate" else _text(plan)
+def prepare(plan: Plan, tokenizer: Tokenizer | None = None) -> Prepared:
+    """Read the data, learn the tokenizer (unless there is one), make the model with its first weights."""
+    return _translate(plan, tokenizer) if plan.task == "translate" else _text(plan, tokenizer)
 
 
-def _translate(plan: Plan) -> Prepared:
+def _translate(plan: Plan, tokenizer: Tokenizer | None) -> Prepared:
     pairs = named_pairs(plan.data[0])
     plan = _same(plan, repr((pairs.train, pairs.valid, pairs.test)))
-    texts = [text for pair in pairs.train for text in pair]
-    tokenizer = Tokenizer.train(texts, plan.tokenizer, size=plan.vocabulary, lexicon=pairs.lexicon)
+    if tokenizer is None:
+        texts = (text for pair in pairs.train for text in pair)
+        tokenizer = Tokenizer.train(texts, plan.tokenizer, size=plan.vocabulary, lexicon=pairs.lexicon)
     learn, watch = encoded(pairs.train, tokenizer), encoded(pairs.valid, tokenizer)
     longest = max(len(row) for rows in (learn.sources, learn.targets) for row in rows)
     config = configured(plan, tokenizer.size, {"context": -(-(longest + 9) // 16) * 16})
@@ -156,10 +157,11 @@ def encoded(pairs: tuple[Pair, ...], tokenizer: Tokenizer) -> PairExamples:
     return PairExamples(tokenizer.encode_all([a for a, _ in pairs]), tokenizer.encode_all([b for _, b in pairs]))
 
 
-def _text(plan: Plan) -> Prepared:
+def _text(plan: Plan, tokenizer: Tokenizer | None) -> Prepared:
     text = named_text(plan.data)
     plan = _same(plan, repr((text.train, text.valid)))
-    tokenizer = Tokenizer.train(text.train, plan.tokenizer, size=plan.vocabulary)
+    if tokenizer is None:
+        tokenizer = Tokenizer.train(text.train, plan.tokenizer, size=plan.vocabulary)
     learn, watch = ([i for ids in tokenizer.encode_all(part) for i in (*ids, END)] for part in (text.train, text.valid))
     config = configured(plan, tokenizer.size, {})
     context = config.context

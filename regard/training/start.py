@@ -20,6 +20,7 @@ from regard.training.pairs import Pair
 from regard.training.plan import Plan, Prepared, prepare
 from regard.training.ranks import Ranks, joined
 from regard.training.run import RUNS, Run, find, load, read_about
+from regard.training.tokenizer import Tokenizer
 
 Shown = Callable[[Row], None]
 
@@ -100,7 +101,7 @@ def resume(
     if about.get("results"):
         raise ValueError(f"{path} is finished; to train longer, start a new run with more --steps")
     with joined(device) as ranks:
-        return _go(prepare(plan), path, ranks, tensorboard, shown)
+        return _go(prepare(plan, Tokenizer.load(path / "tokenizer.json")), path, ranks, tensorboard, shown)
 
 
 def read_plan(path: Path) -> Plan:
