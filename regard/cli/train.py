@@ -118,16 +118,18 @@ def _report(finished: "Finished", console: "Console") -> None:
     for line in finished.report():
         typer.echo(line)
     typer.echo()
+    # The likeliest translation; but the likeliest text goes round in circles, so a text is drawn.
+    drawn: dict[str, Any] = {"temperature": 0.8, "top_k": 40, "seed": 0} if run.task == "language" else {}
     for source, wanted in finished.show:
-        said = run.generate(source, seed=0)
+        said = run.generate(source, **drawn)
         typer.echo(f"  {source}  →  {said}" + ("" if wanted in (None, said) else f"   (expected {wanted})"))
     typer.echo()
     rows = training.read_metrics(run.folder / "metrics.jsonl")
-    drawn = [pictures.training_curves(rows, title=f"{run.folder.name}").save(run.folder / "curves.png")]
+    files = [pictures.training_curves(rows, title=f"{run.folder.name}").save(run.folder / "curves.png")]
     if run.has_alignment:
         source = finished.show[0][0]
-        drawn.append(align(run, source, run.generate(source)).save(run.folder / "alignment.png"))
-    for path in drawn:
+        files.append(align(run, source, run.generate(source)).save(run.folder / "alignment.png"))
+    for path in files:
         typer.echo(f"wrote {path}")
     example = finished.show[0][0].replace('"', '\\"')
     sys.stdout.flush()

@@ -169,10 +169,10 @@ def _text(plan: Plan, tokenizer: Tokenizer | None) -> Prepared:
     if plan.task == "language":
         decoder = models.Decoder(config)
         examples = (TextExamples(learn, context), TextExamples(watch, context))
-        return Prepared(plan, tokenizer, decoder, Objective(decoder), *examples, show=("The ",))
+        return Prepared(plan, tokenizer, decoder, Objective(decoder), *examples, show=('The "for" statement',))
     encoder = models.Encoder(config)
     hidden = (MaskedExamples(learn, context, tokenizer.size), MaskedExamples(watch, context, tokenizer.size))
-    return Prepared(plan, tokenizer, encoder, Objective(encoder), *hidden, show=("The <mask> statement is used",))
+    return Prepared(plan, tokenizer, encoder, Objective(encoder), *hidden, show=('The "for" <mask> is used to iterate over the elements of a <mask>',))
 
 
 def _same(plan: Plan, content: str) -> Plan:
