@@ -172,7 +172,14 @@ def _text(plan: Plan, tokenizer: Tokenizer | None) -> Prepared:
         return Prepared(plan, tokenizer, decoder, Objective(decoder), *examples, show=('The "for" statement',))
     encoder = models.Encoder(config)
     hidden = (MaskedExamples(learn, context, tokenizer.size), MaskedExamples(watch, context, tokenizer.size))
-    return Prepared(plan, tokenizer, encoder, Objective(encoder), *hidden, show=('The "for" <mask> is used to iterate over the elements of a <mask>',))
+    return Prepared(
+        plan,
+        tokenizer,
+        encoder,
+        Objective(encoder),
+        *hidden,
+        show=('The "for" <mask> is used to iterate over the elements of a <mask>',),
+    )
 
 
 def _same(plan: Plan, content: str) -> Plan:
