@@ -13,31 +13,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention import listeners
-from regard.models.decoder import Decoder
-from regard.models.embedding import Embedding
-from regard.models.feedforward import FeedForward, activated
+from regard.models.feedforward import activated
 from regard.models.layer import Layer
 from regard.models.past import Past
-from regard.models.seq2seq import Reader, Seq2Seq, Writer
-from regard.nn import Learned, MultiHeadAttention, Rotary, Sinusoidal
-
-OURS = {Decoder, Seq2Seq, Reader, Writer, Embedding, Layer, FeedForward, MultiHeadAttention, Rotary, Sinusoidal, Learned}
-TORCHS = {nn.ModuleList, nn.Linear, nn.LayerNorm, nn.RMSNorm}
+from regard.models.seq2seq import Seq2Seq
+from regard.models.unwatched import unwatched
+from regard.nn import Rotary
 
 
-def steppable(model: nn.Module) -> bool:
-    """Whether the model may be stepped through: its modules are what they seem, and nobody looks on."""
-    return (
-        type(model) in (Decoder, Seq2Seq)
-        and not listeners
-        and not torch.is_autocast_enabled(next(model.parameters()).device.type)
-        and model.config.positions != "alibi"  # type: ignore[union-attr]
-        and all(
-            type(module) in OURS | TORCHS and not module._forward_hooks and not module._forward_pre_hooks
-            for module in model.modules()
-        )
-    )
+def steppable(model: Any) -> bool:
+    """Whether `Step` may take the place of the model's modules."""
+    return unwatched(model) and model.config.positions != "alibi"
 
 
 class Step:
@@ -170,7 +156,7 @@ def _hiding(visible: Tensor, like: Tensor) -> Tensor:
 
 
 def _turns(rotary: Rotary, room: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosines [c c] and sines [−s s] of every place, (room, 1, 1, d_k): x turned is x ∘ cos + (halves of x swapped) ∘ sin.
+    """Cosines [c c] and sines [−s s] of every place, (room, 1, 1, d_k): x ∘ cos + (x, halves swapped) ∘ sin.
 
     They are read off the layer's own rotation, of a vector whose first halves are 1 and second halves 0.
     """
