@@ -7,7 +7,7 @@ is nothing to call. float32, on the CPU; the weights are the model's own memory,
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -24,8 +24,8 @@ def compiled(function: F) -> F:
 
     Sums may be taken in any order, so that the processor can add eight numbers at once; NaN stays NaN.
     """
-    made: F = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")(function)
-    return made
+    made: Any = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")(function)
+    return cast(F, made)
 
 
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "swiglu")

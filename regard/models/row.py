@@ -46,10 +46,10 @@ class Row:
         x = self.table[int(tokens)] * self.scale
         if self.places is not None:
             x = x + self.places[t]
-        turn = (NOTHING, NOTHING) if self.turns is None else (self.turns[0][t], self.turns[1][t])
+        cos, sin = (NOTHING, NOTHING) if self.turns is None else (self.turns[0][t], self.turns[1][t])
         for n, (attention, cross, feed) in enumerate(self.parts):
             keys, values = self.kept[n]
-            x = loops.self_attention(x, attention, kind, keys, values, t, *turn, self.slopes)
+            x = loops.self_attention(x, attention, kind, keys, values, t, cos, sin, self.slopes)
             if cross is not None:
                 x = loops.source_attention(x, cross, kind, *self.sources[n])
             x = loops.feed_forward(x, feed, kind)

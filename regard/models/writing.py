@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention import listeners
 from regard.models.decoder import Decoder
 from regard.models.prompt import Prompt
 from regard.models.seq2seq import Seq2Seq
@@ -19,11 +20,14 @@ LONG = 100  # new tokens from which compiled loops are worth loading (a second, 
 
 @contextmanager
 def written(model: nn.Module) -> Iterator[None]:
-    """Eval mode and no gradients, and afterwards the mode as it was."""
+    """Eval mode and no gradients, and afterwards the mode as it was.
+
+    For those who listen to attention it is not inference mode: its tensors do not say whether they were changed since.
+    """
     training = model.training
     model.eval()
     try:
-        with torch.inference_mode():
+        with torch.no_grad() if listeners else torch.inference_mode():
             yield
     finally:
         model.train(training)
