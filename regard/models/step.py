@@ -17,13 +17,7 @@ from regard.models.feedforward import activated
 from regard.models.layer import Layer
 from regard.models.past import Past
 from regard.models.seq2seq import Seq2Seq
-from regard.models.unwatched import unwatched
 from regard.nn import Rotary
-
-
-def steppable(model: Any) -> bool:
-    """Whether `Step` may take the place of the model's modules."""
-    return unwatched(model) and model.config.positions != "alibi"
 
 
 class Step:
@@ -45,6 +39,11 @@ class Step:
         places, rotary = writer.embedding.places, writer.layers[0].attention.rotary
         self.places = None if places is None else places(table.new_zeros(room, config.d_model))
         self.turns = None if rotary is None else _turns(rotary, room, table)
+        alibi = writer.layers[0].attention.alibi
+        # By distance, nearest last; the heads of all rows and the last t + 1 of it are what a token at place t needs.
+        self.nearness = None if alibi is None else alibi.values(
+            torch.arange(config.heads)[:, None, None], torch.arange(room - 1, -1, -1)
+        ).to(table)  # fmt: skip
         self.visible = self.source_visible = None
         if past.before is not None:
             self.visible = _hiding(torch.arange(room) >= past.before.cpu()[:, None], table)
@@ -63,6 +62,9 @@ class Step:
             x = x + self.places[here]
         turns = None if self.turns is None else (self.turns[0][here], self.turns[1][here])
         visible = None if self.visible is None else self.visible[..., : t + 1]
+        if self.nearness is not None:
+            near = self.nearness[..., -t - 1 :]
+            visible = near if visible is None else visible + near
         # The place of the new keys and values, and all keys and values, of every layer at once.
         new = past.storage.select(4, t).unbind(0)  # (2, B, H_kv, d_k) each
         held = past.storage.narrow(4, 0, t + 1).flatten(0, 1).unbind(0)  # (B, H_kv, t + 1, d_k): k, v, k, v, …

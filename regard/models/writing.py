@@ -12,7 +12,7 @@ from regard.attention import listeners
 from regard.models.decoder import Decoder
 from regard.models.prompt import Prompt
 from regard.models.seq2seq import Seq2Seq
-from regard.models.step import Step, steppable
+from regard.models.step import Step
 from regard.models.unwatched import simple, unwatched
 
 LONG = 100  # new tokens from which compiled loops are worth loading (a second, once; compiled anew, five)
@@ -45,8 +45,8 @@ class Remembered:
         self.memory = None if source is None else model.encode(source.tokens, source.lengths)
         self.prompt, before = prompt.at_the_end()
         self.past = model.past(prompt.batch, prompt.tokens.shape[1] + new_tokens, before)
-        self.by_rows = one_row and new_tokens >= LONG and unwatched(model) and simple(model)
-        self.by_steps = steppable(model)
+        self.by_steps = unwatched(model)
+        self.by_rows = self.by_steps and one_row and new_tokens >= LONG and simple(model)
         self.step: Any = None
 
     def scores(self, chosen: Tensor | None) -> Tensor:

@@ -21,7 +21,12 @@ def test_the_defaults_are_those_of_the_documents() -> None:
 def test_the_modern_ones() -> None:
     config = Seq2SeqConfig.modern(100, 90, d_model=96, heads=6)
     assert (config.source_vocabulary, config.target_vocabulary) == (100, 90)
-    assert (config.norm, config.normalisation, config.activation, config.positions) == ("pre", "rms", "swiglu", "rotary")
+    assert (config.norm, config.normalisation, config.activation, config.positions) == (
+        "pre",
+        "rms",
+        "swiglu",
+        "rotary",
+    )
     assert config.inner == 256  # 8/3 · 96: three matrices with as many weights as two of 4 · 96
     assert DecoderConfig.modern(10, activation="gelu").activation == "gelu"
 

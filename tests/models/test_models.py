@@ -200,7 +200,12 @@ def test_under_autocast() -> None:
 
 
 BAD = {
-    "floats": (TypeError, torch.zeros(1, 3), {}, r"tokens must be a tensor of whole numbers \(B, L\), got torch.float32"),
+    "floats": (
+        TypeError,
+        torch.zeros(1, 3),
+        {},
+        r"tokens must be a tensor of whole numbers \(B, L\), got torch.float32",
+    ),
     "one row": (ValueError, torch.zeros(3, dtype=torch.int64), {}, r"shape \(B, L\), got \(3,\); write tokens\[None\]"),
     "too many": (ValueError, torch.zeros(1, 161, dtype=torch.int64), {}, "161 tokens are more than the context of 160"),
     "unknown": (ValueError, torch.tensor([[1, 99]]), {}, "must lie in 0 … 39, the vocabulary .*; got some in 1 … 99"),
