@@ -7,9 +7,9 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_models import VARIANTS, decoder, encoder, recurrent, seq2seq, tokens
 
 from regard.models import load, save
+from small_models import VARIANTS, decoder, encoder, recurrent, seq2seq, tokens
 
 BUILT = {
     **{f"decoder, {name}": (lambda c=c: decoder(**c)) for name, c in VARIANTS.items()},
@@ -54,8 +54,10 @@ def test_a_model_can_be_saved_over_itself(tmp_path) -> None:
 
 def test_nothing_is_unpickled(tmp_path) -> None:
     save(decoder(), tmp_path)
-    code = "import sys, pickle\npickle.Unpickler = pickle.load = pickle.loads = None\n"
-    code += f"from regard.models import load\nload({str(tmp_path)!r})"
+    code = (
+        "import pickle, torch\nfrom regard.models import load\npickle.Unpickler = pickle.load = pickle.loads = None\n"
+    )
+    code += f"load({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -135,16 +137,25 @@ def test_only_our_models_are_saved(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_write_leaves_the_old_model_and_no_rubbish(tmp_path, monkeypatch) -> None:
+def test_a_failed_write_leaves_the_old_model_and_no_rubbish(tmp_path) -> None:
     save(decoder(), tmp_path)
     before = run(load(tmp_path))
     (tmp_path / "model.json").rename(tmp_path / "kept")
     (tmp_path / "model.json").mkdir()  # a name that cannot be replaced by a file
     (tmp_path / "model.json" / "in the way").touch()
-    with pytest.raises(OSError, match="model.json"):
+    with pytest.raises(OSError, match=r"model\.json"):
         save(decoder(), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "model.json", "model.safetensors"]
     (tmp_path / "model.json" / "in the way").unlink()
     (tmp_path / "model.json").rmdir()
     (tmp_path / "kept").rename(tmp_path / "model.json")
     assert torch.equal(run(load(tmp_path)), before)
+
+
+def test_loading_draws_no_random_numbers(tmp_path) -> None:
+    save(decoder(), tmp_path)
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    load(tmp_path)
+    assert torch.equal(torch.rand(3), expected)

@@ -4,13 +4,13 @@ import itertools
 
 import pytest
 import torch
-from small_models import VARIANTS, decoder, recurrent, seq2seq, tokens
 
 from regard.models import generate, stream
 from regard.models.row import Row
 from regard.models.sampling import Choice
 from regard.models.step import Step
 from regard.models.writing import LONG, begin
+from small_models import VARIANTS, decoder, recurrent, seq2seq, tokens
 
 PROMPTS = [[1, 2, 3], [4], [5, 6, 7, 8, 9]]
 SOURCES = [[3, 4], [5, 6, 7, 8], [1]]
