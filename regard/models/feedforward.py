@@ -35,7 +35,12 @@ class FeedForward(nn.Module):
                 nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.down(activated(self.up(x), self.activation))
+        inner = self.up(x)
+        if self.activation == "relu" and not (self.up._forward_hooks or self.up._backward_hooks):
+            inner = F.relu_(inner)  # nobody else has it, so it need not be written twice
+        else:
+            inner = activated(inner, self.activation)
+        y: Tensor = self.down(inner)
         return y
 
 
@@ -43,7 +48,7 @@ def activated(x: Tensor, activation: Activation) -> Tensor:
     """The activation of x; for SwiGLU, of its two halves, which it joins to one."""
     match activation:
         case "relu":
-            return F.relu_(x)
+            return F.relu(x)
         case "gelu":
             return F.gelu(x)
         case "gelu_tanh":

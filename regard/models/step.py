@@ -13,31 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention import listeners
-from regard.models.decoder import Decoder
-from regard.models.embedding import Embedding
-from regard.models.feedforward import FeedForward, activated
+from regard.models.feedforward import activated
 from regard.models.layer import Layer
 from regard.models.past import Past
-from regard.models.seq2seq import Reader, Seq2Seq, Writer
-from regard.nn import Learned, MultiHeadAttention, Rotary, Sinusoidal
-
-OURS = {Decoder, Seq2Seq, Reader, Writer, Embedding, Layer, FeedForward, MultiHeadAttention, Rotary, Sinusoidal, Learned}
-TORCHS = {nn.ModuleList, nn.Linear, nn.LayerNorm, nn.RMSNorm}
-
-
-def steppable(model: nn.Module) -> bool:
-    """Whether the model may be stepped through: its modules are what they seem, and nobody looks on."""
-    return (
-        type(model) in (Decoder, Seq2Seq)
-        and not listeners
-        and not torch.is_autocast_enabled(next(model.parameters()).device.type)
-        and model.config.positions != "alibi"  # type: ignore[union-attr]
-        and all(
-            type(module) in OURS | TORCHS and not module._forward_hooks and not module._forward_pre_hooks
-            for module in model.modules()
-        )
-    )
+from regard.models.seq2seq import Seq2Seq
+from regard.nn import Rotary
 
 
 class Step:
@@ -59,6 +39,11 @@ class Step:
         places, rotary = writer.embedding.places, writer.layers[0].attention.rotary
         self.places = None if places is None else places(table.new_zeros(room, config.d_model))
         self.turns = None if rotary is None else _turns(rotary, room, table)
+        alibi = writer.layers[0].attention.alibi
+        # By distance, nearest last; the heads of all rows and the last t + 1 of it are what a token at place t needs.
+        self.nearness = None if alibi is None else alibi.values(
+            torch.arange(config.heads)[:, None, None], torch.arange(room - 1, -1, -1)
+        ).to(table)  # fmt: skip
         self.visible = self.source_visible = None
         if past.before is not None:
             self.visible = _hiding(torch.arange(room) >= past.before.cpu()[:, None], table)
@@ -77,6 +62,9 @@ class Step:
             x = x + self.places[here]
         turns = None if self.turns is None else (self.turns[0][here], self.turns[1][here])
         visible = None if self.visible is None else self.visible[..., : t + 1]
+        if self.nearness is not None:
+            near = self.nearness[..., -t - 1 :]
+            visible = near if visible is None else visible + near
         # The place of the new keys and values, and all keys and values, of every layer at once.
         new = past.storage.select(4, t).unbind(0)  # (2, B, H_kv, d_k) each
         held = past.storage.narrow(4, 0, t + 1).flatten(0, 1).unbind(0)  # (B, H_kv, t + 1, d_k): k, v, k, v, …
@@ -170,7 +158,7 @@ def _hiding(visible: Tensor, like: Tensor) -> Tensor:
 
 
 def _turns(rotary: Rotary, room: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosines [c c] and sines [−s s] of every place, (room, 1, 1, d_k): x turned is x ∘ cos + (halves of x swapped) ∘ sin.
+    """Cosines [c c] and sines [−s s] of every place, (room, 1, 1, d_k): x ∘ cos + (x, halves swapped) ∘ sin.
 
     They are read off the layer's own rotation, of a vector whose first halves are 1 and second halves 0.
     """
