@@ -1,8 +1,10 @@
 from . import attention as attention
 from . import compat as compat
 from . import masks as masks
+from . import models as models
 from . import nn as nn
 from . import pictures as pictures
+from . import training as training
 from .attention import attend as attend
 from .attention import trace as trace
 from .cost import cost as cost

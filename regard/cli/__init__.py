@@ -14,7 +14,9 @@ import typer
 import regard
 
 from .cost import cost
+from .generate import generate
 from .trace import trace
+from .train import train
 from .watch import watch
 
 app = typer.Typer(
@@ -24,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (trace, watch, cost):
+for command in (trace, watch, cost, train, generate):
     app.command()(command)
 
 

@@ -1,0 +1,77 @@
+"""What the default runs reach: translation of held-out dates and phrases, and the LSTMs beside the transformer.
+
+    python bench/training.py [dates phrases lstm lstm-attention]
+
+Each run is the command that the table names, in a fresh folder below bench/results/runs. The LSTMs get the processor
+time that the transformer took on the dates (measured in this very table: `dates` is always run first), and the learning
+rate and size that did best among those tried (LSTM below). Writes bench/results/training.json after every run.
+"""
+
+import json
+import shutil
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from side_by_side import RESULTS, machine
+
+from regard.training import Finished, make_plan, progress, train
+
+RUNS: dict[str, dict[str, Any]] = {
+    "dates": {"data": ("dates",)},
+    "phrases": {"data": ("phrases",)},
+    "lstm": {"data": ("dates",), "model": "lstm"},
+    "lstm-attention": {"data": ("dates",), "model": "lstm-attention"},
+}
+
+
+def trained(name: str, console: Console) -> Finished:
+    """The default run of this name."""
+    plan = make_plan("translate", **RUNS[name])
+    folder = RESULTS / "runs" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    console.print(name)
+    with progress(plan.settings, console) as shown:
+        return train(plan, folder, shown=shown)
+
+
+def command(name: str) -> str:
+    """What is typed for it."""
+    model = RUNS[name].get("model")
+    return f"regard train translate --data {RUNS[name]['data'][0]}" + (f" --model {model}" if model else "")
+
+
+def main() -> int:
+    """Run, print, write; 1 when a bound is missed."""
+    console = Console(stderr=True)
+    file = RESULTS / "training.json"
+    RESULTS.mkdir(exist_ok=True)
+    rows: dict[str, Any] = {}
+    if file.exists():
+        rows = {row["name"]: row for row in json.loads(file.read_text(encoding="utf-8"))["rows"]}
+    for name in sys.argv[1:] or RUNS:
+        finished = trained(name, console)
+        cat = finished.run.generate("The cat sat on the mat") if name == "phrases" else None
+        rows[name] = {"name": name, "command": command(name), **finished.results, "cat": cat}
+        content = {"machine": machine(), "command": "python bench/training.py", "rows": list(rows.values())}
+        file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    table = Table(title="Default runs, on what is held out", caption=machine(), title_justify="left")
+    for column in ("command", "exact", "of", "bound", "steps", "parameters", "processor", "elapsed"):
+        table.add_column(column, justify="left" if column == "command" else "right")
+    missed = False
+    for name, row in rows.items():
+        bound = {"dates": 0.995, "phrases": 0.98}.get(name)
+        met = bound is None or row["exact_match"] >= bound
+        missed |= not met
+        table.add_row(
+            row["command"], f"{100 * row['exact_match']:.2f} %", str(row["tested"]),
+            "" if bound is None else f"≥ {100 * bound:g} % {'met' if met else 'missed'}", f"{row['steps']:,}",
+            f"{row['parameters']:,}", f"{row['processor_seconds']:.0f} s", f"{row['seconds']:.0f} s",
+        )  # fmt: skip
+    Console(width=140 if not sys.stdout.isatty() else None).print(table)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,288 @@
+"""The loop: a batch, its gradient, a step of AdamW; evaluation, checkpoints, and going on where a run stopped.
+
+All that is random in a step is drawn from a seed made of the run's seed, the step and the rank, and the batch of a step
+follows from its number. So a run that was interrupted and resumed does what it would have done without: on a CPU, bit
+for bit.
+"""
+
+import contextlib
+import copy
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from regard import models
+from regard.training.batches import Order, part
+from regard.training.checkpoint import gather, latest, load_checkpoint, save_checkpoint, spread
+from regard.training.examples import Examples
+from regard.training.metrics import Metrics, Row
+from regard.training.ranks import Ranks
+from regard.training.settings import Settings
+
+REPORT_EVERY = 10
+
+
+class Interrupted(Exception):
+    """Someone asked the run to stop; a checkpoint has been written."""
+
+
+@dataclass
+class State:
+    """What a run remembers beside its tensors."""
+
+    step: int = 0
+    seconds: float = 0.0
+    processor_seconds: float = 0.0  # of the first rank
+    tokens: int = 0
+    best: float = math.inf
+    best_step: int = 0
+    since_best: int = 0
+    lost: float = 0.0  # summed loss and number of tokens since the last report
+    lost_over: int = 0
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One training run.
+
+    objective   a module that holds the model and gives the summed loss of a batch
+    model       the model in it, as it is saved
+    learn       what it learns from
+    watch       what it is evaluated on
+    folder      where checkpoints, metrics and the best model go
+    shown       called with every row of metrics, and every few steps with what is known in between
+    """
+
+    objective: nn.Module
+    model: nn.Module
+    learn: Examples
+    watch: Examples
+    settings: Settings
+    folder: Path
+    ranks: Ranks
+    shown: Callable[[Row], None] = lambda row: None
+    tensorboard: bool = False
+
+    def run(self) -> State:
+        """Train from the beginning, or from the last checkpoint in the folder."""
+        settings, ranks = self.settings, self.ranks
+        parts = ranks.world * settings.accumulate
+        if settings.batch % parts:
+            each = f"{ranks.world} ranks × {settings.accumulate} rounds"
+            raise ValueError(f"the batch is divided among {each}, so {parts} must divide it, got {settings.batch}")
+        self.objective.to(ranks.device)
+        optimizer = adamw(self.model, settings, ranks.device)
+        state = self._restored(optimizer)
+        metrics = Metrics(self.folder, state.step, self.tensorboard) if ranks.first else None
+        several = ranks.world > 1
+        asked: nn.Module = DistributedDataParallel(self.objective) if several else self.objective
+        order = Order(self.learn.lengths, settings.batch, settings.seed)
+        began, worked = time.monotonic() - state.seconds, time.process_time() - state.processor_seconds
+        lost = torch.tensor(state.lost if ranks.first else 0.0, device=ranks.device)
+        since, before = time.monotonic(), state.tokens
+
+        with asked_to_stop() as stop, threads(settings.threads), torch.random.fork_rng(devices=_cuda(ranks.device)):
+            while True:
+                # One exchange tells every rank the size of the batch, the time and whether someone wants to stop.
+                batches = [
+                    self.learn.batch(order(state.step), part(ranks.rank * settings.accumulate + n, parts),
+                                     (settings.seed, state.step // order.per_epoch, state.step)).to(ranks.device)
+                    for n in range(settings.accumulate)
+                ]  # fmt: skip
+                elapsed = time.monotonic() - began
+                state.processor_seconds = time.process_time() - worked
+                count, state.seconds, wanted = ranks.total(
+                    sum(batch.asked for batch in batches), elapsed if ranks.first else 0.0, stop.is_set()
+                )
+                if wanted:
+                    self._save(state, optimizer, lost)
+                    raise Interrupted
+                if settings.share(state.step, state.seconds) >= 1 or self._impatient(state):
+                    break
+
+                torch.manual_seed(hash((settings.seed, state.step, ranks.rank)))
+                rate = settings.rate(state.step, state.seconds)
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+                self.objective.train()
+                for n, batch in enumerate(batches):
+                    last = n == len(batches) - 1
+                    waiting = contextlib.nullcontext() if last or not several else asked.no_sync()  # type: ignore[operator]
+                    with waiting:
+                        with mixed(settings, ranks.device):
+                            loss = asked(*batch.tensors)
+                        (loss * (ranks.world / count)).backward()  # DDP takes the mean over ranks
+                    lost += loss.detach()
+                norm = nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+                state.step += 1
+                state.tokens += int(count)
+                state.lost_over += int(count)
+
+                due = self._is_evaluated(state)
+                if due or state.step % REPORT_EVERY == 0:
+                    mean = float(ranks.add(lost)) / state.lost_over
+                    if not math.isfinite(mean):
+                        raise ValueError(
+                            f"the loss is {mean} at step {state.step}: try a lower learning rate than "
+                            f"{settings.learning_rate:g}; the last checkpoint is intact"
+                        )
+                    speed = (state.tokens - before) / max(1e-9, time.monotonic() - since)
+                    row = {
+                        "step": state.step, "split": "train", "loss": mean, "learning_rate": rate,
+                        "gradient_norm": float(norm), "seconds": state.seconds, "tokens_per_second": speed,
+                    }  # fmt: skip
+                    self._say(metrics, row)
+                    since, before, state.lost_over = time.monotonic(), state.tokens, 0
+                    lost.zero_()
+                if due:
+                    self._evaluated(state, metrics)
+                    since = time.monotonic()
+                if state.step % settings.checkpoint_every == 0:
+                    state.seconds = time.monotonic() - began
+                    self._save(state, optimizer, lost)
+            if not self._is_evaluated(state):
+                self._evaluated(state, metrics)
+            self._save(state, optimizer, lost)
+        return state
+
+    def _is_evaluated(self, state: State) -> bool:
+        return state.step == self.settings.steps or state.step % self.settings.evaluate_every == 0
+
+    def keep(self, model: nn.Module) -> None:
+        """Write the best model so far into the folder."""
+        models.save(stored(model, self.settings.store), self.folder)
+
+    def _restored(self, optimizer: torch.optim.Optimizer) -> State:
+        path = latest(self.folder / "checkpoints")
+        if path is None:
+            return State()
+        tensors, kept = load_checkpoint(path)
+        spread(tensors, self.model, optimizer)
+        return State(**kept)
+
+    def _impatient(self, state: State) -> bool:
+        return self.settings.patience is not None and state.since_best >= self.settings.patience
+
+    def _evaluated(self, state: State, metrics: Metrics | None) -> None:
+        loss = evaluate(self.objective, self.watch, self.settings, self.ranks)
+        self._say(metrics, {"step": state.step, "split": "valid", "loss": loss, "seconds": state.seconds})
+        if loss < state.best:
+            state.best, state.best_step, state.since_best = loss, state.step, 0
+            if self.ranks.first:
+                with told(self.folder):
+                    self.keep(self.model)
+        else:
+            state.since_best += 1
+
+    def _save(self, state: State, optimizer: torch.optim.Optimizer, lost: Tensor) -> None:
+        state.lost = float(self.ranks.add(lost.clone()))
+        if self.ranks.first:
+            kept = {name: value for name, value in vars(state).items() if name != "step"}
+            with told(self.folder):
+                save_checkpoint(self.folder / "checkpoints", state.step, gather(self.model, optimizer), kept)
+        self.ranks.wait()
+
+    def _say(self, metrics: Metrics | None, row: Row) -> None:
+        if metrics is not None:
+            with told(self.folder):
+                metrics.add(row)
+            self.shown(row)
+
+
+def adamw(model: nn.Module, settings: Settings, device: torch.device) -> torch.optim.Optimizer:
+    """AdamW that decays matrices and leaves biases and norms alone."""
+    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in wanted if p.dim() > 1], "weight_decay": settings.weight_decay},
+        {"params": [p for p in wanted if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        groups, lr=settings.learning_rate, betas=settings.betas, fused=device.type in ("cpu", "cuda")
+    )
+
+
+def evaluate(objective: nn.Module, examples: Examples, settings: Settings, ranks: Ranks) -> float:
+    """The mean loss over all examples, in eval mode; each rank computes its part."""
+    objective.eval()
+    order = sorted(range(len(examples.lengths)), key=lambda i: examples.lengths[i])
+    total, asked = torch.zeros((), dtype=torch.float64, device=ranks.device), 0
+    with torch.no_grad():
+        for start in range(0, len(order), settings.batch):
+            places = order[start : start + settings.batch]
+            if places[part(ranks.rank, ranks.world)]:
+                batch = examples.batch(places, part(ranks.rank, ranks.world), ()).to(ranks.device)
+                with mixed(settings, ranks.device):
+                    total += objective(*batch.tensors)
+                asked += batch.asked
+    loss, count = ranks.total(float(total), asked)
+    return loss / count
+
+
+def mixed(settings: Settings, device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Autocast, where it was asked for."""
+    if settings.precision == "float32":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, torch.bfloat16)
+
+
+def stored(model: nn.Module, store: str) -> nn.Module:
+    """The model in the numbers it is stored in."""
+    return model if store == "float32" else copy.deepcopy(model).to(getattr(torch, store))
+
+
+@contextlib.contextmanager
+def told(folder: Path) -> Iterator[None]:
+    """A disk that cannot be written to: said plainly, with what is safe and how to go on."""
+    try:
+        yield
+    except OSError as error:
+        path = latest(folder / "checkpoints")
+        safe = f"the checkpoint of step {int(path.name)} is intact" if path else "no checkpoint had been written yet"
+        raise OSError(f"{error}; {safe}; make room, then go on with: regard train --resume {folder}") from error
+
+
+@contextlib.contextmanager
+def threads(number: int | None) -> Iterator[None]:
+    """So many threads of the processor, meanwhile."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def asked_to_stop() -> Iterator[threading.Event]:
+    """Ctrl-C (or SIGTERM) sets the event, so that the step can be finished; a second one stops at once."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+
+    def ask(number: int, frame: object) -> None:
+        if event.is_set():
+            raise KeyboardInterrupt
+        event.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield event
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _cuda(device: torch.device) -> list[Tensor] | list[int]:
+    return [device.index or 0] if device.type == "cuda" else []

@@ -1,0 +1,87 @@
+"""How a model is trained."""
+
+from dataclasses import dataclass
+from math import cos, pi
+
+PRECISIONS = ("float32", "bfloat16")
+STORES = ("float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model is trained.
+
+    steps               updates of the weights, or
+    minutes             the time to train for: the learning rate then follows the clock instead of the steps
+    batch               examples of one update, those of all ranks together
+    accumulate          rounds a batch is computed in, for batches that do not fit into memory at once
+    learning_rate       of AdamW, the highest: it rises for `warmup` steps and falls along a cosine to `floor` times it
+    weight_decay        of matrices (not of biases and norms)
+    clip                the gradient's norm is cut to this
+    evaluate_every      steps between two evaluations
+    checkpoint_every    steps between two checkpoints
+    patience            stop after so many evaluations without a better loss; None: never
+    precision           "bfloat16" computes in mixed precision (autocast), where the device has it
+    seed                of the first weights, the order of the data, and dropout
+    threads             of the processor; None: torch's own choice. Another number gives other rounding errors
+    store               how the finished model is stored: "float16" takes half the bytes
+
+    >>> Settings(steps=0)
+    Traceback (most recent call last):
+    ValueError: steps must be at least 1, got 0
+    """
+
+    steps: int | None = 1000
+    minutes: float | None = None
+    batch: int = 64
+    accumulate: int = 1
+    learning_rate: float = 1e-3
+    warmup: int = 100
+    floor: float = 0.02
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.98)
+    clip: float = 1.0
+    evaluate_every: int = 200
+    checkpoint_every: int = 200
+    patience: int | None = None
+    precision: str = "float32"
+    seed: int = 0
+    threads: int | None = None
+    store: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.steps is None and self.minutes is None:
+            raise ValueError("say how long to train: steps or minutes")
+        for name in ("steps", "batch", "accumulate", "evaluate_every", "checkpoint_every", "patience", "threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        for name in ("minutes", "learning_rate", "clip"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be more than 0, got {value}")
+        if self.batch % self.accumulate:
+            raise ValueError(
+                f"accumulate must divide the batch, got {self.accumulate} rounds for {self.batch} examples"
+            )
+        for name, choices in (("precision", PRECISIONS), ("store", STORES)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")
+        object.__setattr__(self, "betas", tuple(self.betas))  # JSON has lists
+
+    def share(self, step: int, seconds: float) -> float:
+        """How much of the training lies behind: 0 at the start, 1 at the end."""
+        by_steps = 0.0 if self.steps is None else step / self.steps
+        by_clock = 0.0 if self.minutes is None else seconds / (60 * self.minutes)
+        return max(by_steps, by_clock)
+
+    def rate(self, step: int, seconds: float = 0.0) -> float:
+        """The learning rate of a step.
+
+        >>> settings = Settings(steps=1000, learning_rate=1e-3, warmup=100, floor=0.1)
+        >>> [round(settings.rate(step), 6) for step in (0, 99, 1000)]
+        [1e-05, 0.000978, 0.0001]
+        """
+        falling = self.floor + (1 - self.floor) * (1 + cos(pi * min(1.0, self.share(step, seconds)))) / 2
+        rising = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
+        return self.learning_rate * rising * falling

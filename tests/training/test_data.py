@@ -1,0 +1,209 @@
+"""What is learnt from, and what is kept apart."""
+
+import re
+from datetime import date
+from pathlib import Path
+
+import pytest
+from babel.dates import format_date, parse_date
+
+from regard.training import Pairs, dates, phrases, read_tsv
+from regard.training.calendar import FIRST, LAST, ordinal
+from regard.training.grammar import CAT
+from regard.training.text import named_text, python_reference, read_texts
+from regard.training.tokenizer import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def grammar() -> Pairs:
+    return phrases(train=20_000)
+
+
+@pytest.fixture(scope="module")
+def calendar() -> Pairs:
+    return dates(train=20_000)
+
+
+@pytest.fixture(scope="module", params=["grammar", "calendar"])
+def made(request: pytest.FixtureRequest) -> Pairs:
+    return request.getfixturevalue(request.param)
+
+
+class TestBoth:
+    def test_nothing_held_out_is_learnt(self, made: Pairs) -> None:
+        learnt = {source.lower().rstrip(".") for source, _ in made.train}
+        assert not learnt & {source.lower().rstrip(".") for source, _ in (*made.valid, *made.test)}
+
+    def test_every_source_has_one_translation(self, made: Pairs) -> None:
+        everything = made.train + made.valid + made.test
+        assert len({source for source, _ in everything}) == len(everything)
+
+    def test_what_is_shown_is_held_out(self, made: Pairs) -> None:
+        assert set(made.show) <= {source for source, _ in made.test}
+
+    def test_the_same_seed_gives_the_same_pairs(self, made: Pairs) -> None:
+        again = {"phrases": phrases, "dates": dates}[made.name]
+        assert again(train=20_000).train == made.train
+        assert again(train=20_000, seed=1).train != made.train
+
+    def test_the_tokenizer_gives_every_text_back(self, made: Pairs) -> None:
+        texts = [text for pair in made.train for text in pair]
+        tokenizer = Tokenizer.train(texts, made.tokenizer, lexicon=made.lexicon)
+        for text in texts[:4000] + [text for pair in made.test for text in pair]:
+            assert tokenizer.decode(tokenizer.encode(text)) == text
+            assert not tokenizer.unseen(text)
+
+
+class TestPhrases:
+    def test_the_cat_is_held_out_in_every_spelling(self, grammar: Pairs) -> None:
+        assert grammar.test[0] == CAT
+        assert grammar.show[0] == CAT[0]
+        for source, target in grammar.train + grammar.valid:
+            assert source.lower().rstrip(".") != CAT[0].lower()
+            assert target.rstrip("。") != CAT[1]
+
+    def test_but_its_words_are_learnt(self, grammar: Pairs) -> None:
+        learnt = " ".join(source for source, _ in grammar.train).split()
+        assert all(learnt.count(word) > 50 for word in CAT[0].split())
+
+    def test_measure_words_follow_the_noun(self, grammar: Pairs) -> None:
+        counted = dict.fromkeys(["两只猫", "三本书", "四匹马", "五位老师", "六顶帽子", "一封信"], 0)
+        for _, target in grammar.train:
+            for words in counted:
+                counted[words] += words in target
+        assert min(counted.values()) > 0
+        assert not any(re.search("[个本张]猫|只书|个马", target) for _, target in grammar.train)
+
+    def test_grammar(self, grammar: Pairs) -> None:
+        for source, target in grammar.train:
+            assert source.endswith("?") == target.endswith("？")
+            assert source.endswith(".") == target.endswith("。")
+            assert not re.search(r"\ba [aeiou]|\ban [^aeiou]", source), source
+            assert "的的" not in target
+            if re.match(r"there (is|are) ", source, re.I):
+                assert "有" in target
+            if " will " in source:
+                assert "会" in target
+            if " did not " in source:
+                assert "没有" in target
+                assert "了" not in target
+
+
+class TestDates:
+    def test_no_held_out_day_is_learnt_in_any_form(self, calendar: Pairs) -> None:
+        def day(pair: tuple[str, str]) -> date:
+            source, target = map(read, pair)
+            assert source == target, pair
+            return source
+
+        learnt = {day(pair) for pair in calendar.train}
+        assert not learnt & {day(pair) for pair in calendar.test + calendar.valid}
+
+    def test_the_answers_are_cldrs_own(self, calendar: Pairs) -> None:
+        for source, target in calendar.test:
+            in_chinese = "年" in target
+            when = read(source)
+            assert FIRST <= when <= LAST
+            form = "full" if re.search("星期|day", target) else "long"
+            assert target == format_date(when, form, locale="zh" if in_chinese else "en")
+            named = re.search("星期|周|週|(?i:mon|tue|wed|thu|fri|sat|sun)", source)
+            assert (form == "full") == bool(named), (source, target)
+
+    def test_both_ways_equally(self, calendar: Pairs) -> None:
+        to_chinese = sum("年" in target for _, target in calendar.train) / len(calendar.train)
+        assert 0.45 < to_chinese < 0.55
+
+    def test_no_form_leaves_the_month_open(self, calendar: Pairs) -> None:
+        for source, _ in calendar.train:
+            assert re.search("[A-Z][a-z][a-z]|年", source) or re.match(r"\d{4}/", source), source
+
+    def test_ordinals(self) -> None:
+        assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 31)] == [
+            "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "31st",
+        ]  # fmt: skip
+
+
+MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+
+def read(text: str) -> date:
+    """A date read back without the code that wrote it: Chinese by babel's own parser, English by its numbers."""
+    if re.match(r"\d{4}[年/]", text):
+        numbers = re.match(r"\d{4}\D\d+\D\d+", text)
+        assert numbers, text
+        return parse_date(numbers[0], locale="zh", format="long")
+    month = re.search("|".join(MONTHS), text)
+    if month is None:
+        return numerals(text)
+    rest = text[: month.start()] + text[month.end() :]
+    day, year = sorted(map(int, re.findall(r"\d+", rest)))
+    return date(year, MONTHS.index(month[0]) + 1, day)
+
+
+def numerals(text: str) -> date:
+    """二〇二四年三月五日"""
+    parts = re.match("(.+?)年(.+?)月(.+?)日", text)
+    assert parts, text
+    year, month, day = parts.groups()
+    digits = "〇一二三四五六七八九"
+
+    def small(word: str) -> int:
+        tens, ten, ones = word.rpartition("十")
+        return (10 * (digits.index(tens) if tens else 1) if ten else 0) + (digits.index(ones) if ones else 0)
+
+    return date(int("".join(str(digits.index(c)) for c in year)), small(month), small(day))
+
+
+class TestFiles:
+    def test_pairs_of_a_file(self, pairs: Path) -> None:
+        found = read_tsv(pairs)
+        assert len(found.train) + len(found.valid) + len(found.test) == 80
+        assert ("137", "一三七") in found.train + found.valid + found.test
+
+    def test_a_source_with_two_translations_stays_on_one_side(self, tmp_path: Path) -> None:
+        file = tmp_path / "pairs.tsv"
+        file.write_text("".join(f"{n % 20}\t{n}\n" for n in range(60)), encoding="utf-8")
+        found = read_tsv(file)
+        sides = [{source for source, _ in part} for part in (found.train, found.valid, found.test)]
+        assert sum(map(len, sides)) == len(set().union(*sides))
+        assert sum(map(len, (found.train, found.valid, found.test))) == 60
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"", "holds 0 different sources"),
+            (b"a\tb\n\n", "holds 1 different sources"),
+            (b"a\tb\nc d\n", "line 2 has no tab: expected SOURCE<tab>TRANSLATION, got 'c d'"),
+            (b"a\tb\n\nc\t \n", "line 3 has nothing on one side of its tab"),
+            (b"a\t\xff\n", "is not UTF-8"),
+        ],
+    )
+    def test_a_bad_file_is_said_with_its_line(self, content: bytes, message: str, tmp_path: Path) -> None:
+        file = tmp_path / "pairs.tsv"
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            read_tsv(file)
+
+    def test_windows_files_are_read(self, tmp_path: Path) -> None:
+        file = tmp_path / "pairs.tsv"
+        file.write_bytes(b"\xef\xbb\xbfa\tb\r\nc\td\r\ne\tf\r\n")
+        found = read_tsv(file)
+        assert set(found.train + found.valid + found.test) == {("a", "b"), ("c", "d"), ("e", "f")}
+
+    def test_the_python_reference(self) -> None:
+        text = python_reference()
+        assert len(text.train) > 8 * len(text.valid) > 0
+        assert not set(text.train) & set(text.valid)
+        assert sum(map(len, text.train)) > 300_000
+        assert named_text().train == text.train
+
+    def test_text_files(self, tmp_path: Path) -> None:
+        file = tmp_path / "a.txt"
+        file.write_text("word " * 100, encoding="utf-8")
+        text = read_texts([file])
+        assert "".join(text.train + text.valid) == "word " * 100
+        (tmp_path / "empty.txt").write_text(" \n")
+        with pytest.raises(ValueError, match=r"empty.txt holds 0 characters"):
+            read_texts([file, tmp_path / "empty.txt"])
+        with pytest.raises(FileNotFoundError):
+            read_texts([tmp_path / "none.txt"])

@@ -1,0 +1,147 @@
+"""What only a process of its own can show: killed, interrupted, out of disk, several of them."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.cli import main
+from regard.training import Plan, load, read_metrics, resume, train
+from regard.training.checkpoint import latest, load_checkpoint
+
+QUICK = ["--tokenizer", "characters", "--d-model", "16", "--heads", "2", "--layers", "1", "--batch", "8"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+
+CHILD = """
+import json, sys
+from regard.training import Plan, resume, train
+plan, folder, new = Plan.from_json(json.loads(sys.argv[1])), sys.argv[2], sys.argv[3] == "new"
+train(plan, folder) if new else resume(folder)
+"""
+
+
+def child(plan: Plan, folder: Path, code: str = CHILD) -> list[str]:
+    """A process that trains by the plan, or goes on with the run if there is one."""
+    new = "resume" if (folder / "run.json").exists() else "new"
+    return [sys.executable, "-c", code, json.dumps(plan.to_json()), str(folder), new]
+
+
+def losses(folder: Path) -> list[tuple[int, str, float]]:
+    return [(row["step"], row["split"], row["loss"]) for row in read_metrics(folder / "metrics.jsonl")]
+
+
+def newest(folder: Path) -> int:
+    path = latest(folder / "checkpoints")
+    return -1 if path is None else int(path.name)
+
+
+def wait_for(process: subprocess.Popen[str], folder: Path, step: int) -> None:
+    while process.poll() is None and newest(folder) < step:
+        time.sleep(0.002)
+
+
+def test_kill_9_loses_at_most_the_work_since_the_last_checkpoint(tiny: Any, tmp_path: Path) -> None:
+    plan = tiny(steps=60, checkpoint_every=1, evaluate_every=15)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(plan, whole)
+    rng = random.Random(0)
+    for _ in range(3):
+        before = newest(parts)
+        process = subprocess.Popen(child(plan, parts), env=ENVIRONMENT, text=True)
+        wait_for(process, parts, before + 7)
+        time.sleep(rng.random() * 0.02)  # somewhere in a step, or in the writing of a checkpoint
+        process.kill()
+        assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+        path = latest(parts / "checkpoints")
+        assert path is not None
+        assert load_checkpoint(path)[1]["step"] == newest(parts) >= before + 7
+        if (parts / "model.json").exists():
+            load(parts)
+    resume(parts)
+    assert losses(parts) == losses(whole)
+    assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert not (parts / "checkpoints").exists()
+
+
+def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(pairs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    arguments = [
+        sys.executable,
+        "-m",
+        "regard",
+        "train",
+        "translate",
+        "--data",
+        str(pairs),
+        *QUICK,
+        "--steps",
+        "100000",
+    ]
+    arguments += ["--checkpoint-every", "5", "--out", str(folder)]
+    process = subprocess.Popen(arguments, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    wait_for(process, folder, 5)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130
+    assert f"nothing is lost. Go on with: regard train --resume {folder}" in said
+    assert "Traceback" not in said
+    assert newest(folder) >= 5
+
+
+FULL = """
+import json, resource, sys
+from regard.training import Plan, train
+
+def shown(row):
+    if row["step"] == 10:  # from here on no file may become larger than 8 kB: as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
+
+try:
+    train(Plan.from_json(json.loads(sys.argv[1])), sys.argv[2], shown=shown)
+except OSError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_intact(tiny: Any, tmp_path: Path) -> None:
+    plan = tiny(steps=24, checkpoint_every=4, evaluate_every=1000)
+    folder = tmp_path / "run"
+    result = subprocess.run(child(plan, folder, FULL), capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert "File too large; the checkpoint of step 8 is intact" in result.stdout, result
+    assert f"make room, then go on with: regard train --resume {folder}" in result.stdout
+    assert result.stderr == ""
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == ["00000008"]
+    resume(folder)
+    train(plan, tmp_path / "whole")
+    assert losses(folder) == losses(tmp_path / "whole")
+
+
+def test_two_processes_with_half_the_batch_each_are_one_with_the_whole(pairs: Path, tmp_path: Path) -> None:
+    # Through the command line, as it is used: torchrun … -m regard train …
+    options = ["--steps", "40", "--evaluate-every", "10", "--dropout", "0", *QUICK]
+    arguments = ["train", "translate", "--data", str(pairs), *options]
+    assert main([*arguments, "--out", str(tmp_path / "one")]) == 0
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
+    started += ["--master-port", str(port), "-m", "regard", *arguments, "--out", str(tmp_path / "two")]
+    environment = {**ENVIRONMENT, "GLOO_SOCKET_IFNAME": "lo"}
+    result = subprocess.run(started, capture_output=True, text=True, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
+    assert [row[:2] for row in one] == [row[:2] for row in two]
+    assert len(one) == 8
+    for (_, _, a), (_, _, b) in zip(one, two, strict=True):
+        assert a == pytest.approx(b, abs=1e-4)
+    assert one[-1][2] < one[0][2]
+    assert result.stdout.count("translated to the letter") == 1  # the second process is silent
