@@ -1,0 +1,5 @@
+"""ConnectX: the board, perfect play, search, players, arena and Kaggle. Names are loaded when first used."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
