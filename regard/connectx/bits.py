@@ -58,19 +58,24 @@ def fits(shape: Shape) -> bool:
 
 
 @compiled
+def fours(stones: int, stride: int) -> int:
+    """The first squares of all lines of four."""
+    up = stones & (stones >> 1)
+    right = stones & (stones >> stride)
+    rising = stones & (stones >> (stride + 1))
+    falling = stones & (stones >> (stride - 1))
+    lines = up & (up >> 2)
+    lines |= right & (right >> 2 * stride)
+    lines |= rising & (rising >> 2 * (stride + 1))
+    return lines | falling & (falling >> 2 * (stride - 1))
+
+
+@compiled
 def aligned(stones: int, shape: Shape) -> bool:
     """Whether the stones hold a line."""
     stride = shape.stride
     if shape.inarow == 4:
-        up = stones & (stones >> 1)
-        right = stones & (stones >> stride)
-        rising = stones & (stones >> (stride + 1))
-        falling = stones & (stones >> (stride - 1))
-        lines = up & (up >> 2)
-        lines |= right & (right >> 2 * stride)
-        lines |= rising & (rising >> 2 * (stride + 1))
-        lines |= falling & (falling >> 2 * (stride - 1))
-        return lines != 0
+        return fours(stones, stride) != 0
     for step in (1, stride, stride + 1, stride - 1):
         line = stones
         for _ in range(shape.inarow - 1):
