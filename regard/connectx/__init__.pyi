@@ -1,1 +1,12 @@
+from .agent_file import AgentFile as AgentFile
+from .alphabeta import AlphaBeta as AlphaBeta
+from .batch import Boards as Boards
 from .board import Board as Board
+from .gumbel import Chosen as Chosen
+from .gumbel import gumbel as gumbel
+from .kaggle import agent as agent
+from .players import Forfeit as Forfeit
+from .players import Player as Player
+from .players import player as player
+from .puct import Puct as Puct
+from .uct import Uct as Uct

@@ -192,8 +192,8 @@ class Board:
         2
         """
         lines = []
-        for line in text.splitlines():
-            signs = [sign for sign in line if sign.isalnum() or sign in "._·"]
+        for written in text.splitlines():
+            signs = [sign for sign in written if sign.isalnum() or sign in "._·"]
             if signs and [sign.lower() for sign in signs] != list(SIGNS[: len(signs)]):
                 lines.append(signs)
         meaning = {"X": 1, "x": 1, "1": 1, "O": 2, "o": 2, "2": 2, ".": 0, "_": 0, "0": 0, "·": 0}
@@ -215,7 +215,9 @@ class Board:
         size = shape(rows, columns, inarow)
         position, mask = int(position), int(mask)
         if position & ~mask or mask & ~size.full or mask < 0:
-            raise ValueError("position must be part of mask, and mask of the board's squares (see regard.connectx.bits)")
+            raise ValueError(
+                "position must be part of mask, and mask of the board's squares (see regard.connectx.bits)"
+            )
         if mask.bit_count() % 2:
             return _from_stones(position ^ mask, position, size, check)
         return _from_stones(position, position ^ mask, size, check)

@@ -7,6 +7,7 @@ is that, for boards that need more than 64 bits. Where numba is missing (an expo
 """
 
 import builtins
+import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from functools import cache
 from types import FunctionType
 from typing import Any, TypeVar
 
+numba: Any
 try:
-    import numba
+    numba = importlib.import_module("numba")
 except ImportError:
     numba = None
 
@@ -28,7 +30,8 @@ def compiled(function: F) -> F:
         return function
     _listen()
     # A function that came from no file (an exported player is executed from a string) has no place for a cache.
-    return numba.njit(cache=os.path.exists(function.__code__.co_filename))(function)
+    machine: F = numba.njit(cache=os.path.exists(function.__code__.co_filename))(function)
+    return machine
 
 
 @cache
@@ -53,7 +56,7 @@ def _listen() -> None:
     """Say it, once, when numba begins to compile something of ours."""
     from numba.core import event
 
-    class Saying(event.Listener):  # type: ignore[misc]
+    class Saying(event.Listener):
         said = False
 
         def on_start(self, happening: Any) -> None:
@@ -65,4 +68,4 @@ def _listen() -> None:
         def on_end(self, happening: Any) -> None:
             pass
 
-    event.register("numba:compile", Saying())
+    event.register("numba:compile", Saying())  # type: ignore[no-untyped-call]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard.connectx.batch import checked_shape, write_planes
-from regard.connectx.bits import Shape, aligned, completing, count, possible
+from regard.connectx.bits import Shape, aligned, completing, possible
 from regard.connectx.board import Board
 from regard.connectx.compiled import compiled
 
@@ -104,7 +104,7 @@ class Puct:
         return len(self.mask)
 
     def run(self, simulations: int, *, noise: float = 0.0, share: float = 0.25) -> None:
-        """So many further walks in each game; `noise` (Dirichlet's α) mixes a `share` of noise into the roots' priors."""
+        """So many further walks in each game; a `share` of the roots' priors becomes Dirichlet noise with α = `noise`."""
         self._make_room(simulations + 1)
         self._grow_roots()
         if noise:
@@ -146,7 +146,7 @@ class Puct:
         return self._forest.prior[:, 0].astype(np.float64)
 
     def policy(self, temperature: float = 1.0) -> Array:
-        """(games, columns): moves in proportion to their visits^(1/temperature); temperature 0 takes the most visited."""
+        """(games, columns): moves in proportion to visits^(1/temperature); temperature 0 takes the most visited."""
         visits = self.visits().astype(np.float64)
         if temperature == 0:
             visits = (visits == visits.max(1, keepdims=True)) * (visits > 0).astype(np.float64)
@@ -228,7 +228,8 @@ class Puct:
             logits, values = (np.asarray(answer, np.float64) for answer in self.evaluate(planes, legal))
             if logits.shape != legal.shape or values.size != len(asked):
                 raise ValueError(
-                    f"evaluate must give logits {legal.shape} and {len(asked)} values, got {logits.shape}, {values.shape}"
+                    f"evaluate must give logits {legal.shape} and {len(asked)} values, "
+                    f"got {logits.shape} and {values.shape}"
                 )
             logits = np.where(legal, logits, -np.inf)
             priors = np.exp(logits - logits.max(1, keepdims=True))

@@ -40,7 +40,7 @@ def check_stones(first: int, second: int, size: Shape) -> None:
     for player, won in ((1, lines[0]), (2, lines[1])):
         if won and player != 2 - (ones + twos) % 2:
             raise ValueError(
-                f"impossible board: player {player} has {size.inarow} in a row, but player {3 - player} moved after that"
+                f"impossible board: player {player} has {size.inarow} in a row, but player {3 - player} moved last"
             )
 
 
