@@ -104,7 +104,7 @@ class Puct:
         return len(self.mask)
 
     def run(self, simulations: int, *, noise: float = 0.0, share: float = 0.25) -> None:
-        """So many further walks in each game; a `share` of the roots' priors becomes Dirichlet noise with α = `noise`."""
+        """So many further walks in each game; a `share` of the roots' priors is Dirichlet noise, α = `noise`."""
         self._make_room(simulations + 1)
         self._grow_roots()
         if noise:
