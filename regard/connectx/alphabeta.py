@@ -204,9 +204,9 @@ class AlphaBeta:
     True
     """
 
-    def __init__(self, shape: Shape, table: int = 1 << 19) -> None:
+    def __init__(self, shape: Shape, table: int = 1 << 19, *, plain: bool = False) -> None:
         self.shape = shape
-        self.plain = not fits(shape) or not hasattr(advance, "py_func")
+        self.plain = plain or not fits(shape) or not hasattr(advance, "py_func")
         self._advance: Any = uncompiled(advance) if self.plain else advance
         plies = shape.rows * shape.columns + 2
 

@@ -185,10 +185,7 @@ class Board:
         Frames, spaces and a line of column numbers do not disturb, so what `print(board)` and the terminal show can
         be read again; x, o, 1, 2 and _, 0 are understood as well.
 
-        >>> Board.from_text('''
-        ... . . .
-        ... . O .
-        ... . X X''').turn
+        >>> Board.from_text(". . . \\n . O . \\n . X X").turn
         2
         """
         lines = []

@@ -122,13 +122,13 @@ class Greedy:
 
 
 class Minimax:
-    """Alpha-beta to a depth, or for a time."""
+    """Alpha-beta to a depth, or for a time; `plain` in Python alone, slower but ready at once."""
 
-    def __init__(self, depth: int | None, seconds: float | None = None) -> None:
+    def __init__(self, depth: int | None, seconds: float | None = None, *, plain: bool = False) -> None:
         from regard.connectx.alphabeta import AlphaBeta
 
         self.name = "minimax"
-        self.depth, self.seconds = depth, seconds
+        self.depth, self.seconds, self.plain = depth, seconds, plain
         self._searches: dict[Shape, AlphaBeta] = {}
         self.search(Board().shape).run(0, 0, depth=1)  # what has to be compiled is compiled before the clock runs
 
@@ -137,7 +137,7 @@ class Minimax:
         from regard.connectx.alphabeta import AlphaBeta
 
         if shape not in self._searches:
-            self._searches[shape] = AlphaBeta(shape)
+            self._searches[shape] = AlphaBeta(shape, plain=self.plain)
         return self._searches[shape]
 
     def choose(self, board: Board) -> int:
