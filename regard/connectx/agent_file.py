@@ -66,6 +66,10 @@ class AgentFile:
         if "error" in answer:
             self.close()
             raise Forfeit("ERROR", answer["error"])
+        if answer["type"] == "NoneType":
+            answer = {"type": "int", "text": "0"}  # nothing at all is column 0 for Kaggle
+        if answer["type"] == "float":
+            raise Forfeit("ERROR", f"the agent must return a plain int, got a float: {answer['text']}")
         if answer["type"] != "int":
             raise Forfeit("INVALID", f"the agent must return a plain int, got {answer['type']}: {answer['text']}")
         column = int(answer["text"])

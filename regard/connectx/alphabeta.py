@@ -213,8 +213,8 @@ class AlphaBeta:
         def zeros(size: int) -> Any:
             return [0] * size if self.plain else np.zeros(size, np.int64)
 
-        plain = {name: zeros(plies) for name in Stack._fields}
-        self.stack = Stack(**plain | {"moves": zeros(plies * (shape.columns + 1)), "register": zeros(8)})
+        places = {name: zeros(plies) for name in Stack._fields}
+        self.stack = Stack(**places | {"moves": zeros(plies * (shape.columns + 1)), "register": zeros(8)})
         self.table = Table(zeros(table + 7), zeros(table + 7))
         rows = sum(1 << row for row in range(0, shape.rows, 2))
         centre = [column for column in range(shape.columns) if abs(2 * column - shape.columns + 1) <= 2]

@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,10 @@ class Match:
         return {1: "won", 0: "drawn", -1: "lost"}[int(self.reward)]
 
 
-def plan(
-    games: int = 1, sizes: tuple[tuple[int, int, int], ...] = SIZES
-) -> list[tuple[str, int, tuple[int, int, int]]]:
+Episode = tuple[str, int, tuple[int, int, int]]  # opponent, side of the submission, board
+
+
+def plan(games: int = 1, sizes: Sequence[tuple[int, int, int]] = SIZES) -> list[Episode]:
     """Who is met, on which side, on which board.
 
     >>> len(plan())
@@ -67,49 +69,76 @@ def plan(
 
 
 def validate(
-    file: str | os.PathLike[str], matches: list[tuple[str, int, tuple[int, int, int]]] | None = None
+    file: str | os.PathLike[str],
+    episodes: Sequence[Episode] | None = None,
+    configuration: Mapping[str, Any] | None = None,
 ) -> Iterator[Match]:
-    """Play the submission against itself, random and negamax; one match after the other, as they end."""
+    """Play the submission against itself, random and negamax; one match after the other, as they end.
+
+    `configuration` goes to Kaggle's environment, such as `{"actTimeout": 1}`.
+    """
     path = Path(file).resolve()
     if not path.is_file():
         raise ValueError(f"there is no file {str(file)!r} to validate")
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         if path.name.endswith(".tar.gz"):
             path = unpacked(path, Path(folder))
-        child = subprocess.Popen(
-            [sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder
-        )
+        child = _Child(folder)
         try:
-            for opponent, side, size in plan() if matches is None else matches:
+            for opponent, side, size in plan() if episodes is None else episodes:
                 other = str(path) if opponent == "itself" else opponent
                 agents = [str(path), other] if side == 1 else [other, str(path)]
-                yield _match(opponent, side, size, _asked(child, {"agents": agents, "size": size}))
+                answer = child.ask({"agents": agents, "size": size, "configuration": dict(configuration or {})})
+                yield _match(opponent, side, size, answer)
         finally:
-            child.kill()
-            child.communicate()
+            child.end()
 
 
-def _asked(child: "subprocess.Popen[str]", question: dict[str, Any]) -> dict[str, Any]:
-    assert child.stdin is not None
-    assert child.stdout is not None
-    try:
-        child.stdin.write(json.dumps(question) + "\n")
-        child.stdin.flush()
-    except BrokenPipeError:
-        pass  # the child has said why
-    line = child.stdout.readline()
-    if not line:
-        raise ValueError("the submission ended the whole process that played it (os._exit, or a crash)")
-    answer: dict[str, Any] = json.loads(line)
-    if "missing" in answer:
-        raise ValueError(f"this needs kaggle-environments: pip install 'regard[kaggle]' ({answer['missing']})")
-    return answer
+class _Child:
+    """The process that has imported kaggle-environments; a new one after a submission that ended it."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.process: subprocess.Popen[str] | None = None
+
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        """What came of a match."""
+        if self.process is None:
+            self.process = subprocess.Popen(
+                [sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.folder
+            )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with suppress(BrokenPipeError):  # then the child says why
+            self.process.stdin.write(json.dumps(question) + "\n")
+            self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        answer: dict[str, Any] = json.loads(line) if line else {"ended": True}
+        if "missing" in answer:
+            raise ValueError(f"this needs kaggle-environments: pip install 'regard[kaggle]' ({answer['missing']})")
+        if "hung" in answer or "ended" in answer:
+            self.end()
+        return answer
+
+    def end(self) -> None:
+        """No more matches."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
 
 
 def _match(opponent: str, side: int, size: tuple[int, int, int], answer: dict[str, Any]) -> Match:
+    if "sides" not in answer:
+        status, why = ("TIMEOUT", "it hung") if "hung" in answer else ("ERROR", "it ended the process that played it")
+        return Match(opponent, side, size, status, None, "DONE", 0, 0.0, 0.0, 0.0, why)
     mine, theirs = answer["sides"][side - 1], answer["sides"][2 - side]
     times = mine["times"] or [0.0]
-    trouble = answer["problem"] or ("" if mine["status"] == "DONE" else mine["stderr"].strip().rpartition("\n")[2])
+    trouble = answer["problem"]
+    if mine["status"] == "INVALID":
+        trouble = "an action must be a plain int, the number of a column that is not full"
+    elif mine["status"] != "DONE" and not trouble:
+        trouble = mine["stderr"].strip().rpartition("\n")[2]
     return Match(
         opponent, side, size, mine["status"], mine["reward"], theirs["status"], answer["moves"], times[0],
         max(times[1:], default=0.0), mine["bank"], trouble,

@@ -1,22 +1,55 @@
 """The process in which kaggle-environments plays a submission: `python validate_child.py`, a match as JSON on stdin.
 
 Its import is slow and talks a lot, so it has a process of its own; what counts is written to the file descriptor that
-was the standard output, one line of JSON a match.
+was the standard output, one line of JSON a match. Kaggle's machines stop an agent that hangs, its package does not:
+here an alarm does, and where that is not heard either, the process ends.
 """
 
 import json
 import os
+import signal
 import sys
+import threading
 import warnings
+from collections.abc import Callable
+from typing import Any
+
+HARD = 3.0  # seconds after the alarm
 
 
-def played(make, match):  # type: ignore[no-untyped-def]
+def guarded(file: str, env: Any, hung: Callable[[], None]) -> Callable[[Any, Any], Any]:
+    """The agent of a file, with an alarm for when its time and its bank are used up."""
+    from kaggle_environments.agent import build_agent
+    from kaggle_environments.errors import DeadlineExceeded
+
+    agent = build_agent(file, env.agents, "connectx")[0]
+
+    def ring(number: int, frame: Any) -> None:
+        raise DeadlineExceeded
+
+    def act(observation: Any, configuration: Any) -> Any:
+        limit = configuration.actTimeout + max(0.0, observation.remainingOverageTime) + 0.5
+        watch = threading.Timer(limit + HARD, hung)
+        watch.daemon = True
+        watch.start()
+        signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, limit)
+        try:
+            return agent(observation, configuration)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            watch.cancel()
+
+    return act
+
+
+def played(make: Any, match: dict[str, Any], hung: Callable[[], None]) -> dict[str, Any]:
     """Play one match and say what Kaggle would."""
-    size = match["size"]
-    env = make("connectx", configuration=dict(zip(("rows", "columns", "inarow"), size, strict=True)))
+    size = dict(zip(("rows", "columns", "inarow"), match["size"], strict=True))
+    env = make("connectx", configuration=size | match.get("configuration", {}))
     problem = ""
     try:
-        env.run(match["agents"])
+        env.run([guarded(one, env, hung) if os.path.exists(one) else one for one in match["agents"]])
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
     sides = []
@@ -48,8 +81,14 @@ def main() -> None:
         answers.write(json.dumps({"missing": str(error)}) + "\n")
         answers.flush()
         return
+
+    def hung() -> None:
+        answers.write(json.dumps({"hung": True}) + "\n")
+        answers.flush()
+        os._exit(1)
+
     for line in sys.stdin:
-        answers.write(json.dumps(played(make, json.loads(line))) + "\n")
+        answers.write(json.dumps(played(make, json.loads(line), hung)) + "\n")
         answers.flush()
 
 
