@@ -19,7 +19,7 @@ import numpy as np
 
 from regard.connectx.board import Board
 from regard.connectx.match import Game, play_game
-from regard.connectx.openings import openings
+from regard.connectx.opening import openings
 from regard.connectx.players import Player, player
 from regard.connectx.rating import Rating, bradley_terry, decided, score_interval
 
@@ -133,23 +133,23 @@ def run(
     *,
     file: str | os.PathLike[str] | None = None,
     processes: int = 1,
-    on_game: Callable[[Standing], None] | None = None,
+    on_games: Callable[[Standing], None] | None = None,
 ) -> Standing:
-    """Play what is planned and not yet in the file; `on_game` is called after every game written."""
+    """Play what is planned and not yet in the file; `on_games` is called whenever some are written."""
     for name in plan.players:
         player(name)  # a name that means nothing is said before anything is played
     standing = Standing(plan)
     with _Record(plan, file) as record:
         standing.games = record.kept
-        if on_game is not None:
-            on_game(standing)
+        if on_games is not None:
+            on_games(standing)
         boards = list(openings(plan.opening, plan.games // 2, plan.size, plies=plan.plies, seed=plan.seed))
         for pair in _played(plan, standing, boards, processes):
             for game in pair:
                 standing.games.append(game)
                 record.write(game)
-            if on_game is not None:
-                on_game(standing)
+            if on_games is not None:
+                on_games(standing)
     return standing
 
 

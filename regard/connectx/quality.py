@@ -50,7 +50,10 @@ class Grades:
 
 
 def grade_games(
-    games: Iterable[Game], scores: Callable[[Board], Scores], size: tuple[int, int, int] = (6, 7, 4)
+    games: Iterable[Game],
+    scores: Callable[[Board], Scores],
+    size: tuple[int, int, int] = (6, 7, 4),
+    on_game: Callable[[], None] | None = None,
 ) -> dict[str, dict[int, Grades]]:
     """The grades of every player's moves in these games, by ply (stones on the board before the move).
 
@@ -69,6 +72,8 @@ def grade_games(
             chances = [float(column == after.last) for column in range(size[1])]
             graded.setdefault(name, {}).setdefault(ply, Grades()).add(known[board], chances)
             board = after
+        if on_game is not None:
+            on_game()
     return graded
 
 

@@ -5,6 +5,7 @@ from .colours import THEMES as THEMES
 from .colours import Theme as Theme
 from .colours import colour_table as colour_table
 from .cross import cross_attention as cross_attention
+from .crosstable import crosstable as crosstable
 from .flow import computation_flow as computation_flow
 from .heatmap import similarity_heatmap as similarity_heatmap
 from .heatmap import weight_heatmap as weight_heatmap

@@ -13,7 +13,7 @@ from typing import Any
 
 from regard.connectx.agent_file import unpacked
 
-CHILD = Path(__file__).with_name("validate_child.py")
+CHILD = Path(__file__).with_name("validation_child.py")
 SIZES = ((6, 7, 4), (5, 6, 3))
 OPPONENTS = ("itself", "random", "negamax")
 
@@ -138,7 +138,7 @@ def _match(opponent: str, side: int, size: tuple[int, int, int], answer: dict[st
     if mine["status"] == "INVALID":
         trouble = "an action must be a plain int, the number of a column that is not full"
     elif mine["status"] != "DONE" and not trouble:
-        trouble = mine["stderr"].strip().rpartition("\n")[2]
+        trouble = "no answer in time" if mine["status"] == "TIMEOUT" else mine["stderr"].strip().rpartition("\n")[2]
     return Match(
         opponent, side, size, mine["status"], mine["reward"], theirs["status"], answer["moves"], times[0],
         max(times[1:], default=0.0), mine["bank"], trouble,

@@ -1,4 +1,4 @@
-"""The process in which kaggle-environments plays a submission: `python validate_child.py`, a match as JSON on stdin.
+"""The process in which kaggle-environments plays a submission: `python validation_child.py`, a match as JSON on stdin.
 
 Its import is slow and talks a lot, so it has a process of its own; what counts is written to the file descriptor that
 was the standard output, one line of JSON a match. Kaggle's machines stop an agent that hangs, its package does not:
