@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.connectx.bits import Shape, completing, count, fits, from_the_centre
+from regard.connectx.bits import Shape, completing, count, fits, from_the_centre, possible
 from regard.connectx.compiled import compiled, uncompiled
 from regard.connectx.slices import in_slices
 
@@ -74,7 +74,7 @@ def enter(ply: int, stack: Stack, table: Table, shape: Shape, weights: Guess, or
     position, mask, register = stack.position[ply], stack.mask[ply], stack.register
     stones = register[STONES] + ply
     deeper = register[DEPTH] - ply
-    moves = (mask + shape.bottom) & shape.full
+    moves = possible(mask, shape)
     if moves == 0:
         return 0
     mine = completing(position, shape) & ~mask
@@ -93,7 +93,7 @@ def enter(ply: int, stack: Stack, table: Table, shape: Shape, weights: Guess, or
             return stones + 2 - WIN
     if deeper <= 0:
         return guess(position, mask, mine, theirs, stones, weights)
-    key = position + mask
+    key = position | (mask << 1 | shape.bottom) & ~mask
     slot = key % len(table.key)
     known_move = -1
     if table.key[slot] == key and table.entry[slot] != 0:
@@ -161,7 +161,7 @@ def advance(nodes: int, stack: Stack, table: Table, shape: Shape, weights: Guess
                 continue
             value = stack.best[ply]
             kind = AT_LEAST if value >= stack.beta[ply] else AT_MOST if value <= stack.first_alpha[ply] else EXACT
-            key = stack.position[ply] + stack.mask[ply]
+            key = stack.position[ply] | (stack.mask[ply] << 1 | shape.bottom) & ~stack.mask[ply]
             slot = key % len(table.key)
             table.key[slot] = key
             deeper = register[DEPTH] - ply
@@ -229,8 +229,9 @@ class AlphaBeta:
         """Search to this depth, or as deep as the time allows; `moves` are the squares to choose from (all if 0)."""
         begun = time.perf_counter()
         shape, stack, register = self.shape, self.stack, self.stack.register
-        wins = uncompiled(completing)(position, shape) & (mask + shape.bottom) & shape.full
-        moves = moves or wins or (mask + shape.bottom) & shape.full
+        legal = uncompiled(possible)(mask, shape)
+        wins = uncompiled(completing)(position, shape) & legal
+        moves = moves or wins or legal
         if not moves:
             raise ValueError("there is no move to choose: the board is full")
         if moves & wins:

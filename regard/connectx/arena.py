@@ -87,9 +87,9 @@ class Standing:
                 by_opening.setdefault(game.opening, []).append(game.points(a))
         return [sum(points) / 2 for points in by_opening.values() if len(points) == 2]
 
-    def verdict(self, a: str, b: str) -> int:
-        """1 if a is better, −1 if b is, 0 if that is not decided (or not asked for)."""
-        return decided(self.pairs(a, b), self.plan.stop_at) if self.plan.stop_at else 0
+    def verdict(self, a: str, b: str) -> str:
+        """Whether a is "better", "worse" or "equal"; "" if that is not decided, or not asked for."""
+        return decided(self.pairs(a, b), self.plan.stop_at) if self.plan.stop_at else ""
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, as JSON has it."""

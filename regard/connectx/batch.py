@@ -48,7 +48,7 @@ class Boards:
         self.position = np.zeros(count, np.int64)
         self.mask = np.zeros(count, np.int64)
         self.status = np.zeros(count, np.int8)
-        self._random = np.random.default_rng(seed).integers(1, 2**62, 1)
+        self._random = np.random.default_rng(seed).integers(0, 2**64, 1, np.uint64)
         self._random_columns = np.empty(count, np.int8)
 
     @classmethod
@@ -128,7 +128,7 @@ def checked_shape(rows: int, columns: int, inarow: int) -> Shape:
 @compiled
 def _step(position: Array, mask: Array, status: Array, columns: Array, shape: Shape, auto_reset: bool) -> None:
     # Two loops without branches: whether a game ends is hard to foresee, and so several boards go at once.
-    stride, full = shape.stride, shape.full
+    stride, full, whole = shape.stride, shape.full, (np.int64(1) << shape.rows) - 1
     for at in range(len(mask)):
         ended = status[at] != RUNNING
         kept = -np.int64(not (ended & auto_reset))  # all bits, or none: a board that begins anew
@@ -136,10 +136,10 @@ def _step(position: Array, mask: Array, status: Array, columns: Array, shape: Sh
         own = position[at] & kept
         column = np.int64(columns[at])
         inside = (column >= 0) & (column < shape.columns)
-        after = before | (before + (np.int64(inside) << (column * stride * inside)))
-        legal = inside & ((after & ~full) == 0)
+        bit = (before << 1 | shape.bottom) & ~before & (whole << (column * stride * inside))
+        legal = inside & (bit != 0)
         made = -np.int64(legal & (not ended or auto_reset))
-        mask[at] = before | (after & made)
+        mask[at] = before | (bit & made)
         position[at] = own ^ (before & made)
         status[at] = status[at] if ended & (not auto_reset) else 0 if legal else ILLEGAL
     if shape.inarow == 4:
@@ -155,21 +155,18 @@ def _step(position: Array, mask: Array, status: Array, columns: Array, shape: Sh
 
 @compiled
 def _random_columns(mask: Array, columns: Array, random: Array, shape: Shape) -> None:
-    state = random[0]
+    state, width = random[0], np.uint64(shape.columns)
     stride, top = shape.stride, shape.rows - 1
     for at in range(len(mask)):
-        state = (state * 6364136223846793005 + 1442695040888963407) & 0x7FFFFFFFFFFFFFFF
         # Draw until a column is free: full ones are rare, and drawing is cheaper than counting.
-        draw = state >> 31
-        column = (draw * shape.columns) >> 32
-        if mask[at] >> (column * stride + top) & 1:
+        while True:
+            state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+            column = np.int64(((state >> np.uint64(32)) * width) >> np.uint64(32))
+            if not mask[at] >> (column * stride + top) & 1:
+                break
             if mask[at] == shape.full:
                 column = 0
-            else:
-                while mask[at] >> (column * stride + top) & 1:
-                    state = (state * 6364136223846793005 + 1442695040888963407) & 0x7FFFFFFFFFFFFFFF
-                    draw = state >> 31
-                    column = (draw * shape.columns) >> 32
+                break
         columns[at] = column
     random[0] = state
 

@@ -9,11 +9,12 @@ shifted by one square never run over into the next column:
     ...              d = rows + 2   diagonally up
     0  7 14 ...      d = rows       diagonally down
 
-With (rows + 1)·columns ≤ 64 all fits a machine word, bit 63 included: it belongs to a spare row. The functions mean
-the same for Python's integers, where boards may be larger.
+With (rows + 1)·columns ≤ 64 all fits a machine word: bit 63, the sign, could only be of a spare row. Sums that reach it
+are avoided (numba promises LLVM that there are none), shifts may. The functions mean the same for Python's integers,
+where boards may be larger.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from regard.connectx.compiled import compiled
@@ -30,7 +31,7 @@ class Shape(NamedTuple):
     full: int
 
 
-@cache
+@lru_cache(maxsize=None, typed=True)  # 6.0 is not taken for 6
 def shape(rows: int, columns: int, inarow: int) -> Shape:
     """The shape of a board, checked.
 
@@ -113,7 +114,7 @@ def completing(stones: int, shape: Shape) -> int:
 @compiled
 def possible(mask: int, shape: Shape) -> int:
     """The squares where a stone can come to lie now."""
-    return (mask + shape.bottom) & shape.full
+    return (mask << 1 | shape.bottom) & ~mask & shape.full
 
 
 @compiled
@@ -122,7 +123,7 @@ def candidates(position: int, mask: int, shape: Shape) -> int:
 
     A gift is a stone under a square where the opponent then wins. Where every move is one, all are given.
     """
-    moves = (mask + shape.bottom) & shape.full
+    moves = possible(mask, shape)
     wins = completing(position, shape) & moves
     if wins:
         return wins

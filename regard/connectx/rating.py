@@ -90,32 +90,37 @@ def score_interval(wins: int, draws: int, losses: int) -> tuple[float, float]:
 
 
 def log_likelihood_ratio(pairs: Sequence[float], elo: float) -> float:
-    """How much better the results fit “better by `elo`” than “worse by `elo`”, as a logarithm.
+    """How much better the results fit “better by `elo`” than “equal”, as a logarithm.
 
     `pairs` are the mean points, 0 to 1, of two games from one opening with sides exchanged: one result, since the
     opening may favour a side. The mean is taken to be normal, with the spread that is seen; one win, one draw and one
     loss are added to it, so that a few equal results do not look certain.
     """
-    high = 1 / (1 + 10 ** (-elo / 400))
+    better = 1 / (1 + 10 ** (-elo / 400))
     n = len(pairs)
     if not n:
         return 0.0
     mean = sum(pairs) / n
     spread = sum((p - mean) ** 2 for p in [*pairs, 0.0, 0.5, 1.0]) / (n + 3)
-    return n * (2 * high - 1) * (2 * mean - 1) / (2 * spread)
+    return n * (better - 0.5) * (2 * mean - 0.5 - better) / (2 * spread)
 
 
-def decided(pairs: Sequence[float], elo: float, error: float = 0.05) -> int:
-    """The sequential test of Wald: 1 when the first is better, −1 when the second is, 0 as long as it is open.
+def decided(pairs: Sequence[float], elo: float, error: float = 0.05) -> str:
+    """Wald's sequential test, once for each side: "better", "worse" or "equal", and "" as long as it is open.
 
-    If one is better by `elo` or more, the wrong one is named in about `error` of all matches or less.
+    "better" and "worse" are of the first player, and wrong in about `error` of all matches between equals; "equal"
+    means that neither is better by `elo`, and is wrong in about `error` of all matches where one is.
 
-    >>> decided([0.75, 1.0] * 10, elo=50), decided([0.5] * 100, elo=50)
-    (1, 0)
+    >>> decided([0.75, 1.0] * 10, elo=50), decided([0.5] * 400, elo=50), decided([0.5] * 10, elo=50)
+    ('better', 'equal', '')
     """
     if elo <= 0:
         raise ValueError(f"elo must be more than 0, got {elo:g}")
     if len(pairs) < FEWEST:
-        return 0
-    bound, ratio = math.log((1 - error) / error), log_likelihood_ratio(pairs, elo)
-    return 1 if ratio >= bound else -1 if ratio <= -bound else 0
+        return ""
+    yes, no = math.log((1 - error) / (error / 2)), math.log(error / (1 - error / 2))
+    first = log_likelihood_ratio(pairs, elo)
+    second = log_likelihood_ratio([1 - p for p in pairs], elo)
+    if first >= yes or second >= yes:
+        return "better" if first >= yes else "worse"
+    return "equal" if first <= no and second <= no else ""

@@ -48,7 +48,7 @@ def pairings_table(standing: Mapping[str, Any]) -> Table:
             str(one["losses"]),
             f"{100 * one['score']:.1f} %",
             f"{100 * one['score_low']:.0f}–{100 * one['score_high']:.0f}",
-            {1: f"{one['first']} is better", -1: f"{one['second']} is better", 0: ""}[one["decided"]],
+            _verdict(one),
         )
     return table
 
@@ -97,6 +97,11 @@ def validation_table(file: str, matches: Sequence[Match]) -> Table:
             f"{one.bank:.1f} s",
         )
     return table
+
+
+def _verdict(pairing: Mapping[str, Any]) -> str:
+    better = {"better": pairing["first"], "worse": pairing["second"]}.get(pairing["decided"])
+    return f"{better} is better" if better else pairing["decided"]
 
 
 def _shares(grades: Grades) -> str:

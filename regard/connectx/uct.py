@@ -39,8 +39,8 @@ def play_out(position: int, mask: int, shape: Shape, register: Any) -> float:
         if moves == 0:
             register[SEED] = seed
             return 0.0
-        seed = (seed * 6364136223846793005 + 1442695040888963407) & 0x7FFFFFFFFFFFFFFF
-        for _ in range((seed >> 40) % count(moves)):
+        seed = seed * 742938285 % 2147483647
+        for _ in range(seed % count(moves)):
             moves &= moves - 1
         bit = moves & -moves
         if aligned(position | bit, shape):
@@ -164,7 +164,7 @@ class Uct:
         self.tree = Tree(
             zeros(nodes * shape.columns, integer), zeros(nodes, integer), zeros(nodes, real), path, zeros(2, integer)
         )
-        self.tree.register[USED], self.tree.register[SEED] = 1, seed * 2862933555777941757 + 3037000493 & (1 << 62) - 1
+        self.tree.register[USED], self.tree.register[SEED] = 1, 1 + seed % 2147483646
         self._root: tuple[int, int] | None = None
         self._moves = 0
 
