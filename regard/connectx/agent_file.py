@@ -31,6 +31,7 @@ class AgentFile:
     """
 
     def __init__(self, file: str | os.PathLike[str], *, act: float = 2.0, bank: float = 60.0) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
         path = Path(file)
         if not path.is_file():
             raise ValueError(f"there is no file {str(file)!r} to play")
@@ -41,7 +42,6 @@ class AgentFile:
             self._unpacked = tempfile.TemporaryDirectory(prefix="regard-")
             path = unpacked(path, Path(self._unpacked.name))
         self._path = path.resolve()
-        self._child: subprocess.Popen[bytes] | None = None
         self._left, self._stones = bank, -1
 
     def choose(self, board: Board) -> int:

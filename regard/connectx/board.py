@@ -277,6 +277,8 @@ class Board:
     def __repr__(self) -> str:
         rows, columns, inarow = self._shape[:3]
         size = "" if (rows, columns, inarow) == (6, 7, 4) else f", {rows}, {columns}, {inarow}"
+        if self._history is None:
+            return f"Board.from_bits({self.position}, {self.mask}{size})"
         return f"Board.from_moves({self.moves!r}{size})"
 
     def __eq__(self, other: object) -> bool:
