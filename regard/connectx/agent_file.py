@@ -32,12 +32,12 @@ class AgentFile:
 
     def __init__(self, file: str | os.PathLike[str], *, act: float = 2.0, bank: float = 60.0) -> None:
         self._child: subprocess.Popen[bytes] | None = None
+        self._unpacked: tempfile.TemporaryDirectory[str] | None = None
         path = Path(file)
         if not path.is_file():
             raise ValueError(f"there is no file {str(file)!r} to play")
         self.name = str(file)
         self.act, self.bank = act, bank
-        self._unpacked: tempfile.TemporaryDirectory[str] | None = None
         if path.name.endswith(".tar.gz"):
             self._unpacked = tempfile.TemporaryDirectory(prefix="regard-")
             path = unpacked(path, Path(self._unpacked.name))
@@ -92,6 +92,8 @@ class AgentFile:
 
     def __del__(self) -> None:
         self.close()
+        if self._unpacked is not None:
+            self._unpacked.cleanup()
 
     def _ask(self, question: dict[str, Any], seconds: float) -> dict[str, Any] | None:
         """The child's answer; None when it does not come in time."""

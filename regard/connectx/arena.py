@@ -144,10 +144,12 @@ def run(
         if on_games is not None:
             on_games(standing)
         boards = list(openings(plan.opening, plan.games // 2, plan.size, plies=plan.plies, seed=plan.seed))
+        there = {_key(game) for game in standing.games}
         for pair in _played(plan, standing, boards, processes):
             for game in pair:
-                standing.games.append(game)
-                record.write(game)
+                if _key(game) not in there:  # of a pair cut short, one game may be
+                    standing.games.append(game)
+                    record.write(game)
             if on_games is not None:
                 on_games(standing)
     return standing
@@ -155,7 +157,7 @@ def run(
 
 def _played(plan: Plan, standing: Standing, boards: list[Board], processes: int) -> Iterator[Pair]:
     """Pairs of games as they end. Openings go round the pairings, so that all are equally far when stopped."""
-    there = {(game.first, game.second, game.opening) for game in standing.games}
+    there = {_key(game) for game in standing.games}
     tasks = [
         (a, b, board.moves)
         for board in boards
@@ -180,6 +182,10 @@ def _played(plan: Plan, standing: Standing, boards: list[Board], processes: int)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _key(game: Game) -> tuple[str, str, str]:
+    return game.first, game.second, game.opening
 
 
 def _as_they_end(running: set[Future[Pair]]) -> Iterator[Future[Pair]]:

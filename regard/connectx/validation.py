@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,13 +69,11 @@ def plan(games: int = 1, sizes: Sequence[tuple[int, int, int]] = SIZES) -> list[
 
 
 def validate(
-    file: str | os.PathLike[str],
-    episodes: Sequence[Episode] | None = None,
-    configuration: Mapping[str, Any] | None = None,
+    file: str | os.PathLike[str], episodes: Sequence[Episode] | None = None, *, act: float = 2.0, bank: float = 60.0
 ) -> Iterator[Match]:
     """Play the submission against itself, random and negamax; one match after the other, as they end.
 
-    `configuration` goes to Kaggle's environment, such as `{"actTimeout": 1}`.
+    `act` and `bank` are Kaggle's seconds for a move and for all that take longer.
     """
     path = Path(file).resolve()
     if not path.is_file():
@@ -88,7 +86,7 @@ def validate(
             for opponent, side, size in plan() if episodes is None else episodes:
                 other = str(path) if opponent == "itself" else opponent
                 agents = [str(path), other] if side == 1 else [other, str(path)]
-                answer = child.ask({"agents": agents, "size": size, "configuration": dict(configuration or {})})
+                answer = child.ask({"agents": agents, "size": size, "act": act, "bank": bank})
                 yield _match(opponent, side, size, answer)
         finally:
             child.end()

@@ -17,7 +17,7 @@ from typing import Any
 HARD = 3.0  # seconds after the alarm
 
 
-def guarded(file: str, env: Any, hung: Callable[[], None]) -> Callable[[Any, Any], Any]:
+def guarded(file: str, env: Any, bank: float, hung: Callable[[], None]) -> Callable[[Any, Any], Any]:
     """The agent of a file, with an alarm for when its time and its bank are used up."""
     from kaggle_environments.agent import build_agent
     from kaggle_environments.errors import DeadlineExceeded
@@ -28,7 +28,7 @@ def guarded(file: str, env: Any, hung: Callable[[], None]) -> Callable[[Any, Any
         raise DeadlineExceeded
 
     def act(observation: Any, configuration: Any) -> Any:
-        limit = configuration.actTimeout + max(0.0, observation.remainingOverageTime) + 0.5
+        limit = configuration.actTimeout + max(0.0, min(bank, observation.remainingOverageTime)) + 0.5
         watch = threading.Timer(limit + HARD, hung)
         watch.daemon = True
         watch.start()
@@ -46,10 +46,10 @@ def guarded(file: str, env: Any, hung: Callable[[], None]) -> Callable[[Any, Any
 def played(make: Any, match: dict[str, Any], hung: Callable[[], None]) -> dict[str, Any]:
     """Play one match and say what Kaggle would."""
     size = dict(zip(("rows", "columns", "inarow"), match["size"], strict=True))
-    env = make("connectx", configuration=size | match.get("configuration", {}))
+    env = make("connectx", configuration=size | {"actTimeout": match["act"]})
     problem = ""
     try:
-        env.run([guarded(one, env, hung) if os.path.exists(one) else one for one in match["agents"]])
+        env.run([guarded(one, env, match["bank"], hung) if os.path.exists(one) else one for one in match["agents"]])
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
     sides = []
