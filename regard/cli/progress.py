@@ -16,9 +16,10 @@ def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
         def render(self, task: Task) -> Text:
             return Text(f"{task.speed:.3g}/s" if task.speed else "", style="dim")
 
+    console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
+        console=console, transient=True, disable=not console.is_terminal,
     )  # fmt: skip
     with bar:
         task = bar.add_task(what, total=total)

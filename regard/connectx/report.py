@@ -69,13 +69,14 @@ def quality_table(graded: Mapping[str, Mapping[int, Grades]], step: int = 6) -> 
 
 
 def sets_table(found: Mapping[str, Mapping[str, Grades]]) -> Table:
-    """Error and perfect moves on the standard sets, a row a player."""
-    table = _empty("Standard sets: error / perfect moves, in %")
-    for name in ("player", *SETS):
-        table.add_column(name, justify="left" if name == "player" else "right")
+    """Error and perfect moves on the standard sets, two rows a player."""
+    table = _empty("Standard sets, in % of the positions")
+    for name in ("player", "", *SETS):
+        table.add_column(name, justify="left" if name in ("player", "") else "right", no_wrap=name != "player")
     for player, grades in found.items():
-        cells = [f"{100 * grades[s].error:.1f} / {100 * grades[s].to_dict()['perfect']:.1f}" for s in SETS]
-        table.add_row(player, *cells)
+        table.add_row(player, "error", *(f"{100 * grades[one].error:.1f}" for one in SETS))
+        perfect = (f"{100 * grades[one].to_dict()['perfect']:.1f}" for one in SETS)
+        table.add_row("", "perfect", *perfect, style="dim", end_section=True)
     return table
 
 

@@ -61,7 +61,10 @@ def test_quality(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / f"{name}.txt").write_text("112233 18 -3 -3 -3 18 -3 -3 1\n4 0 0 1 1 1 1 1 -1\n")
     assert main(["connectx", "quality", "greedy", "random", "--sets", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "0.0 / 100.0" in out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["greedy", "error", *["0.0"] * 6] in rows
+    assert ["perfect", *["100.0"] * 6] in rows
+    assert ["random", "error", *["50.0"] * 6] in rows
     assert main(["connectx", "quality", "random", "--sets", str(tmp_path), "--first", "1", "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["random"]["L1_R3"]["perfect"] == pytest.approx(1 / 7)
 
