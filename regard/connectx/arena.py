@@ -143,7 +143,7 @@ def run(
         standing.games = record.kept
         if on_games is not None:
             on_games(standing)
-        boards = list(openings(plan.opening, plan.games // 2, plan.size, plies=plan.plies, seed=plan.seed))
+        boards = openings(plan.opening, plan.games // 2, plan.size, plies=plan.plies, seed=plan.seed)
         there = {_key(game) for game in standing.games}
         for pair in _played(plan, standing, boards, processes):
             for game in pair:
@@ -155,16 +155,15 @@ def run(
     return standing
 
 
-def _played(plan: Plan, standing: Standing, boards: list[Board], processes: int) -> Iterator[Pair]:
+def _played(plan: Plan, standing: Standing, boards: Iterable[Board], processes: int) -> Iterator[Pair]:
     """Pairs of games as they end. Openings go round the pairings, so that all are equally far when stopped."""
     there = {_key(game) for game in standing.games}
-    tasks = [
+    open_ = (
         (a, b, board.moves)
         for board in boards
         for a, b in plan.pairings
-        if (a, b, board.moves) not in there or (b, a, board.moves) not in there
-    ]
-    open_ = (task for task in tasks if not standing.verdict(task[0], task[1]))
+        if not {(a, b, board.moves), (b, a, board.moves)} <= there and not standing.verdict(a, b)
+    )
     if processes == 1:
         for a, b, moves in open_:
             yield _pair(a, b, moves, plan.size, plan.seed)

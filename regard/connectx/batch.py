@@ -165,7 +165,7 @@ def _random_columns(mask: Array, columns: Array, random: Array, shape: Shape) ->
             if not mask[at] >> (column * stride + top) & 1:
                 break
             if mask[at] == shape.full:
-                column = 0
+                column = np.int64(0)
                 break
         columns[at] = column
     random[0] = state

@@ -83,8 +83,9 @@ def sets_table(found: Mapping[str, Mapping[str, Grades]]) -> Table:
 def validation_table(file: str, matches: Sequence[Match]) -> Table:
     """What Kaggle would say, a row a match."""
     table = _empty(f"{file} in kaggle-environments")
-    for name in ("board", "against", "as", "status", "result", "moves", "first move", "slowest later", "bank left"):
-        table.add_column(name, justify="left" if name in ("against", "as", "status", "result") else "right")
+    words = ("against", "as", "status", "result")
+    for name in ("board", *words, "moves", "1st move", "slowest", "bank"):
+        table.add_column(name, justify="left" if name in words else "right", no_wrap=name != "result")
     for one in matches:
         table.add_row(
             "×".join(map(str, one.size)),
