@@ -26,6 +26,7 @@ from .threats import ONE, ZERO, in_line, lowest, mirror, popcount, prefetch, ran
 
 U = np.uint64
 NO_GUESS = 99
+IS_OVER = 100  # instead of a score, when somebody has a line
 LEAST_BITS = 16  # with 64-bit keys, an entry has 16 bits for what is known
 
 
@@ -67,6 +68,8 @@ def compiled(rows: int, columns: int, inarow: int, bits: int) -> Callable[..., A
         FACTOR, KEY, REST = U(factor), U(key_mask), U(rest_mask)
         REST_BITS, VALUE_BITS, STRIDE = U(rest_bits), U(value_bits), U(stride)
 
+        if in_line(position ^ mask, stride, inarow) or in_line(position, stride, inarow):
+            return IS_OVER
         stones = np.int64(popcount(mask))
         nodes = counters[0]
         playable = (mask + BOTTOM) & BOARD
