@@ -64,7 +64,7 @@ def ours(planes: bool) -> Callable[[], int]:
 
 
 def theirs_pgx(planes: bool) -> Callable[[], int]:
-    """The quickest of the ways to run it that were tried: one scan, uniform draws, ended games replaced by a new one."""
+    """The quickest of the ways tried: one scan, uniform draws, ended games replaced by a new one."""
     import jax
     import jax.numpy as jnp
     import pgx

@@ -1,4 +1,7 @@
-"""ConnectX: the board, perfect play, search, players, arena and Kaggle. Names are loaded when first used."""
+"""Connect Four and its relatives: board, perfect solver, environments, search, arena, Kaggle export.
+
+Names are loaded when first used.
+"""
 
 import lazy_loader
 

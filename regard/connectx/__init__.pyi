@@ -8,6 +8,10 @@ from .batch import Boards as Boards
 from .bits import Shape as Shape
 from .bits import fits as fits
 from .board import Board as Board
+from .book import Book as Book
+from .book import load_book as load_book
+from .bookmaking import kept as kept
+from .bookmaking import make_layer as make_layer
 from .exporting import export as export
 from .game import play_in_terminal as play_in_terminal
 from .halving import Chosen as Chosen
@@ -22,5 +26,7 @@ from .players import player as player
 from .puct import Puct as Puct
 from .rating import bradley_terry as bradley_terry
 from .solver import Solver as Solver
+from .solver import Stones as Stones
+from .solver import position_of as position_of
 from .uct import Uct as Uct
 from .vector import VectorEnv as VectorEnv
