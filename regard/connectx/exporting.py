@@ -11,7 +11,6 @@ import hashlib
 import io
 import os
 import tarfile
-import zlib
 from pathlib import Path
 
 from regard.connectx.players import player
@@ -35,8 +34,6 @@ The last function, `agent(observation, configuration)`, is the agent. The texts 
 
 import base64
 import sys
-import types
-import zlib
 
 PACKAGE = "regard_{digest}"
 SOURCES = {{}}
@@ -65,7 +62,7 @@ class _Texts:
             module.__file__ = "<" + module.__name__ + ">"
             exec(compile(SOURCES[last], module.__file__, "exec"), module.__dict__)
         else:
-            module.files = {name: zlib.decompress(base64.b85decode(text)) for name, text in FILES.items()}
+            module.files = {name: base64.b85decode(text) for name, text in FILES.items()}
 
 
 def _start():
@@ -132,7 +129,7 @@ def source(name: str) -> str:
     for module, text in texts.items():
         parts.append(f"SOURCES[{module!r}] = r'''{text.replace(ROOM, 'regard_' + digest)}'''\n")
     for file, content in files.items():
-        parts.append(f"FILES[{file!r}] = {base64.b85encode(zlib.compress(content, 9)).decode()!r}\n")
+        parts.append(f"FILES[{file!r}] = {base64.b85encode(content).decode()!r}\n")
     return "\n".join([*parts, BOTTOM])
 
 
@@ -170,8 +167,9 @@ def _embedded(module: str) -> str:
 
 
 def _files() -> dict[str, bytes]:
-    """The solver's book."""
-    return {}
+    """The solver's book, as it is: it is compressed."""
+    book = HERE / "books" / "6x7x4.book"
+    return {"book": book.read_bytes()} if book.is_file() else {}
 
 
 def _packed(text: bytes) -> bytes:

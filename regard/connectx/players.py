@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from regard.connectx.bits import Shape, candidates, completing, from_the_centre, possible
 from regard.connectx.board import Board
@@ -187,7 +187,8 @@ class Perfect:
 
     name = "solver"
 
-    def __init__(self) -> None:
+    def __init__(self, book: Any = "shipped") -> None:
+        self.book = book
         self._solvers: dict[Shape, Solver] = {}
 
     def choose(self, board: Board) -> int:
@@ -195,9 +196,8 @@ class Perfect:
         from regard.connectx.solver import Solver
 
         if board.shape not in self._solvers:
-            self._solvers[board.shape] = Solver(board.rows, board.columns, board.inarow)
-        scores = self._solvers[board.shape].scores(board)
-        return max(board.legal, key=lambda column: (scores[column], -abs(2 * column - board.columns + 1)))
+            self._solvers[board.shape] = Solver(board.rows, board.columns, board.inarow, book=self.book)
+        return self._solvers[board.shape].best(board)
 
 
 def centre_most(moves: int, shape: Shape) -> int:
