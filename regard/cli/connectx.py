@@ -1,5 +1,6 @@
 """`regard connectx`: play, measure, export and validate players."""
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,8 +44,14 @@ def play(
         side = 2 if second else 1
         if board.over:
             raise ValueError(f"the game {moves} is over; give fewer moves")
-        scores = Solver(board.rows, board.columns, board.inarow).scores if fits(board.shape) else None
-        play_in_terminal(player(opponent), board, side=side, hints=scores, always=hints)
+        seated = player(opponent)
+
+        @cache
+        def solver() -> "Solver":  # made when first asked: it takes memory, and perhaps a compiler
+            return Solver(board.rows, board.columns, board.inarow)
+
+        scores = (lambda now: solver().scores(now)) if fits(board.shape) else None
+        play_in_terminal(seated, board, side=side, hints=scores, always=hints)
 
 
 @app.command()

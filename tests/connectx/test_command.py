@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,7 @@ def test_ctrl_c_keeps_the_games(tmp_path: Path) -> None:
 
 
 def test_a_game(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    said = iter(["4", "q"])
-    monkeypatch.setattr("builtins.input", lambda prompt: next(said))
+    monkeypatch.setattr("sys.stdin", StringIO("\n".join(["4", "q"])))
     assert main(["connectx", "play", "greedy", "--size", "4x5x3"]) == 0
     assert "Left after 43." in capsys.readouterr().out
 

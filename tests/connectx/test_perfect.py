@@ -2,6 +2,7 @@
 
 import json
 import random
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -90,8 +91,7 @@ def test_quality_in_an_arena(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_hints_in_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    said = iter(["3", "h", "q"])
-    monkeypatch.setattr("builtins.input", lambda prompt: next(said))
+    monkeypatch.setattr("sys.stdin", StringIO("\n".join(["3", "h", "q"])))
     assert main(["connectx", "play", "solver", "--size", "4x5x4", "--hints"]) == 0
     out = capsys.readouterr().out
     assert out.count("W1: you win with your 1st stone from now") == 3
