@@ -9,7 +9,7 @@ from rich.text import Text
 from regard.connectx.board import SIGNS, Board
 from regard.connectx.players import Forfeit, Player
 
-HELP = "a column to play it; u takes your last move back; h hints; m the moves so far; q ends the game"
+HELP = "type a column to play it; u takes your last move back; h hints; m the moves so far; q ends the game"
 
 Scores = Callable[[Board], list[int | None]]
 
@@ -29,8 +29,10 @@ def play_in_terminal(
     `hints` gives every column's score (the solver); they are shown on asking, or `always`.
     """
     console = console or Console(highlight=False)
-    begun = board.stones
-    console.print(f"You are {'XO'[side - 1]}, {opponent.name} is {'OX'[side - 1]}. {HELP}.", style="dim")
+    begun, shown = board.stones, None
+    console.print(
+        f"You are {'XO'[side - 1]}, {opponent.name} is {'OX'[side - 1]}. {HELP[0].upper()}{HELP[1:]}.", style="dim"
+    )
     while not board.over:
         if board.turn != side:
             try:
@@ -41,9 +43,11 @@ def play_in_terminal(
             console.print(f"{opponent.name} plays {SIGNS[column]}.")
             board = board.play(column)
             continue
-        console.print(board)
-        if always and hints is not None:
-            console.print(hint_line(board, hints(board)))
+        if board is not shown:
+            shown = board
+            console.print(board)
+            if always and hints is not None:
+                console.print(hint_line(board, hints(board)))
         try:
             said = ask("your move: ").strip().lower()
         except (EOFError, KeyboardInterrupt):
