@@ -1,5 +1,6 @@
 from . import attention as attention
 from . import compat as compat
+from . import connectx as connectx
 from . import masks as masks
 from . import models as models
 from . import nn as nn

@@ -13,6 +13,7 @@ import typer
 
 import regard
 
+from .connectx import app as connectx
 from .cost import cost
 from .generate import generate
 from .trace import trace
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 for command in (trace, watch, cost, train, generate):
     app.command()(command)
+app.add_typer(connectx)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

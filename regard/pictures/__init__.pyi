@@ -6,6 +6,7 @@ from .colours import Theme as Theme
 from .colours import colour_table as colour_table
 from .cross import cross_attention as cross_attention
 from .curves import training_curves as training_curves
+from .crosstable import crosstable as crosstable
 from .flow import computation_flow as computation_flow
 from .heatmap import similarity_heatmap as similarity_heatmap
 from .heatmap import weight_heatmap as weight_heatmap

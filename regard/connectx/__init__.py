@@ -1,0 +1,8 @@
+"""Connect Four and its relatives: board, perfect solver, environments, search, arena, Kaggle export.
+
+Names are loaded when first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

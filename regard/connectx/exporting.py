@@ -1,0 +1,182 @@
+"""A player as one file for Kaggle.
+
+The file carries the package's own modules as text, so what is submitted is what was tested; they are loaded as a small
+package in memory. It needs NumPy, uses numba where there is one, and is slower but as careful without.
+"""
+
+import ast
+import base64
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+from pathlib import Path
+
+from regard.connectx.players import player
+
+ROOM = "regard.connectx"
+HERE = Path(__file__).parent
+LARGEST = 10_000_000  # bytes of a file that we give out
+ROOTS = {
+    "random": ["alphabeta"],
+    "greedy": ["alphabeta"],
+    "minimax": ["alphabeta"],
+    "mcts": ["alphabeta", "uct"],
+    "solver": ["alphabeta", "solver"],
+}
+
+TOP = '''"""A ConnectX agent for Kaggle: the player "{name}" of regard, in one file.
+
+The last function, `agent(observation, configuration)`, is the agent. The texts below are modules of regard's package
+(MIT licence), loaded as they are; with numba they are compiled at the first move, without it they run as Python.
+"""
+
+import base64
+import sys
+
+PACKAGE = "regard_{digest}"
+SOURCES = {{}}
+FILES = {{}}
+'''
+
+BOTTOM = '''
+
+class _Texts:
+    """Imports modules from the texts above."""
+
+    def find_spec(self, name, path=None, target=None):
+        from importlib.machinery import ModuleSpec
+
+        folder, _, last = name.rpartition(".")
+        if name == PACKAGE or (folder == PACKAGE and last in SOURCES):
+            return ModuleSpec(name, self, is_package=name == PACKAGE)
+        return None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        last = module.__name__.rpartition(".")[2]
+        if module.__name__ != PACKAGE:
+            module.__file__ = "<" + module.__name__ + ">"
+            exec(compile(SOURCES[last], module.__file__, "exec"), module.__dict__)
+        else:
+            module.files = {name: base64.b85decode(text) for name, text in FILES.items()}
+
+
+def _start():
+    if PACKAGE not in sys.modules:
+        sys.meta_path.append(_Texts())
+    import importlib
+
+    return importlib.import_module(PACKAGE + ".submission").agent_of(PLAYER)
+
+
+_agent = None
+
+
+def agent(observation, configuration):
+    """The column to play, counted from 0."""
+    global _agent
+    try:
+        if _agent is None:
+            _agent = _start()
+        return _agent(observation, configuration)
+    except Exception:
+        board, columns = observation["board"], configuration["columns"]
+        return min((c for c in range(columns) if board[c] == 0), key=lambda c: abs(2 * c - columns + 1))
+'''
+
+
+def export(name: str, out: str | os.PathLike[str]) -> Path:
+    """Write the player of this name as a submission: `.py`, or `.tar.gz` with a main.py in it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     export("greedy", f"{folder}/submission.py").stat().st_size < 100_000
+    True
+    """
+    path = Path(out)
+    if not path.name.endswith((".py", ".tar.gz")):
+        raise ValueError(f"a submission is a .py or a .tar.gz, got {path.name!r}; give the file one of these endings")
+    text = source(name).encode()
+    if path.suffix != ".py":
+        text = _packed(text)
+    if len(text) > LARGEST:
+        raise ValueError(f"the submission would have {len(text):,} bytes, more than {LARGEST:,}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(text)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def source(name: str) -> str:
+    """The text of the submission."""
+    kind = name.partition(":")[0]
+    if kind not in ROOTS:
+        player(name)  # a name that means nothing is said as everywhere else
+        raise ValueError(f"{name!r} cannot be exported; these can: {', '.join(ROOTS)}")
+    player(name)
+    modules = needed(["submission", *ROOTS[kind]])
+    texts = {module: _embedded(module) for module in modules}
+    files = _files() if kind == "solver" else {}
+    digest = hashlib.sha256("".join([name, *texts.values(), *files]).encode()).hexdigest()[:8]
+    parts = [TOP.format(name=name, digest=digest), f"PLAYER = {name!r}\n"]
+    for module, text in texts.items():
+        parts.append(f"SOURCES[{module!r}] = r'''{text.replace(ROOM, 'regard_' + digest)}'''\n")
+    for file, content in files.items():
+        parts.append(f"FILES[{file!r}] = {base64.b85encode(content).decode()!r}\n")
+    return "\n".join([*parts, BOTTOM])
+
+
+def needed(modules: list[str]) -> list[str]:
+    """These modules of the room and all that they import at their top, each before those that need it.
+
+    >>> needed(["alphabeta"])
+    ['compiled', 'bits', 'slices', 'alphabeta']
+    """
+    found: list[str] = []
+
+    def visit(module: str) -> None:
+        if module in found:
+            return
+        for node in ast.parse((HERE / f"{module}.py").read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                if node.level == 1 or node.module.startswith(ROOM + "."):
+                    visit(node.module.rpartition(".")[2])
+                elif node.module == ROOM:
+                    for alias in node.names:
+                        visit(alias.name)
+        found.append(module)
+
+    for module in modules:
+        visit(module)
+    return found
+
+
+def _embedded(module: str) -> str:
+    """A module's source, as it can stand in a raw string and be compiled without a place for a cache."""
+    text = (HERE / f"{module}.py").read_text(encoding="utf-8").replace("cache=True", "cache=False")
+    if "'''" in text:
+        raise ValueError(f"{module}.py holds ''' and cannot be embedded; write it otherwise")
+    return text
+
+
+def _files() -> dict[str, bytes]:
+    """The solver's book, as it is: it is compressed."""
+    book = HERE / "books" / "6x7x4.book"
+    return {"book": book.read_bytes()} if book.is_file() else {}
+
+
+def _packed(text: bytes) -> bytes:
+    """A .tar.gz with the text as main.py; the same text gives the same bytes."""
+    buffer = io.BytesIO()
+    with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as squeezed, tarfile.open(fileobj=squeezed, mode="w") as tar:
+        entry = tarfile.TarInfo("main.py")
+        entry.size = len(text)
+        tar.addfile(entry, io.BytesIO(text))
+    return buffer.getvalue()

@@ -1,0 +1,130 @@
+"""How good the moves are, graded by perfect play: beside wins, which depend on the opponent.
+
+A move *keeps* the value when it leaves what was to be had (a win, a draw); it is *perfect* when it is one of the best:
+the soonest win, the latest loss. Both are shares of moves; `error` is what does not keep.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.connectx.board import Board
+from regard.connectx.match import Game
+from regard.connectx.players import Player
+
+SETS = ("L3_R1", "L2_R1", "L2_R2", "L1_R1", "L1_R2", "L1_R3")  # end to beginning, easy to hard
+
+Scores = Sequence[int | None]
+
+
+@dataclass
+class Grades:
+    """Moves counted; for a player that draws lots, in expectation."""
+
+    moves: float = 0.0
+    kept: float = 0.0
+    perfect: float = 0.0
+
+    def add(self, scores: Scores, chances: Sequence[float]) -> None:
+        """Count one position: the score of every column, and the chance that each is chosen."""
+        best = max(score for score in scores if score is not None)
+        for score, chance in zip(scores, chances, strict=True):
+            if chance:
+                if score is None:
+                    raise ValueError("a full column was chosen")
+                self.moves += chance
+                self.kept += chance * (_sign(score) == _sign(best))
+                self.perfect += chance * (score == best)
+
+    @property
+    def error(self) -> float:
+        """The share of moves that lose something."""
+        return 1 - self.kept / self.moves if self.moves else 0.0
+
+    def to_dict(self) -> dict[str, float]:
+        """As JSON has it."""
+        moves = max(self.moves, 1e-9)
+        return {"moves": round(self.moves, 6), "kept": self.kept / moves, "perfect": self.perfect / moves}
+
+
+def grade_games(
+    games: Iterable[Game],
+    scores: Callable[[Board], Scores],
+    size: tuple[int, int, int] = (6, 7, 4),
+    on_game: Callable[[], None] | None = None,
+) -> dict[str, dict[int, Grades]]:
+    """The grades of every player's moves in these games, by ply (stones on the board before the move).
+
+    `scores` is `Solver(...).scores`, or anything that gives every column's score.
+    """
+    graded: dict[str, dict[int, Grades]] = {}
+    known: dict[Board, Scores] = {}
+    for game in games:
+        board = Board.from_moves(game.opening, *size)
+        end = Board.from_moves(game.moves, *size).moves
+        for ply in range(board.stones, len(end)):
+            after = Board.from_moves(end[: ply + 1], *size)
+            if board not in known:
+                known[board] = scores(board)
+            name = (game.first, game.second)[board.turn - 1]
+            chances = [float(column == after.last) for column in range(size[1])]
+            graded.setdefault(name, {}).setdefault(ply, Grades()).add(known[board], chances)
+            board = after
+        if on_game is not None:
+            on_game()
+    return graded
+
+
+def total(by_ply: dict[int, Grades]) -> Grades:
+    """The grades of all plies together."""
+    whole = Grades()
+    for one in by_ply.values():
+        whole.moves, whole.kept, whole.perfect = (
+            whole.moves + one.moves, whole.kept + one.kept, whole.perfect + one.perfect
+        )  # fmt: skip
+    return whole
+
+
+def read_set(file: str | os.PathLike[str]) -> list[tuple[Board, list[int | None]]]:
+    """Positions with the score of every column, from a line each: `moves score s1 … s7`, x for a full column."""
+    found = []
+    for number, line in enumerate(Path(file).read_text(encoding="utf-8").splitlines(), 1):
+        parts = line.split()
+        if not parts:
+            continue
+        if len(parts) != 9:
+            raise ValueError(f"{file}, line {number}: expected moves, a score and 7 scores, got {line!r}")
+        found.append((Board.from_moves(parts[0]), [None if s == "x" else int(s) for s in parts[2:]]))
+    return found
+
+
+def grade_set(
+    player: Player, positions: Iterable[tuple[Board, Scores]], on_position: Callable[[], None] | None = None
+) -> Grades:
+    """The grades of a player on positions with known scores; exact for one that tells its chances (`policy`)."""
+    grades = Grades()
+    policy: Any = getattr(player, "policy", None)
+    for board, scores in positions:
+        if policy is not None:
+            grades.add(scores, policy(board))
+        else:
+            chosen = player.choose(board)
+            grades.add(scores, [float(column == chosen) for column in range(board.columns)])
+        if on_position is not None:
+            on_position()
+    return grades
+
+
+def find_sets(folder: str | os.PathLike[str]) -> dict[str, Path]:
+    """The six standard sets in a folder."""
+    paths = {name: Path(folder) / f"{name}.txt" for name in SETS}
+    missing = [path.name for path in paths.values() if not path.is_file()]
+    if missing:
+        raise ValueError(f"{folder} must hold the six standard sets, but {', '.join(missing)} is not there")
+    return paths
+
+
+def _sign(score: int) -> int:
+    return (score > 0) - (score < 0)

@@ -1,0 +1,43 @@
+"""Search in slices, so that the clock is looked at often and a budget is kept.
+
+Machine code cannot be interrupted. So a search is a step that can be taken again and again, each time a little
+further: this loop finds out how much it gets done in a millisecond or two, and stops before the time is over.
+"""
+
+import time
+from collections.abc import Callable
+
+SLICE = 0.0015  # seconds: short against any budget, long against the way into machine code
+MARGIN = 0.06  # of the budget is kept back, for what the machine does besides
+FADES = 0.98  # a slice that was long for want of the processor is remembered for some time
+
+_longest = 0.0
+
+
+def in_slices(step: Callable[[int], int], seconds: float | None, most: int | None = None) -> int:
+    """Call `step(n)`, which does up to n units of work and returns how many, until one of these: it did fewer than
+    asked (it has finished), `most` units are done, or the time is nearly over. Returns the units done.
+
+    On a busy machine other processes take the processor away in the middle of a slice. The longest slice of late is
+    what the next one may take, so no slice begins that would then be late.
+
+    >>> in_slices(lambda n: n, None, most=1000)
+    1000
+    """
+    global _longest
+    begun = time.perf_counter()
+    done, size = 0, 16
+    while most is None or done < most:
+        asked = size if most is None else min(size, most - done)
+        start = time.perf_counter()
+        if seconds is not None and done and start - begun + max(SLICE + MARGIN * seconds, _longest) >= seconds:
+            break
+        got = step(asked)
+        done += got
+        taken = time.perf_counter() - start
+        _longest = max(taken, FADES * _longest)
+        if got < asked:
+            break
+        # At most twice as much as before: one lucky slice must not make the next one long.
+        size = max(1, min(2 * size, int(size * SLICE / max(taken, 1e-7))))
+    return done

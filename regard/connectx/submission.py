@@ -1,0 +1,133 @@
+"""What keeps an exported player within Kaggle's rules: in time, a plain int, and never an exception.
+
+This module travels in the exported file, together with the player's own. Thinking takes less than half of what a move
+may take: the rest is for machines slower than they were. Only the first call, which compiles, may take longer.
+"""
+
+import random
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+from typing import Any
+
+from regard.connectx.bits import Shape, from_the_centre
+from regard.connectx.board import Board
+from regard.connectx.compiled import numba
+from regard.connectx.kaggle import board_of
+from regard.connectx.players import Mcts, Minimax, Perfect, Player, player, read_amount
+
+SHARE = 0.45  # of the time that a move may take
+ALONE = 20  # stones from which the solver needs no book
+FIRST = 8.0  # seconds that the first move waits for the compiler; on a machine that slow, Python plays on meanwhile
+
+
+def agent_of(name: str) -> Callable[[Any, Any], int]:
+    """The agent that plays as the player of this name would, within the rules.
+
+    >>> act = agent_of("greedy")
+    >>> act({"board": [0] * 42, "mark": 1}, {"rows": 6, "columns": 7, "inarow": 4, "actTimeout": 2})
+    3
+    >>> act({"board": "nonsense"}, {"columns": 7})
+    0
+    """
+    players: list[Player] = []
+    meanwhile: list[Player] = []
+
+    def prepare(seconds: float, shape: Shape) -> None:
+        with suppress(Exception):
+            players.append(in_time(name, seconds, shape))
+
+    compiling: list[Thread] = []
+
+    def act(observation: Any, configuration: Any) -> int:
+        with suppress(Exception):  # a bad move loses a game; an exception loses it at once
+            board = board_of(observation, configuration)
+            seconds = SHARE * float(configuration["actTimeout"])
+            if not compiling:
+                compiling.append(Thread(target=prepare, args=(seconds, board.shape), daemon=True))
+                compiling[0].start()
+                compiling[0].join(FIRST)
+            if not players and not meanwhile:
+                meanwhile.append(Minimax(None, seconds, plain=True))
+            column = int((players or meanwhile)[0].choose(board))
+            if column in board.legal:
+                return column
+        return _any_column(observation, configuration)
+
+    return act
+
+
+def in_time(name: str, seconds: float, shape: Shape) -> Player:
+    """The player of this name, that thinks no longer than this."""
+    kind, _, amount = name.partition(":")
+    if kind in ("minimax", "mcts"):
+        number, given = read_amount(name, amount or {"minimax": "5", "mcts": "1000"}[kind], "steps")
+        limit = seconds if given is None else min(seconds, given)
+        return Minimax(number, limit) if kind == "minimax" else Mcts(number, limit)
+    if kind == "solver":
+        return PerfectInTime(seconds, shape)
+    return player(name)
+
+
+class PerfectInTime:
+    """The solver where it answers at once: on 6×7×4, where it has a book. Elsewhere alpha-beta, for so many seconds."""
+
+    name = "solver"
+
+    def __init__(self, seconds: float, shape: Shape) -> None:
+        self.seconds = seconds
+        self._perfect: Player | None = None
+        self._searching: Player | None = None
+        self._book = carried_book()
+        self._seat(_nearly_over(shape)).choose(_nearly_over(shape))  # compiles what this game needs
+
+    def choose(self, board: Board) -> int:
+        """The column to play."""
+        return self._seat(board).choose(board)
+
+    def _seat(self, board: Board) -> Player:
+        quick = self._book is not None or board.stones >= ALONE
+        if board.shape[:3] == (6, 7, 4) and numba is not None and quick:
+            if self._perfect is None:
+                self._perfect = Perfect(self._book)
+            return self._perfect
+        if self._searching is None:
+            self._searching = Minimax(None, self.seconds)
+        return self._searching
+
+
+def carried_book() -> Any:
+    """The book that travels with an exported player; None where there is none."""
+    packed = vars(sys.modules[str(__package__)]).get("files", {}).get("book")
+    if packed is None:
+        return None
+    from regard.connectx.book import load_book
+
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(packed)
+        file.flush()
+        return load_book(file.name)
+
+
+def _nearly_over(shape: Shape) -> Board:
+    """A board where a few moves are left, and nobody has to think."""
+    board = Board(*shape[:3])
+    lot = random.Random(0)
+    while True:
+        after = board.play(lot.choice(board.legal))
+        if after.over:
+            if board.stones > shape.rows * shape.columns // 2 or after.full:
+                return board
+            after = Board(*shape[:3])
+        board = after
+
+
+def _any_column(observation: Any, configuration: Any) -> int:
+    """A free column, near the centre, of whatever was given; 0 when that cannot be read."""
+    try:
+        board, columns = list(observation["board"]), int(configuration["columns"])
+        return next(column for column in from_the_centre(columns) if board[column] == 0)
+    except Exception:
+        return 0

@@ -1,0 +1,129 @@
+"""The arena: everyone meets everyone on both sides, a stopped run goes on, a decided pairing ends."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from regard.connectx import Board, arena, openings
+from regard.connectx.arena import Plan, Standing, read_games, run
+
+PLAN = Plan(("random", "greedy", "minimax:2"), games=6, opening="random", plies=4)
+
+
+def test_a_round_robin(tmp_path: Path) -> None:
+    standing = run(PLAN, file=tmp_path / "games.jsonl")
+    assert len(standing.games) == 18
+    sides = Counter((game.first, game.second) for game in standing.games)
+    assert set(sides.values()) == {3}
+    assert len(sides) == 6
+    for game in standing.games:
+        assert game.moves.startswith(game.opening)
+        assert len(game.opening) == 4
+        assert Board.from_moves(game.moves).over
+    for a, b in PLAN.pairings:
+        both = Counter(game.opening for game in standing.games if {game.first, game.second} == {a, b})
+        assert set(both.values()) == {2}
+        assert len(standing.pairs(a, b)) == 3
+    found = standing.to_dict()
+    assert sum(one["wins"] + one["losses"] + one["draws"] for one in found["players"]) == 36
+    assert found["players"][0]["elo"] < found["players"][2]["elo"]
+    json.dumps(found)
+    assert list(read_games(tmp_path / "games.jsonl")) == standing.games
+
+
+def test_it_can_be_repeated() -> None:
+    assert [(g.moves, g.winner) for g in run(PLAN).games] == [(g.moves, g.winner) for g in run(PLAN).games]
+
+
+def test_several_processes_play_the_same_games() -> None:
+    plan = Plan(("random", "greedy"), games=6, opening="random", plies=4)
+    alone, together = run(plan), run(plan, processes=2)
+    assert {g.moves for g in alone.games} == {g.moves for g in together.games}
+    assert len(together.games) == 6
+
+
+def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "games.jsonl"
+
+    class Stop(Exception):
+        pass
+
+    def stop_soon(standing: Standing) -> None:
+        if len(standing.games) >= 8:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run(PLAN, file=file, on_games=stop_soon)
+    before = file.read_bytes()
+    file.write_bytes(before[:-20])  # the last line was cut short
+    played: list[int] = []
+    standing = run(PLAN, file=file, on_games=lambda now: played.append(len(now.games)))
+    assert played[0] == 7
+    assert len(standing.games) == 18
+    whole = run(PLAN)
+    assert {(g.first, g.second, g.moves) for g in standing.games} == {(g.first, g.second, g.moves) for g in whole.games}
+    size = file.stat().st_size
+    assert len(run(PLAN, file=file).games) == 18  # nothing is left to play
+    assert file.stat().st_size == size
+    # More games and more players begin from what is there.
+    more = run(Plan((*PLAN.players, "minimax:1"), games=8, opening="random", plies=4), file=file)
+    assert len(more.games) == 4 * 3 // 2 * 8
+    with pytest.raises(ValueError, match="holds games of another arena"):
+        run(Plan(PLAN.players, games=6, opening="none"), file=file)
+
+
+def test_a_decided_pairing_ends() -> None:
+    plan = Plan(("random", "minimax:3"), games=200, opening="random", plies=2, stop_at=100)
+    standing = run(plan)
+    assert standing.verdict("random", "minimax:3") == "worse"
+    assert standing.verdict("minimax:3", "random") == "better"
+    assert 16 <= len(standing.games) < 60
+
+
+def test_a_bad_agent_does_not_stop_the_others(tmp_path: Path) -> None:
+    bad = tmp_path / "main.py"
+    bad.write_text("def agent(observation, configuration):\n    raise RuntimeError('no')\n")
+    standing = run(Plan((str(bad), "random", "greedy"), games=2, opening="none"))
+    assert len(standing.games) == 6
+    failed = next(one for one in standing.to_dict()["players"] if one["name"] == str(bad))
+    assert failed["failed"] == {"ERROR": 4}
+    assert failed["losses"] == 4
+
+
+def test_openings(tmp_path: Path) -> None:
+    short, long = list(openings("random", 5, plies=6)), list(openings("random", 20, plies=6))
+    assert long[:5] == short
+    assert len(set(long) | {board.mirror() for board in long}) >= 38  # a mirrored one is not another
+    assert list(openings("none", 50)) == [Board()]
+    file = tmp_path / "openings.txt"
+    file.write_text("44  # centre\n\n123\n")
+    assert [board.moves for board in openings(str(file), 9)] == ["44", "123"]
+    file.write_text("1212121\n")
+    with pytest.raises(ValueError, match="1212121, where the game is over"):
+        list(openings(str(file), 9))
+    with pytest.raises(ValueError, match="must be balanced, random, none or a file"):
+        openings("blanced", 3)
+    assert len(list(openings("random", 1000, (2, 2, 2), plies=1))) == 0  # every answer there wins at once
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"players": ("random",)}, "two or more different players, got random"),
+        ({"players": ("random", "random")}, "two or more different players"),
+        ({"games": 5}, "games must be even"),
+        ({"games": 0}, "at least 2, got 0"),
+    ],
+)
+def test_plans_that_cannot_be(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Plan(**{"players": ("random", "greedy")} | options)  # type: ignore[arg-type]
+
+
+def test_an_unknown_player_is_said_before_anything_is_played(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="did you mean 'greedy'"):
+        run(Plan(("random", "gredy")), file=tmp_path / "games.jsonl")
+    assert not (tmp_path / "games.jsonl").exists()
+    assert arena.cores() >= 1

@@ -1,0 +1,128 @@
+"""Submissions: one file, that plays by itself and as its rules demand, with numba and without."""
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from regard.connectx import Board, export, player
+from regard.connectx.exporting import needed, source
+from regard.connectx.submission import agent_of
+
+# A fresh Python that knows nothing of regard: plays, and says what it was given, of which type, in what time.
+PLAY = """
+import json, sys, time
+if sys.argv[2] == "without":
+    sys.modules["numba"] = None
+names = {}
+exec(compile(open(sys.argv[1]).read(), sys.argv[1], "exec"), names)
+agent = [value for value in names.values() if callable(value)][-1]
+class Struct(dict):
+    __getattr__ = dict.__getitem__
+answers = []
+for board, mark, size in json.loads(sys.argv[3]):
+    configuration = Struct(rows=size[0], columns=size[1], inarow=size[2], actTimeout=2)
+    column = agent(Struct(board=board, mark=mark, step=sum(map(bool, board)), remainingOverageTime=60), configuration)
+    answers.append([column, type(column).__name__])
+assert "regard" not in sys.modules
+print(json.dumps([agent.__name__, answers]))
+"""
+
+BOARDS = [
+    Board(), Board.from_moves("112233"), Board.from_moves("12131"), Board.from_moves("1212", 4, 5, 3),
+    Board.from_moves("5566", 9, 9, 4),
+]  # fmt: skip
+
+
+def answers(file: Path, numba: str, boards: list[Board], folder: Path) -> list[int]:
+    asked = json.dumps([[board.kaggle(), board.turn, board.shape[:3]] for board in boards])
+    result = subprocess.run(
+        [sys.executable, "-I", "-c", PLAY, str(file), numba, asked],
+        capture_output=True, text=True, cwd=folder, check=True,
+    )  # fmt: skip
+    name, found = json.loads(result.stdout)
+    assert name == "agent"
+    assert result.stderr == ""
+    assert {kind for _, kind in found} == {"int"}
+    return [column for column, _ in found]
+
+
+@pytest.mark.parametrize("numba", ["with", "without"])
+@pytest.mark.parametrize("name", ["greedy", "minimax:4", "mcts:150"])
+def test_plays_by_itself(name: str, numba: str, tmp_path: Path) -> None:
+    file = export(name, tmp_path / "submission.py")
+    assert file.stat().st_size < 100_000
+    found = answers(file, numba, BOARDS, tmp_path)
+    assert found[1:4] == [3, 0, 0]
+    if name == "minimax:4":
+        seated = player(name)
+        assert found == [seated.choose(board) for board in BOARDS]  # the same player, wherever it runs
+
+
+def test_random_and_archives(tmp_path: Path) -> None:
+    archive = export("random", tmp_path / "submission.tar.gz")
+    again = export("random", tmp_path / "again.tar.gz")
+    assert archive.read_bytes() == again.read_bytes()
+    with tarfile.open(archive) as tar:
+        assert tar.getnames() == ["main.py"]
+        tar.extractall(tmp_path, filter="data")
+    found = answers(tmp_path / "main.py", "without", [Board()] * 30, tmp_path)
+    assert len(set(found)) > 3
+    assert player(str(archive)).choose(Board()) in range(7)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again.tar.gz", "main.py", "submission.tar.gz"]
+
+
+def test_never_raises() -> None:
+    act = agent_of("minimax:3")
+    usual = {"rows": 6, "columns": 7, "inarow": 4, "actTimeout": 2}
+    full = Board.from_moves("444444").kaggle()
+    for observation, configuration in (
+        ({}, {}),
+        ({"board": None, "mark": 1}, usual),
+        ({"board": [0] * 41, "mark": 1}, usual),
+        ({"board": full, "mark": 2}, usual),  # not player 2's turn
+        ({"board": [1] * 42, "mark": 1}, usual),
+    ):
+        column = act(observation, configuration)
+        assert type(column) is int
+        if observation.get("board") == full:
+            assert column != 3
+
+
+def test_only_what_is_needed_travels() -> None:
+    text = source("greedy")
+    assert "SOURCES['bits']" in text
+    assert "SOURCES['uct']" not in text
+    assert "import torch" not in text
+    assert "regard.connectx" not in text.split('"""', 2)[2]
+    order = needed(["submission", "alphabeta"])
+    assert order.index("compiled") < order.index("bits") < order.index("board") < order.index("submission")
+
+
+@pytest.mark.parametrize(
+    ("name", "out", "message"),
+    [
+        ("minimax:5", "submission.zip", "a .py or a .tar.gz, got 'submission.zip'"),
+        ("minimx:5", "submission.py", "did you mean 'minimax:5'?"),
+        ("minimax:x", "submission.py", "a number of plies"),
+        ("network", "submission.py", "no trained network"),
+    ],
+)
+def test_what_cannot_be_exported(name: str, out: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r".") as error:
+        export(name, tmp_path / out)
+    assert message in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_slow_compiler_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.connectx import submission
+
+    monkeypatch.setattr(submission, "FIRST", 0.0)
+    act = agent_of("minimax:60s")
+    board = Board.from_moves("112233")
+    configuration = {"rows": 6, "columns": 7, "inarow": 4, "actTimeout": 0.1}
+    assert act({"board": board.kaggle(), "mark": 1}, configuration) == 3

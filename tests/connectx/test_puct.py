@@ -1,0 +1,211 @@
+"""Search led by a policy and a value: wins, blocks, the truth on small boards, and batches that equal single games."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import plain_connectx as plain
+from regard.connectx import Board, Puct, gumbel
+
+Array = np.ndarray
+
+
+def knows_nothing(planes: Array, legal: Array) -> tuple[Array, Array]:
+    return np.zeros(legal.shape), np.zeros(len(legal))
+
+
+def has_opinions(planes: Array, legal: Array) -> tuple[Array, Array]:
+    """Some function of the position, the same for the same position whatever else is in the batch."""
+    flat = planes.reshape(len(planes), -1).astype(np.float64)
+    weights = np.random.default_rng(5).normal(size=(flat.shape[1], legal.shape[1] + 1))
+    answer = flat @ weights
+    return answer[:, :-1], np.tanh(answer[:, -1] / 4)
+
+
+def truth(board: Board) -> list[int | None]:
+    grid = plain.grid_of(board.kaggle(), board.rows, board.columns)
+    return plain.scores(grid, board.inarow, board.stones)
+
+
+def sign(score: int | None) -> int:
+    assert score is not None
+    return (score > 0) - (score < 0)
+
+
+@pytest.mark.parametrize(("moves", "column"), [("112233", 3), ("12131", 0), ("1122331", 3)])
+@pytest.mark.parametrize("width", [1, 4])
+def test_wins_and_blocks(moves: str, column: int, width: int) -> None:
+    search = Puct([Board.from_moves(moves)] * 2, knows_nothing, width=width)
+    search.run(200)
+    assert search.best().tolist() == [column, column]
+    chosen = gumbel(Puct([Board.from_moves(moves)], knows_nothing, seed=1), 64, noise=0)
+    assert chosen.columns.tolist() == [column]
+    assert chosen.policy.argmax(1).tolist() == [column]
+
+
+@settings(max_examples=8)
+@given(st.integers(0, 10**6))
+def test_comes_to_the_truth_on_small_boards(seed: int) -> None:
+    lot = np.random.default_rng(seed)
+    boards = []
+    while len(boards) < 4:
+        board = Board(4, 4, 3)
+        while board.stones < 5 and not board.over:
+            board = board.play(int(lot.choice(board.legal)))
+        if not board.over:
+            boards.append(board)
+    search = Puct(boards, knows_nothing)
+    search.run(2000)
+    for board, column, value in zip(boards, search.best(), search.value(), strict=True):
+        scores = truth(board)
+        best = max(score for score in scores if score is not None)
+        assert sign(scores[column]) == sign(best)
+        if best:
+            assert sign(best) * value > 0.3
+
+
+def test_a_batch_equals_single_games() -> None:
+    boards = [Board.from_moves(moves) for moves in ("", "4", "44", "445566", "1234567", "123")]
+    together = Puct(boards, has_opinions)
+    together.run(120)
+    for at, board in enumerate(boards):
+        alone = Puct([board], has_opinions)
+        alone.run(120)
+        assert (alone.visits()[0] == together.visits()[at]).all()
+        assert np.allclose(alone.q()[0], together.q()[at])
+        assert alone.visits().sum() == 120
+
+
+def test_counts_add_up_whatever_the_width() -> None:
+    search = Puct([Board()] * 3, has_opinions, width=8)
+    search.run(256)
+    visits = search.visits().sum(1)
+    assert (visits <= 256).all()  # two walks of one round that meet at a leaf count once
+    assert (visits > 150).all()
+    assert (search._forest.waiting == 0).all()
+    assert (search._forest.visits[:, 0] == visits + 1).all()
+
+
+def test_evaluations_come_in_large_batches() -> None:
+    sizes: list[int] = []
+
+    def counted(planes: Array, legal: Array) -> tuple[Array, Array]:
+        sizes.append(len(planes))
+        assert planes.shape == (len(planes), 2, 6, 7)
+        assert planes.dtype == np.float32
+        return knows_nothing(planes, legal)
+
+    Puct([Board()] * 50, counted).run(30)
+    assert len(sizes) == 31
+    assert sizes == [50] * 31
+
+
+def test_the_tree_is_kept() -> None:
+    search = Puct([Board(), Board.from_moves("4")], has_opinions)
+    search.run(300)
+    visits, q, best = search.visits(), search.q(), search.best()
+    search.play(best)
+    assert search.board(0) == Board().play(int(best[0]))
+    kept = search._forest.visits[:, 0]
+    assert (kept == visits[np.arange(2), best]).all()
+    assert np.allclose(search.value(), -q[np.arange(2), best])
+    before = search.visits().sum(1)
+    assert (before == kept - 1).all()
+    search.run(50)
+    assert (search.visits().sum(1) == before + 50).all()
+    search.evaluate = knows_nothing
+    search.begin(0, Board.from_moves("112233"))
+    search.run(100)
+    assert search.best()[0] == 3
+
+
+def test_whole_games_are_played_to_their_end() -> None:
+    search = Puct([Board(4, 5, 3)] * 20, has_opinions, seed=0)
+    for _ in range(20):
+        if search.over.all():
+            break
+        search.run(16, noise=1.0)
+        policy = search.policy()
+        columns = [
+            search.random.choice(5, p=row) if not over else 0 for row, over in zip(policy, search.over, strict=True)
+        ]
+        search.play(columns)
+    assert search.over.all()
+    assert all(search.board(game).over for game in range(20))
+    visits = search.visits().sum()
+    search.run(5)
+    assert search.visits().sum() == visits  # games that are over are left alone
+
+
+def test_an_oracle_is_asked_near_the_end_and_believed() -> None:
+    asked: list[Board] = []
+
+    def oracle(board: Board) -> int:
+        asked.append(board)
+        return max(score for score in truth(board) if score is not None)
+
+    board = Board.from_moves("1213", 4, 4, 3)
+    scores = truth(board)
+    search = Puct([board], knows_nothing, oracle=oracle, oracle_empty=11)
+    search.run(40)
+    assert asked
+    assert all(16 - one.stones <= 11 for one in asked)
+    assert len(set(asked)) == len(asked)  # what is known is not asked again
+    best = max(score for score in scores if score is not None)
+    assert sign(scores[search.best()[0]]) == sign(best)
+    tried = search.visits()[0] > 0
+    for column in np.flatnonzero(tried):
+        assert search.q()[0, column] == sign(scores[column])
+
+
+def test_gumbel_with_few_simulations_improves_on_the_policy() -> None:
+    def prefers_the_edge(planes: Array, legal: Array) -> tuple[Array, Array]:
+        return np.tile(np.arange(legal.shape[1]) * 0.5, (len(legal), 1)), np.zeros(len(legal))
+
+    board = Board.from_moves("112233")  # column 3 wins, and the policy likes column 6
+    games = 200
+    search = Puct([board] * games, prefers_the_edge, seed=3)
+    chosen = gumbel(search, 8, considered=7)
+    prior = search.prior()[0]
+    assert (chosen.columns == 3).mean() > 0.9
+    assert (chosen.policy[:, 3] > prior[3]).all()
+    assert np.allclose(chosen.policy.sum(1), 1)
+    assert (search.visits().sum(1) == 8).all()
+
+
+def test_gumbel_considers_only_so_many() -> None:
+    search = Puct([Board()] * 30, has_opinions, seed=0)
+    gumbel(search, 16, considered=4)
+    visits = search.visits()
+    assert ((visits > 0).sum(1) == 4).all()
+    assert (visits.sum(1) == 16).all()
+    assert (np.sort(visits, axis=1)[:, -2:].sum(1) >= 12).all()  # the better two got more
+
+
+def test_gumbel_samples_as_the_policy_does_when_values_say_nothing() -> None:
+    def skewed(planes: Array, legal: Array) -> tuple[Array, Array]:
+        return np.log(np.tile([[0.6, 0.3, 0.1]], (len(legal), 1))), np.zeros(len(legal))
+
+    games = 4000
+    chosen = gumbel(Puct([Board(4, 3, 4)] * games, skewed, seed=0), 1)
+    shares = np.bincount(chosen.columns, minlength=3) / games
+    assert np.abs(shares - [0.6, 0.3, 0.1]).max() < 0.03  # four standard deviations
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: Puct([], knows_nothing), "at least one board"),
+        (lambda: Puct([Board(), Board(5)], knows_nothing), "of one size"),
+        (lambda: Puct([Board(9, 9)], knows_nothing), "≤ 64"),
+        (lambda: Puct([Board()], lambda planes, legal: (np.zeros(3), np.zeros(1))).run(1), "evaluate must give logits"),
+        (lambda: Puct([Board.from_moves("444444")], knows_nothing).play([3]), "column 3 cannot be played in game 0"),
+        (lambda: Puct([Board()], knows_nothing).begin(0, Board(5)), "of one size"),
+        (lambda: gumbel(Puct([Board()], knows_nothing), 0), "at least 1, got 0"),
+    ],
+)
+def test_bad_input(wrong: object, message: str) -> None:
+    with pytest.raises(ValueError, match=r".") as error:
+        wrong()  # type: ignore[operator]
+    assert message in str(error.value)
