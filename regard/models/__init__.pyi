@@ -1,0 +1,17 @@
+from .config import DecoderConfig as DecoderConfig
+from .config import EncoderConfig as EncoderConfig
+from .config import RecurrentConfig as RecurrentConfig
+from .config import Seq2SeqConfig as Seq2SeqConfig
+from .decoder import Decoder as Decoder
+from .encoder import Encoder as Encoder
+from .files import load as load
+from .files import save as save
+from .generate import generate as generate
+from .generate import stream as stream
+from .huggingface import from_hf_bert as from_hf_bert
+from .huggingface import from_hf_gpt2 as from_hf_gpt2
+from .layer import Layer as Layer
+from .loss import cross_entropy as cross_entropy
+from .recurrent import Recurrent as Recurrent
+from .seq2seq import Seq2Seq as Seq2Seq
+from .torchs import from_torch as from_torch

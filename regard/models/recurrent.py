@@ -1,0 +1,223 @@
+"""The sequence-to-sequence network that attention was invented for: LSTMs, without attention and with it.
+
+    encoder     h_1 … h_S, an LSTM in each direction over the source's embeddings
+    decoder     s_t = LSTM(s_{t−1}, [y_{t−1} c_t]),  scores of y_t from [s_t c_t]
+    without     c_t = c, the summary the encoder ends with (Cho et al. 2014): all that is known of the source
+    with        c_t = Σ_j w_tj h_j,  w_t = softmax_j vᵀ tanh(W s_{t−1} + U h_j)      (Bahdanau et al. 2014)
+
+The first state of the decoder is a projection of the encoder's last ones. Padding is never read: the encoder runs
+on packed sequences, and the softmax is over the real tokens of each row.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.models.config import RecurrentConfig
+from regard.models.embedding import check_lengths, rows
+
+
+class Read(NamedTuple):
+    """What `encode` returns: the source as the decoder sees it."""
+
+    states: Tensor  # (B, S, D)
+    keys: Tensor  # (B, S, D), U h_j
+    real: Tensor  # (B, S), True where a token stands
+    summary: Tensor  # (B, D)
+    hidden: Tensor  # (layers, B, D), the decoder's first state
+    cell: Tensor  # (layers, B, D)
+
+    def reorder(self, index: Tensor) -> "Read":
+        """The same with row i what row index[i] was."""
+        states, keys, real, summary = (x[index] for x in (self.states, self.keys, self.real, self.summary))
+        return Read(states, keys, real, summary, self.hidden[:, index], self.cell[:, index])
+
+
+@dataclass
+class State:
+    """What decoding keeps from one step to the next; nothing at first."""
+
+    before: Tensor | None = None  # (B,) how many places at the beginning of each row are empty
+    hidden: Tensor | None = None  # (layers, B, D)
+    cell: Tensor | None = None
+    length: int = 0
+
+    def reorder(self, index: Tensor) -> None:
+        """Make row i what row index[i] was."""
+        self.before = None if self.before is None else self.before[index]
+        self.hidden = None if self.hidden is None else self.hidden[:, index]
+        self.cell = None if self.cell is None else self.cell[:, index]
+
+
+class Recurrent(nn.Module):
+    """Source ids (B, S) and target ids (B, T) → scores of the next target token (B, T, V).
+
+    >>> model = Recurrent(RecurrentConfig(100, 50, d_model=32, attention=True))
+    >>> source, target = torch.tensor([[1, 2, 3]]), torch.tensor([[1, 2]])
+    >>> scores, weights = model(source, target, weights=True)
+    >>> scores.shape, weights.shape                                    # how much of each source token, for each target
+    (torch.Size([1, 2, 50]), torch.Size([1, 2, 3]))
+    """
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        self.config = config
+        width, deep = config.d_model, config.dropout if config.layers > 1 else 0.0
+        self.source = nn.Embedding(config.source_vocabulary, width)
+        self.target = nn.Embedding(config.target_vocabulary, width)
+        self.encoder = nn.LSTM(width, width // 2, config.layers, batch_first=True, bidirectional=True, dropout=deep)
+        self.decoder = nn.LSTM(2 * width, width, config.layers, batch_first=True, dropout=deep)
+        self.first_hidden = nn.Linear(width, width)
+        self.first_cell = nn.Linear(width, width)
+        self.additive = Additive(width) if config.attention else None
+        self.out = nn.Linear(2 * width, width)
+        self.head = None if config.tied else nn.Linear(width, config.target_vocabulary, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Orthogonal recurrent matrices, Xavier others, forget gates open at first."""
+        width = self.config.d_model
+        for table in (self.source, self.target):
+            nn.init.normal_(table.weight, std=width**-0.5)
+        for lstm in (self.encoder, self.decoder):
+            for name, value in lstm.named_parameters():
+                if "bias" in name:
+                    nn.init.zeros_(value)
+                    if "bias_ih" in name:
+                        nn.init.ones_(value.data[lstm.hidden_size : 2 * lstm.hidden_size])
+                else:
+                    fill = nn.init.orthogonal_ if "weight_hh" in name else nn.init.xavier_uniform_
+                    for gate in value.data.chunk(4):
+                        fill(gate)
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        source_lengths: Tensor | None = None,
+        target_lengths: Tensor | None = None,
+        *,
+        weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Scores of the token after each of the target's; with weights=True also what each attended to."""
+        return self.decode(target, self.encode(source, source_lengths), None, target_lengths, weights=weights)
+
+    def encode(self, source: Tensor, source_lengths: Tensor | None = None) -> Read:
+        """The source, read in both directions."""
+        check_lengths(source, source_lengths, self.config.context)
+        batch, length = source.shape
+        lengths = torch.full((batch,), length) if source_lengths is None else source_lengths
+        if batch and int(lengths.min()) < 1:
+            raise ValueError("an empty source cannot be read: every row of source needs at least one token")
+        x = self._dropped(rows(self.source.weight, source))
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        found, (hidden, cell) = self.encoder(packed)
+        states, _ = pad_packed_sequence(found, batch_first=True, total_length=length)  # (B, S, D)
+        hidden, cell = (self._both_ways(x) for x in (hidden, cell))  # (layers, B, D)
+        keys = states if self.additive is None else self.additive.key(states)
+        real = torch.arange(length, device=source.device) < lengths.to(source.device)[:, None]
+        first = torch.tanh(self.first_hidden(hidden)), self.first_cell(cell)
+        return Read(states, keys, real, hidden[-1], *first)
+
+    def decode(
+        self,
+        target: Tensor,
+        memory: Read,
+        source_lengths: Tensor | None = None,
+        target_lengths: Tensor | None = None,
+        cache: State | None = None,
+        *,
+        weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Scores (B, T, V), given what `encode` returned.
+
+        cache       `model.past(…)`: target holds the tokens after what it has seen
+        weights     also return those of attention, (B, T, S)
+        """
+        states, maps = self.states(target, memory, target_lengths, cache)
+        scores = F.linear(states, self.table)
+        if not weights:
+            return scores
+        if maps is None:
+            raise ValueError("this network has no attention, so no weights; build it with attention=True")
+        return scores, maps
+
+    def states(
+        self, target: Tensor, memory: Read, target_lengths: Tensor | None = None, cache: State | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The vectors (B, T, D) that the output layer scores, and the weights of attention (B, T, S), if any."""
+        check_lengths(target, target_lengths, self.config.context, 0 if cache is None else cache.length)
+        x = self._dropped(rows(self.target.weight, target))  # (B, T, D)
+        first = (memory.hidden, memory.cell)
+        if cache is not None and cache.hidden is not None and cache.cell is not None:
+            first = (cache.hidden, cache.cell)
+        before = None if cache is None else cache.before
+        if self.additive is None and before is None:
+            context = memory.summary[:, None].expand_as(x)
+            found, last = self.decoder(torch.cat((x, context), -1), first)
+            maps = None
+        else:
+            found, context, maps, last = self._token_by_token(x, memory, first, before, cache)
+        if cache is not None:
+            cache.hidden, cache.cell = last
+            cache.length += x.shape[1]
+        joined = torch.tanh(self.out(torch.cat((found, context), -1)))
+        return self._dropped(joined), maps
+
+    def _token_by_token(
+        self, x: Tensor, memory: Read, state: tuple[Tensor, Tensor], before: Tensor | None, cache: State | None
+    ) -> tuple[Tensor, Tensor, Tensor | None, tuple[Tensor, Tensor]]:
+        """Attention needs the state before each step, so the steps cannot be one call."""
+        found, contexts, maps = [], [], []
+        start = 0 if cache is None else cache.length
+        for t in range(x.shape[1]):
+            if self.additive is None:
+                context = memory.summary
+            else:
+                context, weights = self.additive(state[0][-1], memory)
+                maps.append(weights)
+            output, new = self.decoder(torch.cat((x[:, t], context), -1)[:, None], state)
+            if before is not None and start + t < int(before.max()):
+                begun = (start + t >= before)[None, :, None]
+                new = (torch.where(begun, new[0], state[0]), torch.where(begun, new[1], state[1]))
+            state = new
+            found.append(output[:, 0])
+            contexts.append(context)
+        stacked = torch.stack(maps, 1) if maps else None
+        return torch.stack(found, 1), torch.stack(contexts, 1), stacked, state
+
+    def _both_ways(self, last: Tensor) -> Tensor:
+        """Last states (layers · 2, B, D/2) of both directions, side by side: (layers, B, D)."""
+        return last.unflatten(0, (self.config.layers, 2)).transpose(1, 2).flatten(2)
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.config.dropout, self.training)
+
+    @property
+    def table(self) -> Tensor:
+        """The weights of the output layer (V, D): the target embedding's own when tied."""
+        return self.target.weight if self.head is None else self.head.weight
+
+    def past(self, batch: int, length: int, before: Tensor | None = None) -> State:
+        """The empty state that decoding starts from."""
+        return State(before)
+
+
+class Additive(nn.Module):
+    """Scores vᵀ tanh(W s + U h_j) of every source token for one state s (B, D)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width, bias=False)
+        self.score = nn.Linear(width, 1, bias=False)
+
+    def forward(self, state: Tensor, memory: Read) -> tuple[Tensor, Tensor]:
+        """The context (B, D) and the weights (B, S)."""
+        scores = self.score(torch.tanh(self.query(state)[:, None] + memory.keys))[..., 0]  # (B, S)
+        weights = scores.masked_fill(~memory.real, float("-inf")).softmax(-1)
+        return (weights[:, None] @ memory.states)[:, 0], weights

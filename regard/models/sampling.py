@@ -1,0 +1,57 @@
+"""Choosing the next token from its scores.
+
+greedy          the largest score
+temperature     softmax(scores / temperature): below 1 surer, above 1 more adventurous
+top-k           only the k largest scores
+top-p           only the largest ones that together reach probability p, at least one
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How to choose; temperature 0 is greedy. Top-k is applied before top-p, both after the temperature."""
+
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.temperature >= 0 or self.temperature == float("inf"):
+            raise ValueError(f"temperature must be 0 (greedy) or a positive number, got {self.temperature}")
+        if self.top_k is not None and (not isinstance(self.top_k, int) or self.top_k < 1):
+            raise ValueError(f"top_k must be a whole number of at least 1, got {self.top_k}")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be more than 0 and at most 1, got {self.top_p}")
+        if self.temperature == 0 and not (self.top_k is self.top_p is None):
+            raise ValueError("top_k and top_p choose among several tokens, and temperature 0 takes the best one; "
+                             "say temperature=1.0")  # fmt: skip
+
+    def __call__(self, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """One token (B,) for each row of scores (B, V)."""
+        if self.temperature == 0:
+            return scores.argmax(-1)
+        chances = self.probabilities(scores)
+        return torch.multinomial(chances, 1, generator=generator)[:, 0]
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """The chance of each token to be drawn, (B, V).
+
+        >>> Choice(1.0, top_k=2).probabilities(torch.tensor([[0.0, 0.0, -9.0]]))
+        tensor([[0.5000, 0.5000, 0.0000]])
+        """
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) / self.temperature
+        if self.top_k is not None and self.top_k < scores.shape[-1]:
+            found = scores.topk(self.top_k, -1)
+            scores = torch.full_like(scores, float("-inf")).scatter(-1, found.indices, found.values)
+        chances = scores.softmax(-1)
+        if self.top_p is not None and self.top_p < 1:
+            ordered, index = chances.sort(-1, descending=True)
+            enough = ordered.cumsum(-1) - ordered >= self.top_p  # what stands before it already reaches p
+            chances = chances.scatter(-1, index, ordered.masked_fill(enough, 0.0))
+            chances = chances / chances.sum(-1, keepdim=True)
+        return chances
