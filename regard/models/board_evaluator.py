@@ -115,8 +115,9 @@ class Evaluator:
 
     def _at_once(self, planes: Floats, legal: NDArray[np.bool_]) -> Evaluation:
         with torch.inference_mode():
-            judged = self.net(*(torch.from_numpy(np.ascontiguousarray(part)) for part in (planes, legal)))
-            policy = judged.policy.softmax(-1).nan_to_num(0.0)  # a row without a legal move
+            given, may = (torch.from_numpy(np.ascontiguousarray(part)) for part in (planes, legal))
+            judged = self.net(given, may)
+            policy = judged.policy.softmax(-1).where(may, 0.0)  # NaN where there is no legal move at all
             score = None if judged.score is None else judged.score.numpy()
             return Evaluation(policy.numpy(), judged.value[:, 0].numpy(), score)
 
