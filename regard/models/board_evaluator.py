@@ -34,7 +34,7 @@ class Evaluator:
     net         its weights are copied, with the norms folded in: what it learns later needs another evaluator
     mirror      judge every position from both sides and take the mean; then mirrored positions have exactly
                 mirrored judgements
-    batch       positions computed at once; 64 keep a network of 144 channels in the cache
+    batch       the most positions computed at once
 
     >>> evaluator = Evaluator(BoardNet("tiny"), mirror=True)
     >>> planes = np.zeros((5, 2, 6, 7), np.uint8)
@@ -43,7 +43,7 @@ class Evaluator:
     ((5, 7), (5,), np.float32(0.0))
     """
 
-    def __init__(self, net: BoardNet, *, mirror: bool = False, batch: int = 64) -> None:
+    def __init__(self, net: BoardNet, *, mirror: bool = False, batch: int = 256) -> None:
         if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
             raise ValueError(f"batch is how many positions are computed at once, at least 1, got {batch!r}")
         self.net, self.mirror, self.batch = net.for_inference(), mirror, batch

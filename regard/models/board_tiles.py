@@ -9,14 +9,15 @@ Read as polynomials that are multiplied at n = m + 2 points and interpolated (tr
 
 In two dimensions the same along rows and columns. The products of all channels at one point (i, j) are a matrix
 product, (tiles, C_in) × (C_in, C_out): a 6×7 board is 2×2 tiles of 3×4 outputs, 4·5·6 = 120 products in place of 378.
-Tiles of at most 4 outputs keep the rounding within three times that of the sum itself (tests/models/test_board_conv.py).
+Tiles of at most 4 outputs keep the rounding within a few times that of the plain sum (tests/models/test_board_conv.py).
 
 Here are the matrices, and the two loops between boards and points, in which a vector of channels is the unit.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import njit
@@ -26,8 +27,20 @@ Floats = NDArray[np.float32]
 POINTS = (0.0, 1.0, -1.0, 0.5, -2.0)
 TERMS = 6  # of a sum below: the largest n; shorter sums end in zeros
 
-inlined: Any = njit(inline="always", fastmath={"contract"}, error_model="numpy")
-compiled: Any = njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """As machine code, cached on disk; it runs without Python's lock, so that threads run it side by side."""
+    machine: Any = njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")(function)
+    return machine
+
+
+def inlined(function: F) -> F:
+    """Written out where it is called: a call for every vector of channels would take longer than the vector."""
+    machine: Any = njit(inline="always", fastmath={"contract"}, error_model="numpy")(function)
+    return machine
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +151,7 @@ def from_points(
     bias            (W·C,)
     rest            (N, H, W·C), or (0, 0, 0) for none
     """
-    height, width, channels = out.shape[1], out.shape[2], points.shape[2]
+    height, channels = out.shape[1], points.shape[2]
     band = np.zeros((TERMS, len(columns) * tiles[1] * channels), np.float32)
     nothing = np.zeros(channels, np.float32)
     for board in range(len(out)):
