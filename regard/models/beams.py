@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.models.prompt import Prompt
-from regard.models.writing import Writing
+from regard.models.writing import begin
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def beam_search(
     rows = prompt.batch
     if not new_tokens or not rows:
         return [torch.empty(0, dtype=torch.int64) for _ in range(rows)]
-    writing = Writing(model, prompt, source, new_tokens, cache)
+    writing = begin(model, prompt, source, new_tokens, cache=cache, beams=beams)
     best: list[Ended | None] = [None] * rows
     open_ = torch.empty(rows, 1, 0, dtype=torch.int64)  # tokens of the open hypotheses, (rows, beams, n)
     sums = torch.zeros(rows, 1, dtype=torch.float64)  # their log-probabilities

@@ -1,5 +1,7 @@
 """A decoder alone, as GPT: every token sees itself and those before it, and each predicts the next."""
 
+from typing import Any
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -7,6 +9,7 @@ from regard.models.config import DecoderConfig
 from regard.models.embedding import Embedding, check_lengths
 from regard.models.initial import shrink_residuals
 from regard.models.layer import Layer, norm_of
+from regard.models.loss import cross_entropy
 from regard.models.past import Past
 
 
@@ -50,6 +53,13 @@ class Decoder(nn.Module):
             x = layer(x, mask=mask, cache=kept, **turned)
         return x if self.norm is None else self.norm(x)
 
+    def loss(self, tokens: Tensor, targets: Tensor, lengths: Tensor | None = None, **options: Any) -> Tensor:
+        """The cross-entropy of the token after each, targets (B, L); options as `regard.models.cross_entropy`.
+
+        Faster than `F.cross_entropy(model(tokens), …)`, and without the memory of all scores.
+        """
+        return cross_entropy(self.states(tokens, lengths), self.table, targets, **options)
+
     @property
     def table(self) -> Tensor:
         """The weights of the output layer (V, D): the embedding's own when tied."""
@@ -57,4 +67,4 @@ class Decoder(nn.Module):
 
     def past(self, batch: int, length: int, before: Tensor | None = None) -> Past:
         """An empty cache for `batch` rows of at most `length` tokens."""
-        return Past.room(self.config, self.config.layers, batch, length, self.embedding.weight, before)
+        return Past(self.config, self.config.layers, batch, length, self.embedding.weight, before)

@@ -1,5 +1,7 @@
 """An encoder alone, as BERT: every token sees all the others, and hidden ones are guessed from both sides."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -10,6 +12,7 @@ from regard.models.embedding import Embedding, check_lengths
 from regard.models.feedforward import activated
 from regard.models.initial import shrink_residuals
 from regard.models.layer import Layer, norm_of
+from regard.models.loss import cross_entropy
 
 
 class Encoder(nn.Module):
@@ -49,6 +52,14 @@ class Encoder(nn.Module):
     def logits(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Scores of every token of the vocabulary at each place, (B, L, V): for those that were hidden."""
         return F.linear(self.guess(self(tokens, lengths)), self.table, self.guess.bias)
+
+    def loss(self, tokens: Tensor, targets: Tensor, lengths: Tensor | None = None, **options: Any) -> Tensor:
+        """The cross-entropy of the hidden tokens, targets (B, L) with -100 for those that were not hidden.
+
+        Only the places with a target are scored. Options as `regard.models.cross_entropy`.
+        """
+        states, wanted = self(tokens, lengths), targets != options.get("ignore", -100)
+        return cross_entropy(self.guess(states[wanted]), self.table, targets[wanted], bias=self.guess.bias, **options)
 
     @property
     def table(self) -> Tensor:

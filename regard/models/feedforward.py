@@ -35,7 +35,12 @@ class FeedForward(nn.Module):
                 nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.down(activated(self.up(x), self.activation))
+        inner = self.up(x)
+        if self.activation == "relu" and not (self.up._forward_hooks or self.up._backward_hooks):
+            inner = F.relu_(inner)  # nobody else has it, so it need not be written twice
+        else:
+            inner = activated(inner, self.activation)
+        y: Tensor = self.down(inner)
         return y
 
 

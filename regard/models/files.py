@@ -1,7 +1,7 @@
 """A model on disk: a folder with `model.safetensors` (the numbers) and `model.json` (what they are the numbers of).
 
-Both are written under another name first and then renamed, the JSON last: a folder that has it is complete. Nothing
-is ever unpickled. Tied weights are one parameter in the model, so one tensor in the file.
+Both are written under another name first and then renamed, the numbers last: until then a model that is saved again
+stays what it was. Nothing is ever unpickled. Tied weights are one parameter in the model, so one tensor in the file.
 """
 
 import json
@@ -57,8 +57,8 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
     try:
         save_file(weights, temporary[0])
         temporary[1].write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
-        temporary[0].replace(numbers)
         temporary[1].replace(words)
+        temporary[0].replace(numbers)
     except SafetensorError as error:  # how safetensors reports a full disk
         raise OSError(f"cannot write {numbers}: {error}") from None
     finally:
@@ -72,7 +72,7 @@ def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") 
     cls, config = _read_words(place / "model.json")
     path = place / "model.safetensors"
     weights = _read_numbers(path, str(device))
-    with torch.device("meta"):  # no numbers are drawn only to be thrown away
+    with torch.random.fork_rng(devices=[]):  # what it starts from is drawn only to be replaced: nobody should notice
         model: Model = cls(config)
     _check(path, weights, model.state_dict())
     model.load_state_dict(weights, assign=True)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.models.beams import beam_search
 from regard.models.prompt import Prompt, check_model, read_prompt, read_stop
 from regard.models.sampling import Choice
-from regard.models.writing import Writing, written
+from regard.models.writing import begin, written
 
 Tokens = Tensor | Sequence[Tensor] | Sequence[int] | Sequence[Sequence[int]]
 
@@ -148,7 +148,7 @@ def _steps(
     """For each step, the new token of every row; None for a row that has ended."""
     if not new_tokens or not prompt.batch:
         return
-    writing = Writing(model, prompt, source, new_tokens, cache)
+    writing = begin(model, prompt, source, new_tokens, cache=cache)
     ended = [False] * prompt.batch
     tokens: Tensor | None = None
     for _ in range(new_tokens):

@@ -93,7 +93,7 @@ def from_hf_bert(model: Given, config: Any = None) -> Encoder:
     places here. `lengths` take the place of the attention mask.
     """
     found, config = _given(model, config, "BertConfig")
-    found = _without(found, ("bert.",), r"position_ids$|pooler\.|seq_relationship\.|cls\.predictions\.decoder\.bias$")
+    found = _without(found, ("bert.",), r"position_ids$|pooler\.|seq_relationship\.")
     if getattr(config, "position_embedding_type", "absolute") not in ("absolute", None):
         raise ValueError(f"only absolute positions are known here, got {config.position_embedding_type!r}")
     words = found["embeddings.word_embeddings.weight"]
@@ -126,7 +126,7 @@ def from_hf_bert(model: Given, config: Any = None) -> Encoder:
         **_renamed(found, "embedding_norm", "embeddings.LayerNorm"),
         **_renamed(found, "guess.dense", "cls.predictions.transform.dense"),
         **_renamed(found, "guess.norm", "cls.predictions.transform.LayerNorm"),
-        "guess.bias": found["cls.predictions.bias"],
+        "guess.bias": found.get("cls.predictions.decoder.bias", found["cls.predictions.bias"]),
         **({} if tied else {"guess.weight": head}),
     }
     for n in range(config.num_hidden_layers):

@@ -13,11 +13,10 @@ def shrink_residuals(layers: Iterable[nn.Module]) -> None:
 
     For pre-norm only: post-norm normalises every sum.
     """
-    stack = [layer for layer in layers if isinstance(layer, Layer) and layer.pre]
-    parts = [
-        part for layer in stack for part in (layer.attention.out, layer.cross and layer.cross.out, layer.feed.down)
-    ]
-    lasts = [part for part in parts if part is not None]
+    lasts: list[nn.Linear] = []
+    for layer in layers:
+        if isinstance(layer, Layer) and layer.pre:
+            lasts += [layer.attention.out, layer.feed.down] + ([] if layer.cross is None else [layer.cross.out])
     with torch.no_grad():
-        for part in lasts:
-            part.weight.mul_(len(lasts) ** -0.5)
+        for last in lasts:
+            last.weight *= len(lasts) ** -0.5

@@ -10,7 +10,7 @@ on packed sequences, and the softmax is over the real tokens of each row.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.models.config import RecurrentConfig
 from regard.models.embedding import check_lengths, rows
+from regard.models.loss import cross_entropy
 
 
 class Read(NamedTuple):
@@ -167,6 +168,19 @@ class Recurrent(nn.Module):
             cache.length += x.shape[1]
         joined = torch.tanh(self.out(torch.cat((found, context), -1)))
         return self._dropped(joined), maps
+
+    def loss(
+        self,
+        source: Tensor,
+        target: Tensor,
+        targets: Tensor,
+        source_lengths: Tensor | None = None,
+        target_lengths: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """The cross-entropy of targets (B, T), the tokens after each of `target`; options as `cross_entropy`."""
+        states, _ = self.states(target, self.encode(source, source_lengths), target_lengths)
+        return cross_entropy(states, self.table, targets, **options)
 
     def _token_by_token(
         self, x: Tensor, memory: Read, state: tuple[Tensor, Tensor], before: Tensor | None, cache: State | None

@@ -1,5 +1,7 @@
 """Encoder and decoder, as published for translation: the source is read whole, the target written token by token."""
 
+from typing import Any
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -8,6 +10,7 @@ from regard.models.config import Seq2SeqConfig
 from regard.models.embedding import Embedding, check_lengths
 from regard.models.initial import shrink_residuals
 from regard.models.layer import Layer, norm_of
+from regard.models.loss import cross_entropy
 from regard.models.past import Past
 
 
@@ -56,6 +59,19 @@ class Seq2Seq(nn.Module):
         """
         return F.linear(self.decoder(target, memory, source_lengths, target_lengths, cache), self.table)
 
+    def loss(
+        self,
+        source: Tensor,
+        target: Tensor,
+        targets: Tensor,
+        source_lengths: Tensor | None = None,
+        target_lengths: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """The cross-entropy of targets (B, T), the tokens after each of `target`; options as `cross_entropy`."""
+        states = self.decoder(target, self.encode(source, source_lengths), source_lengths, target_lengths)
+        return cross_entropy(states, self.table, targets, **options)
+
     @property
     def table(self) -> Tensor:
         """The weights of the output layer (V, D): the target embedding's own when tied."""
@@ -63,7 +79,7 @@ class Seq2Seq(nn.Module):
 
     def past(self, batch: int, length: int, before: Tensor | None = None) -> Past:
         """An empty cache for `batch` targets of at most `length` tokens."""
-        return Past.room(self.config, len(self.decoder.layers), batch, length, self.decoder.embedding.weight, before)
+        return Past(self.config, len(self.decoder.layers), batch, length, self.decoder.embedding.weight, before)
 
 
 class Reader(nn.Module):
