@@ -179,6 +179,9 @@ class BoardNet(nn.Module):
             layer.set_heads(heads, before, warmth)
 
     def _lay_out(self) -> None:
+        for module in self.modules():
+            if isinstance(module, BoardConv) and module.kept is not None:
+                module.keep()  # other weights have come: what was kept is no longer theirs
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks this form
 
     def _check(self, planes: Tensor, legal: Tensor | None) -> None:

@@ -99,8 +99,8 @@ def convolve(
     """
     rows, columns = _tilings(x)
     points, taken, given = filters.shape
-    y = torch.empty(len(x), *x.shape[2:], given)
-    flat, out = _flat(x), y.view(len(x), x.shape[2], -1).numpy()
+    y = torch.empty(len(x), given, *x.shape[2:], memory_format=torch.channels_last)
+    flat, out = _flat(x), _flat(y)
     added = np.zeros(out.shape[2], np.float32) if bias is None else np.tile(bias.detach().numpy(), x.shape[3])
     further = np.empty((0, 0, 0), np.float32) if rest is None else _flat(rest)
     m, tiles, count = (rows.m, columns.m), (rows.tiles, columns.tiles), (rows.points, columns.points)
@@ -111,7 +111,7 @@ def convolve(
         torch.bmm(spread, filters, out=products)
         floor = 0.0 if relu else -np.inf
         from_points(products.numpy(), rows.a, columns.a, count, tiles, added, further[here], floor, out[here])
-    return y.permute(0, 3, 1, 2)
+    return y
 
 
 def filter_gradient(x: Tensor, dy: Tensor) -> Tensor:

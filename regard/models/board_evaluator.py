@@ -151,8 +151,9 @@ def _checked(planes: NDArray[Any], legal: NDArray[np.bool_] | None, count: int) 
             "one position needs planes[None]"
         )
     shape = len(planes), planes.shape[-1]
-    legal = np.ones((1, 1), np.bool_) if legal is None else np.asarray(legal)
-    if legal.dtype != np.bool_ or np.broadcast_shapes(legal.shape, shape) != shape:
+    legal = np.ones(shape, np.bool_) if legal is None else np.asarray(legal)
+    fits = legal.ndim <= 2 and all(a in (1, b) for a, b in zip(legal.shape[::-1], shape[::-1], strict=False))
+    if legal.dtype != np.bool_ or not fits:
         raise ValueError(
             f"legal must be booleans that broadcast to (N, columns) = {shape}, got {legal.dtype} {legal.shape}"
         )
