@@ -1,3 +1,11 @@
+from .board import BoardNet as BoardNet
+from .board import Judgement as Judgement
+from .board_config import PRESETS as PRESETS
+from .board_config import BoardConfig as BoardConfig
+from .board_evaluator import Evaluation as Evaluation
+from .board_evaluator import Evaluator as Evaluator
+from .board_schedule import HeadSchedule as HeadSchedule
+from .board_sight import sight as sight
 from .config import DecoderConfig as DecoderConfig
 from .config import EncoderConfig as EncoderConfig
 from .config import RecurrentConfig as RecurrentConfig

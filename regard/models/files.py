@@ -15,6 +15,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from regard.models.board import BoardNet
+from regard.models.board_config import BoardConfig
 from regard.models.config import DecoderConfig, EncoderConfig, RecurrentConfig, Seq2SeqConfig
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
@@ -26,10 +28,11 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "encoder": (Encoder, EncoderConfig),
     "seq2seq": (Seq2Seq, Seq2SeqConfig),
     "recurrent": (Recurrent, RecurrentConfig),
+    "board": (BoardNet, BoardConfig),
 }
 FORMAT = 1
 
-Model = Decoder | Encoder | Seq2Seq | Recurrent
+Model = Decoder | Encoder | Seq2Seq | Recurrent | BoardNet
 
 
 def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:

@@ -1,0 +1,103 @@
+"""What a board network is made of, and the sizes that have names.
+
+| preset | channels | heads | attention after every | layers | for |
+|---|---|---|---|---|---|
+| `high` | 144 | 24 | 2 blocks | 24 (16 … 32) | strength, where time does not count |
+| `balanced` | 144 | 12 | 3 blocks | 14 (12 … 16) | |
+| `light` | 144 | 6 | 4 blocks | 10 (8 … 12) | |
+| `small` | 64 | 8 | 2 blocks | 5 | training on two CPU cores |
+| `tiny` | 32 | 4 | 4 blocks | 4 | tests, and search with many visits |
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args
+
+from regard.attention import check_heads
+from regard.models.board_sight import check_sights
+from regard.models.config import check_choice, check_whole
+
+BoardNorm = Literal["batch", "group", "none"]
+Score = Literal["none", "position", "columns"]
+
+PRESETS: dict[str, dict[str, int]] = {
+    "high": {"channels": 144, "heads": 24, "attn_every": 2, "layers": 24},
+    "balanced": {"channels": 144, "heads": 12, "attn_every": 3, "layers": 14},
+    "light": {"channels": 144, "heads": 6, "attn_every": 4, "layers": 10},
+    "small": {"channels": 64, "heads": 8, "attn_every": 2, "layers": 5},
+    "tiny": {"channels": 32, "heads": 4, "attn_every": 4, "layers": 4},
+}
+DEPTHS = {"high": (16, 32), "balanced": (12, 16), "light": (8, 12)}
+
+
+@dataclass(frozen=True)
+class BoardConfig:
+    """The sizes of a `BoardNet`; none of them is the size of the board.
+
+    channels        C, of the feature map
+    heads           of every attention layer; they divide the channels
+    attn_every      attention follows every so many residual blocks; None for no attention at all
+    layers          residual blocks
+    norm            "batch": exact folding into the convolutions for inference; "group": one item at a time, the same
+                    in training and in use; "none": no norm, and what a folded network has
+    sees            what heads see, an equal share of them each: "all", "near3" (a neighbourhood of 3×3, or 5×5 …),
+                    "row", "column", "rising", "falling", "diagonals", "lines" (all of these four lines)
+    planes          P, of the input: own stones and the opponent's
+    head_channels   what the policy and the value head reduce the channels to
+    value_hidden    width of the hidden layer in both heads
+    score           "position": one more output (B, 1); "columns": one for every move (B, columns); unbounded,
+                    for what a solver says of the moves left to the end
+    """
+
+    channels: int = 144
+    heads: int = 6
+    attn_every: int | None = 4
+    layers: int = 10
+    norm: BoardNorm = "batch"
+    sees: tuple[str, ...] = ("all",)
+    planes: int = 2
+    head_channels: int = 32
+    value_hidden: int = 64
+    score: Score = "none"
+
+    def __post_init__(self) -> None:
+        for name in ("channels", "heads", "layers", "planes", "head_channels", "value_hidden"):
+            check_whole(self, name)
+        if self.attn_every is not None:
+            check_whole(self, "attn_every")
+            if self.attn_every > self.layers:
+                raise ValueError(
+                    f"attention after every {self.attn_every} of {self.layers} layers never comes; choose attn_every "
+                    f"from 1 to {self.layers}, or None for a network without attention"
+                )
+        check_choice(self, "norm", get_args(BoardNorm))
+        check_choice(self, "score", get_args(Score))
+        check_heads(self.channels, self.heads)
+        object.__setattr__(self, "sees", check_sights(self.sees, self.heads))
+
+    @property
+    def attentions(self) -> int:
+        """How many attention layers there are."""
+        return 0 if self.attn_every is None else self.layers // self.attn_every
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Self:
+        """The sizes that go by a name, with changes. The depth of a documented preset keeps to its range.
+
+        >>> BoardConfig.preset("light", layers=12).attentions
+        3
+        >>> BoardConfig.preset("light", layers=16)
+        Traceback (most recent call last):
+        ValueError: the preset 'light' has 8 to 12 layers, got 16; BoardConfig(…) takes any depth
+        """
+        if name not in PRESETS:
+            raise ValueError(f"a preset is one of {', '.join(map(repr, PRESETS))}, got {name!r}")
+        known = cls.__dataclass_fields__
+        if unknown := [change for change in changes if change not in known]:
+            raise TypeError(f"BoardConfig has no {', '.join(unknown)}; it has {', '.join(known)}")
+        config = cls(**{**PRESETS[name], **changes})
+        low, high = DEPTHS.get(name, (1, config.layers))
+        if not low <= config.layers <= high:
+            raise ValueError(
+                f"the preset {name!r} has {low} to {high} layers, got {config.layers}; BoardConfig(…) takes any depth"
+            )
+        return config

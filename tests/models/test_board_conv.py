@@ -1,0 +1,144 @@
+"""The convolution in tiles is the convolution: outputs, gradients, rounding."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from regard.models import board_conv
+from regard.models.board_conv import BoardConv, at_points, convolve
+from regard.models.board_tiles import matrices, tiling
+
+
+@pytest.mark.parametrize("m", [2, 3, 4])
+def test_matrices_compute_a_convolution(m):
+    at, g, bt = matrices(m)
+    rng = np.random.default_rng(0)
+    d, f = rng.normal(size=m + 2), rng.normal(size=3)
+    np.testing.assert_allclose(at @ ((g @ f) * (bt @ d)), np.correlate(d, f), atol=1e-12)
+    assert np.array_equal(bt, bt.astype(np.float32))  # no coefficient is rounded
+    assert np.array_equal(at, at.astype(np.float32))
+
+
+def test_fewest_points():
+    for size in range(3, 30):
+        cut = tiling(size)
+        assert cut.m * (cut.tiles - 1) < size <= cut.m * cut.tiles
+        assert cut.tiles * cut.points == min(-(-size // m) * (m + 2) for m in (2, 3, 4))
+
+
+@settings(max_examples=15)
+@given(
+    rows=st.integers(3, 10),
+    columns=st.integers(3, 10),
+    boards=st.integers(4, 40),
+    taken=st.sampled_from([48, 50, 64]),
+    given_=st.sampled_from([48, 65]),
+    rest=st.booleans(),
+    relu=st.booleans(),
+    bias=st.booleans(),
+    last=st.booleans(),
+)
+def test_any_shape(rows, columns, boards, taken, given_, rest, relu, bias, last):
+    torch.manual_seed(rows * columns)
+    conv = BoardConv(taken, given_, bias=bias)
+    x, more = torch.randn(boards, taken, rows, columns), torch.randn(boards, given_, rows, columns)
+    wanted = F.conv2d(x.double(), conv.weight.double(), None if conv.bias is None else conv.bias.double(), padding=1)
+    wanted = wanted + more if rest else wanted
+    wanted = wanted.relu() if relu else wanted
+    if last:
+        x, more = (y.contiguous(memory_format=torch.channels_last) for y in (x, more))
+    for learning in (False, True):
+        with torch.set_grad_enabled(learning):
+            found = conv(x, more if rest else None, relu)
+        torch.testing.assert_close(found.double(), wanted, atol=3e-5, rtol=0)
+        assert found.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("size", [(6, 7), (4, 5), (8, 9), (3, 10)])
+def test_gradients(size):
+    torch.manual_seed(0)
+    conv = BoardConv(48, 64)
+    x, dy = torch.randn(20, 48, *size, requires_grad=True), torch.randn(20, 64, *size)
+    found = torch.autograd.grad(conv(x), (x, conv.weight, conv.bias), dy)
+    wide = [t.detach().double().requires_grad_() for t in (x, conv.weight, conv.bias)]
+    wanted = torch.autograd.grad(F.conv2d(*wide, padding=1), wide, dy.double())
+    for ours, exact in zip(found, wanted, strict=True):
+        assert ours.shape == exact.shape
+        assert (ours - exact).norm() / exact.norm() < 5e-6
+
+
+def test_rounding_stays_within_a_few_times_that_of_the_sum():
+    torch.manual_seed(0)
+    conv, x = BoardConv(144, 144, bias=False), torch.randn(32, 144, 6, 7).relu()
+    with torch.no_grad():
+        exact = F.conv2d(x.double(), conv.weight.double(), padding=1)
+        error = (conv(x) - exact).square().mean().sqrt() / exact.std()
+        plain = (F.conv2d(x, conv.weight, padding=1) - exact).square().mean().sqrt() / exact.std()
+    assert error < 8 * plain
+    assert error < 3e-6
+
+
+def test_nan_is_not_made_zero_by_relu():
+    conv, x = BoardConv(48, 48), torch.randn(4, 48, 6, 7)
+    x[1, 0, 3, 3] = float("nan")
+    with torch.no_grad():
+        y = conv(x, relu=True)
+    assert y[1].isnan().any()
+    assert not y[[0, 2, 3]].isnan().any()
+
+
+def used(monkeypatch, call) -> bool:
+    calls = []
+    monkeypatch.setattr(board_conv, "convolve", lambda *a: calls.append(a) or convolve(*a))
+    call()
+    return bool(calls)
+
+
+@pytest.mark.parametrize(
+    ("channels", "boards", "tiles"), [(64, 8, True), (32, 8, False), (64, 3, False), (144, 4, True)]
+)
+def test_tiles_are_used_where_they_pay(monkeypatch, channels, boards, tiles):
+    conv = BoardConv(channels, channels)
+    assert used(monkeypatch, lambda: conv(torch.randn(boards, channels, 6, 7))) is tiles
+
+
+def test_where_tiles_cannot_go_torch_does(monkeypatch):
+    conv, x = BoardConv(48, 48), torch.randn(8, 48, 6, 7)
+    wanted = F.conv2d(x, conv.weight, conv.bias, padding=1)
+
+    def mapped() -> None:
+        found = torch.vmap(lambda one: conv(one[None])[0])(x)
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
+
+    assert not used(monkeypatch, mapped)
+    assert not used(monkeypatch, lambda: conv(torch.randn(8, 48, 2, 7)))
+    assert not used(monkeypatch, lambda: conv.double()(x.double()))
+
+
+def test_what_is_kept_serves_every_board_size():
+    conv = BoardConv(48, 48)
+    conv.keep()
+    with torch.no_grad():
+        for size in ((6, 7), (5, 4), (6, 7), (6, 8)):
+            x = torch.randn(4, 48, *size)
+            torch.testing.assert_close(conv(x), F.conv2d(x, conv.weight, conv.bias, padding=1), atol=1e-5, rtol=0)
+    assert len(conv.kept) == 3
+
+
+def test_the_second_derivative_is_refused_and_not_wrong():
+    conv, x = BoardConv(48, 48), torch.randn(4, 48, 6, 7, requires_grad=True)
+    (first,) = torch.autograd.grad(conv(x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
+def test_filters_at_points_are_those_of_a_layer_of_torch():
+    layer, x = nn.Conv2d(48, 48, 3, padding=1, bias=False), torch.randn(4, 48, 6, 7)
+    with torch.no_grad():
+        filters = at_points(layer.weight, tiling(6), tiling(7))
+        assert filters.shape == (30, 48, 48)
+        torch.testing.assert_close(convolve(x, filters.transpose(1, 2)), layer(x), atol=1e-5, rtol=0)

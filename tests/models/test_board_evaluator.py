@@ -1,0 +1,167 @@
+"""The evaluator: many positions, mirror images, many threads, mistakes."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from board_networks import boards, settled
+from regard.models import BoardNet, Evaluator
+
+
+@pytest.fixture(scope="module")
+def net() -> BoardNet:
+    return settled("tiny", channels=48, score="columns")
+
+
+def test_what_the_network_says(net):
+    planes = boards(11)
+    policy, value, score = Evaluator(net, batch=4)(planes.numpy().astype(np.uint8))
+    with torch.no_grad():
+        wanted = net(planes)
+    np.testing.assert_allclose(policy, wanted.policy.softmax(-1), atol=1e-5)
+    np.testing.assert_allclose(value, wanted.value[:, 0], atol=1e-5)
+    np.testing.assert_allclose(score, wanted.score, atol=1e-5)
+    assert policy.dtype == value.dtype == score.dtype == np.float32
+
+
+def test_only_legal_columns_have_probability(net):
+    legal = np.array([[True, False] * 3 + [True], [False] * 7])
+    policy = Evaluator(net, mirror=True)(boards(2).numpy(), legal).policy
+    assert (policy[~legal] == 0).all()
+    np.testing.assert_allclose(policy.sum(-1), [1, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [6, 7])
+def test_mirror_images_have_exactly_mirrored_judgements(net, columns):
+    evaluator, planes = Evaluator(net, mirror=True, batch=8), boards(21, 6, columns).numpy()
+    planes[3] = (planes[3] + planes[3, ..., ::-1]).clip(0, 1)  # its own mirror image
+    here, there = evaluator(planes), evaluator(planes[..., ::-1])
+    assert np.array_equal(here.policy, there.policy[:, ::-1])
+    assert np.array_equal(here.score, there.score[:, ::-1])
+    assert np.array_equal(here.value, there.value)
+    assert np.array_equal(here.policy[3], here.policy[3, ::-1])
+    plain = Evaluator(net)
+    one, other = plain(planes), plain(planes[..., ::-1])
+    assert not np.allclose(one.policy, other.policy[:, ::-1], atol=1e-4)  # the network itself is not symmetric
+    np.testing.assert_allclose(here.policy, (one.policy + other.policy[:, ::-1]) / 2, atol=1e-6)
+    np.testing.assert_allclose(here.value, (one.value + other.value) / 2, atol=1e-6)
+
+
+def test_threads_get_their_own_answers(net):
+    """Games of two board sizes in eight threads; whoever computes, everyone gets what they asked for."""
+    evaluator = Evaluator(net, mirror=True)
+    asked = [boards(1 + i % 3, 6, 7 if i % 2 else 5, seed=i).numpy() for i in range(48)]
+    wanted = [evaluator(planes) for planes in asked]
+    found: dict[int, object] = {}
+    start = threading.Barrier(8)
+
+    def game(number: int) -> None:
+        start.wait()
+        for i in range(number, len(asked), 8):
+            found[i] = evaluator(asked[i])
+
+    threads = [threading.Thread(target=game, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == len(asked)
+    for i, planes in enumerate(asked):
+        assert found[i].policy.shape == (len(planes), planes.shape[-1])
+        np.testing.assert_allclose(found[i].policy, wanted[i].policy, atol=1e-5)
+        np.testing.assert_allclose(found[i].value, wanted[i].value, atol=1e-5)
+
+
+class Held(torch.nn.Module):
+    """The network of an evaluator, whose first call waits until it is let go and then does as told."""
+
+    def __init__(self, evaluator: Evaluator, fail: bool = False) -> None:
+        super().__init__()
+        self.inner, self.config, self.fail = evaluator.net, evaluator.net.config, fail
+        self.batches: list[int] = []
+        self.go = threading.Event()
+        evaluator.net = self
+
+    def forward(self, planes, legal):
+        self.batches.append(len(planes))
+        self.go.wait(30)
+        if self.fail:
+            raise MemoryError("no room")
+        return self.inner(planes, legal)
+
+
+def asked_while_held(evaluator: Evaluator, held: Held, count: int) -> list[object]:
+    """What `count` threads get that ask for 2 positions each, while the call of another is held."""
+    got: list[object] = []
+
+    def ask() -> None:
+        try:
+            got.append(evaluator(boards(2).numpy()))
+        except Exception as error:
+            got.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(1 + count)]
+    threads[0].start()
+    while not held.batches:
+        time.sleep(0.001)
+    for thread in threads[1:]:
+        thread.start()
+    while len(evaluator._waiting) < count:
+        time.sleep(0.001)
+    held.go.set()
+    for thread in threads:
+        thread.join()
+    return got
+
+
+def test_those_who_wait_are_served_together(net):
+    evaluator = Evaluator(net)
+    held = Held(evaluator)
+    got = asked_while_held(evaluator, held, 4)
+    assert held.batches == [2, 8]
+    assert [found.value.shape for found in got] == [(2,)] * 5
+
+
+def test_a_failure_reaches_everyone_and_the_evaluator_goes_on(net):
+    evaluator = Evaluator(net)
+    held = Held(evaluator, fail=True)
+    got = asked_while_held(evaluator, held, 3)
+    assert sorted(type(error).__name__ for error in got) == ["MemoryError"] * 2 + ["RuntimeError"] * 2
+    assert all(isinstance(error.__cause__, MemoryError) for error in got if isinstance(error, RuntimeError))
+    evaluator.net = held.inner
+    assert evaluator(boards(1).numpy()).value.shape == (1,)
+
+
+def test_it_does_not_follow_the_network_it_was_made_of():
+    net = settled("tiny")
+    evaluator, planes = Evaluator(net), boards(3).numpy()
+    before = evaluator(planes).value
+    with torch.no_grad():
+        net.value.answer.bias.add_(1)
+    assert np.array_equal(evaluator(planes).value, before)
+    assert not np.allclose(Evaluator(net)(planes).value, before)
+
+
+@pytest.mark.parametrize(
+    ("planes", "legal", "message"),
+    [
+        (np.zeros((2, 6, 7)), None, r"\(N, 2, rows, columns\) .* got \(2, 6, 7\); one position needs"),
+        (np.zeros((1, 3, 6, 7)), None, r"got \(1, 3, 6, 7\)"),
+        (np.zeros((0, 2, 6, 7)), None, "N of at least 1"),
+        (np.zeros((2, 2, 6, 7)), np.ones((2, 7)), r"\(2, 7\), got float64"),
+        (np.zeros((2, 2, 6, 7)), np.ones((2, 6), bool), r"\(2, 7\), got bool \(2, 6\)"),
+        (np.zeros((2, 2, 6, 7)), np.ones((3, 7), bool), r"\(2, 7\), got bool \(3, 7\)"),
+    ],
+)
+def test_mistakes(net, planes, legal, message):
+    with pytest.raises(ValueError, match=message):
+        Evaluator(net)(planes, legal)
+
+
+@pytest.mark.parametrize("batch", [0, True, 2.5])
+def test_wrong_batches(net, batch):
+    with pytest.raises(ValueError, match=f"at least 1, got {batch}"):
+        Evaluator(net, batch=batch)
