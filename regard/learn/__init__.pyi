@@ -1,0 +1,17 @@
+from .exercise import Exercise as Exercise
+from .exercise import Mistake as Mistake
+from .exercise import exercises as exercises
+from .exercise import find_exercise as find_exercise
+from .grader import grade as grade
+from .progress import Progress as Progress
+from .runner import Busy as Busy
+from .runner import Limits as Limits
+from .runner import Runner as Runner
+from .terminal import print_exercise as print_exercise
+from .terminal import print_hint as print_hint
+from .terminal import print_solution as print_solution
+from .terminal import print_status as print_status
+from .terminal import print_verdict as print_verdict
+from .verdict import Failing as Failing
+from .verdict import Verdict as Verdict
+from .watching import saves as saves
