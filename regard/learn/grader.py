@@ -18,7 +18,7 @@ from regard.learn import calling, exchange
 from regard.learn.case import Case
 from regard.learn.compare import Difference, difference
 from regard.learn.diagnosis import Texts, explain, say, where
-from regard.learn.drawing import drawn, inputs, worst
+from regard.learn.drawing import inputs, pair
 from regard.learn.exchange import Array
 from regard.learn.exercise import LANGUAGES, Exercise, Mistake, find_exercise
 from regard.learn.runner import Limits, Request, Run, Runner
@@ -169,11 +169,7 @@ def _named(
 
 
 def _failing(case: Case, found: Difference) -> Failing:
-    expected, yours = found.expected, found.yours
-    at = None
-    if found.kind in ("values", "nan") and isinstance(expected, Array) and isinstance(yours, Array):
-        at = worst(expected.values, yours.values)
-    return Failing({"en": case.en, "zh": case.zh}, inputs(case.arguments), drawn(expected, at), drawn(yours, at))
+    return Failing({"en": case.en, "zh": case.zh}, inputs(case.arguments), *pair(found.expected, found.yours))
 
 
 def _explain_failed(error: dict[str, Any]) -> tuple[str, tuple[Texts, Texts]]:
