@@ -14,6 +14,7 @@ import typer
 import regard
 
 from .cost import cost
+from .learn import learn
 from .trace import trace
 from .watch import watch
 
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 for command in (trace, watch, cost):
     app.command()(command)
+app.add_typer(learn)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,6 +12,7 @@ from .terminal import print_hint as print_hint
 from .terminal import print_solution as print_solution
 from .terminal import print_status as print_status
 from .terminal import print_verdict as print_verdict
+from .terminal import word as word
 from .verdict import Failing as Failing
 from .verdict import Verdict as Verdict
 from .watching import saves as saves

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 
 @dataclass(frozen=True)
 class Case:
@@ -13,6 +11,7 @@ class Case:
     Arrays are NumPy's in float64; an exercise in torch gets them as float32 tensors. Small cases come first in
     an exercise, since the first one that fails is shown to the learner.
 
+    >>> import numpy as np
     >>> Case("two scores", "两个分数", (np.zeros(2),)).zh
     '两个分数'
     """
@@ -25,6 +24,7 @@ class Case:
 def case(en: str, zh: str, *arguments: Any) -> Case:
     """A case, with its arguments one after another.
 
+    >>> import numpy as np
     >>> case("two scores", "两个分数", np.zeros(2)).arguments
     (array([0., 0.]),)
     """

@@ -109,7 +109,7 @@ def _fence(folder: str, regard: str) -> None:
             if str(arguments[0]).partition(".")[0] == "regard":
                 raise ImportError(f"{arguments[0]} is not available to an exercise")
         elif event == "open":
-            path, mode, flags = arguments
+            path, _, flags = arguments
             if isinstance(path, int):
                 return
             writes = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND))

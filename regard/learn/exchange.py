@@ -25,7 +25,7 @@ DEEPEST = 12  # nesting of tuples, lists and dicts
 
 
 class Array(NamedTuple):
-    """An array as it was sent: its numbers, the library it was of, and its type there ("bfloat16" has no NumPy type)."""
+    """An array as it was sent: its numbers, its library, and its type there (NumPy has no name for bfloat16)."""
 
     values: np.ndarray
     library: str

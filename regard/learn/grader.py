@@ -37,12 +37,11 @@ class Answer:
     missing: str | None = None
 
 
-def grade(
-    exercise: Exercise | str, source: str, seed: int | None = None, runner: Runner | None = None
-) -> Verdict:
+def grade(exercise: Exercise | str, source: str, seed: int | None = None, runner: Runner | None = None) -> Verdict:
     """The verdict on a source; other cases every time unless a seed is given.
 
-    >>> verdict = grade("softmax", "import numpy as np\\ndef softmax(x): return np.exp(x) / np.exp(x).sum(-1, keepdims=True)")
+    >>> unstable = "import numpy as np\\ndef softmax(x): return np.exp(x) / np.exp(x).sum(-1, keepdims=True)"
+    >>> verdict = grade("softmax", unstable)
     >>> verdict.mistake, verdict.title["zh"]
     ('unstable', '没有减去最大值')
     """
@@ -101,7 +100,11 @@ def judge(
     limits = limits or Limits()
 
     def verdict(
-        kind: str, texts: tuple[Texts, Texts], failing: Failing | None = None, mistake: str | None = None, sure: bool = True
+        kind: str,
+        texts: tuple[Texts, Texts],
+        failing: Failing | None = None,
+        mistake: str | None = None,
+        sure: bool = True,
     ) -> Verdict:
         hints = {language: exercise.hints(language) for language in LANGUAGES}
         return Verdict(

@@ -186,7 +186,9 @@ def _follow(process: subprocess.Popen[bytes], ready: int, limits: Limits) -> _Fo
     said = printed.decode(errors="replace")
     if began is None:
         what = "ended" if ended else f"was not ready within {limits.start:g} s"
-        raise RuntimeError(f"the process for the exercise {what} before it could run anything: {said[-600:].strip()}")
+        raise ChildProcessError(
+            f"the process for the exercise {what} before it could run anything: {said[-600:].strip()}"
+        )
     return _Followed(None if ended else "timeout", said, time.monotonic() - began)
 
 

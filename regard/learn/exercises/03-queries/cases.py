@@ -10,7 +10,11 @@ def cases(rng: np.random.Generator) -> list[Case]:
     B, L, S, d_k, d_v = (int(n) for n in rng.integers([2, 3, 6, 9, 2], [4, 6, 9, 13, 6]))
 
     def made(*batch: int, L: int = L, S: int = S, size: float = 1.0) -> tuple[np.ndarray, ...]:
-        q, k, v = rng.normal(size=(*batch, L, d_k)), rng.normal(size=(*batch, S, d_k)), rng.normal(size=(*batch, S, d_v))
+        q, k, v = (
+            rng.normal(size=(*batch, L, d_k)),
+            rng.normal(size=(*batch, S, d_k)),
+            rng.normal(size=(*batch, S, d_v)),
+        )
         return size * q, k, v
 
     small = (np.round(rng.normal(size=shape), 1) for shape in ((2, 2), (3, 2), (3, 2)))

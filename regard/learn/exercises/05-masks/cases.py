@@ -10,7 +10,11 @@ def cases(rng: np.random.Generator) -> list[Case]:
     B, L, S, d_k, d_v = (int(n) for n in rng.integers([2, 3, 6, 4, 2], [4, 6, 9, 7, 5]))
 
     def made(*batch: int, L: int = L, size: float = 1.0) -> tuple[np.ndarray, ...]:
-        q, k, v = rng.normal(size=(*batch, L, d_k)), rng.normal(size=(*batch, S, d_k)), rng.normal(size=(*batch, S, d_v))
+        q, k, v = (
+            rng.normal(size=(*batch, L, d_k)),
+            rng.normal(size=(*batch, S, d_k)),
+            rng.normal(size=(*batch, S, d_v)),
+        )
         return size * q, k, v
 
     def lots(*shape: int) -> np.ndarray:
@@ -24,7 +28,12 @@ def cases(rng: np.random.Generator) -> list[Case]:
     empty[0, int(rng.integers(L))] = False
     small = (np.round(rng.normal(size=shape), 1) for shape in ((2, 2), (3, 2), (3, 2)))
     return [
-        case("the last key is hidden from both queries", "最后一个键对两个查询都不可见", *small, np.array([[True, True, False]] * 2)),
+        case(
+            "the last key is hidden from both queries",
+            "最后一个键对两个查询都不可见",
+            *small,
+            np.array([[True, True, False]] * 2),
+        ),
         case("a mask of its own for each query", "每个查询有自己的掩码", *made(), lots(L, S)),
         case("as many queries as keys, lower triangle", "查询和键一样多，下三角", *made(L=S), np.tri(S, dtype=bool)),
         case("everything visible", "全部可见", *made(), np.ones((L, S), dtype=bool)),

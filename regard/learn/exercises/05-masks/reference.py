@@ -2,7 +2,7 @@ import numpy as np
 
 
 def masked_attention(Q, K, V, mask):
-    """(..., L, d_k), (..., S, d_k), (..., S, d_v), mask with True = visible -> output (..., L, d_v), weights (..., L, S)."""
+    """(..., L, d_k), (..., S, d_k), (..., S, d_v), True = visible -> output (..., L, d_v), weights (..., L, S)."""
     scores = Q @ K.swapaxes(-1, -2) / np.sqrt(Q.shape[-1])
     scores = np.where(mask, scores, -np.inf)
     maximum = scores.max(axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-import torch  # noqa: F401  (you will need it)
+import torch
 
 
 def multi_head_einsum(x, W_q, W_k, W_v, W_o):

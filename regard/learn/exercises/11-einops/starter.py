@@ -1,4 +1,4 @@
-from einops import rearrange  # noqa: F401  (you will need it)
+from einops import rearrange
 
 
 def split_heads(x, heads):

@@ -1,4 +1,4 @@
-import torch  # noqa: F401  (you will need it)
+import torch
 
 
 def encoder_layer(x, attention, norm_1, norm_2, W_1, b_1, W_2, b_2):

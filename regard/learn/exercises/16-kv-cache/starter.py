@@ -1,4 +1,4 @@
-import torch  # noqa: F401  (you will need it)
+import torch
 
 
 def step(x, cache, W_q, W_k, W_v):

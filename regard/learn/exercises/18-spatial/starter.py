@@ -1,4 +1,4 @@
-import torch  # noqa: F401  (you will need it)
+import torch
 
 
 def spatial_attention(x, W_qkv, W_out, heads):

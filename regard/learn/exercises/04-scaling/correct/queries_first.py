@@ -2,8 +2,5 @@ import numpy as np
 
 
 def scaled_scores(Q, K, scale=None):
-    if scale is None:
-        Q = Q / np.sqrt(Q.shape[-1])
-    else:
-        Q = Q * scale
-    return np.matmul(Q, K.transpose(0, 2, 1))
+    scaled = Q / np.sqrt(Q.shape[-1]) if scale is None else Q * scale
+    return np.matmul(scaled, K.transpose(0, 2, 1))
