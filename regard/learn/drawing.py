@@ -45,11 +45,16 @@ def drawn(value: Any, at: tuple[int, ...] | None = None, precision: int = 4) -> 
     return repr(value)[:200]
 
 
-def inputs(arguments: Sequence[Any]) -> str:
-    """The arguments of a case, one below the other: small ones whole, larger ones by their shape."""
+def inputs(names: Sequence[str], arguments: Sequence[Any]) -> str:
+    """The arguments of a case, one below the other: small ones whole, larger ones by their shape.
+
+    >>> print(inputs(["x", "heads"], [np.zeros((2, 3, 4)), 2]))
+    x = float64 (2, 3, 4)
+    heads = 2
+    """
     lines = []
-    for i, value in enumerate(arguments, 1):
-        head = f"{i}. "
+    for name, value in zip(names, arguments, strict=False):  # what has a default may be left out
+        head = f"{name} = "
         lines.append(head + _input(value).replace("\n", "\n" + " " * len(head)))
     return "\n".join(lines)
 

@@ -24,6 +24,7 @@ A mistake in `mistakes.toml` has two texts a language, its name and what to look
 Written as edits, a mistake shows at a glance how it differs from the right answer, and nothing else differs.
 """
 
+import ast
 import importlib.util
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -98,6 +99,15 @@ class Exercise:
     def names(self) -> list[str]:
         """What the learner must define."""
         return list(self._definition.NAMES)
+
+    @cached_property
+    def argument_names(self) -> list[str]:
+        """What the arguments of a case are called."""
+        tree = ast.parse(self.drive or self.reference)
+        wanted = "drive" if self.drive else self.names[0]
+        function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == wanted)
+        names = [argument.arg for argument in function.args.args]
+        return names[1:] if self.drive else names
 
     @property
     def uses(self) -> Literal["numpy", "torch"]:

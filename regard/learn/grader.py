@@ -142,13 +142,13 @@ def judge(
     assert first is not None
     if any("error" in outcome and _is_memory(outcome["error"]) for outcome in answer.outcomes):
         return trouble("memory")
-    failing = _failing(cases[wrong[0]], first)
+    failing = _failing(exercise, cases[wrong[0]], first)
     mistake, sure = _named(exercise, packed, answer, wrong)
     if mistake is None and not same_again:
         return verdict("remembers", say("remembers"), failing)
     if mistake is None:
         kind, *texts = explain(first)
-        return verdict(kind, (texts[0], texts[1]), failing)
+        return verdict(kind, (texts[0], texts[1]), None if kind == "unwritten" else failing)
     more = {"en": "", "zh": ""} if sure else say("partly")[1]
     message: Texts = {language: mistake.advice[language] + more[language] for language in LANGUAGES}
     return verdict("mistake", (mistake.title, message), failing, mistake.key, sure)
@@ -171,8 +171,9 @@ def _named(
     return best[1], False
 
 
-def _failing(case: Case, found: Difference) -> Failing:
-    return Failing({"en": case.en, "zh": case.zh}, inputs(case.arguments), *pair(found.expected, found.yours))
+def _failing(exercise: Exercise, case: Case, found: Difference) -> Failing:
+    given = inputs(exercise.argument_names, case.arguments)
+    return Failing({"en": case.en, "zh": case.zh}, given, *pair(found.expected, found.yours))
 
 
 def _explain_failed(error: dict[str, Any]) -> tuple[str, tuple[Texts, Texts]]:

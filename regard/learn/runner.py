@@ -132,13 +132,15 @@ def _asked(request: Request, limits: Limits) -> dict[str, Any]:
 
 
 @contextmanager
-def _started(request: Path, result: Path, work: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def _started(
+    request: Path, result: Path, work: Path, script: Path = Path(child.__file__)
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """The child and the pipe on which it says that it is ready; at the end its whole group is killed."""
     ready, says = os.pipe()
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     process = subprocess.Popen(
-        [sys.executable, "-I", "-B", "-X", "utf8", child.__file__, str(request), str(result), str(says)],
+        [sys.executable, "-I", "-B", "-X", "utf8", str(script), str(request), str(result), str(says)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -1,5 +1,6 @@
 """The course in the terminal: what there is to do, the task, the verdict."""
 
+import re
 import tomllib
 from functools import lru_cache
 from pathlib import Path
@@ -51,7 +52,7 @@ def print_status(progress: Progress, language: Language, console: Console) -> No
 
 def print_exercise(exercise: Exercise, language: Language, console: Console) -> None:
     """The statement."""
-    console.print(Markdown(_plain_blank_lines(exercise.statement(language)), code_theme="ansi_dark"))
+    console.print(Markdown(_for_reading(exercise.statement(language)), code_theme="ansi_dark"))
 
 
 def print_hint(exercise: Exercise, which: int, language: Language, console: Console) -> None:
@@ -65,7 +66,9 @@ def print_solution(exercise: Exercise, language: Language, console: Console, for
     """The reference, and the names of other right ways."""
     if forced:
         console.print(word("forced", language) + "\n", style="yellow", highlight=False)
-    console.print(Syntax(exercise.reference.rstrip(), "python", theme="ansi_dark", background_color="default"))
+    console.print(
+        Syntax(exercise.reference.rstrip(), "python", theme="ansi_dark", background_color="default", word_wrap=True)
+    )
     names = ", ".join(exercise.correct)
     console.print("\n" + word("other-ways", language, names=names), style="dim", highlight=False)
 
@@ -97,9 +100,12 @@ def print_verdict(verdict: Verdict, language: Language, console: Console) -> Non
     console.print(Padding(Text(said, style="dim"), (1, 0, 0, 2)))
 
 
-def _plain_blank_lines(text: str) -> str:
-    """Without doctest's <BLANKLINE>, which only a machine needs."""
-    return text.replace("<BLANKLINE>\n", "\n")
+def _for_reading(text: str) -> str:
+    """Without doctest's <BLANKLINE>, and without the space that Markdown puts where a line of Chinese was broken."""
+    parts = re.split(r"(^```.*?^```$)", text.replace("<BLANKLINE>\n", "\n"), flags=re.DOTALL | re.MULTILINE)
+    wide = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
+    parts[::2] = [re.sub(f"(?<={wide})\n(?={wide})", "", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 @lru_cache(maxsize=1)

@@ -76,6 +76,7 @@ def test_the_reference_passes_and_the_starter_fails_kindly(exercise: Exercise) -
     assert verdict_on(exercise, exercise.reference, seed=9).passed
     verdict = verdict_on(exercise, exercise.starter, seed=9)
     assert verdict.kind == "unwritten"
+    assert verdict.failing is None
     assert "NotImplementedError" in verdict.message["en"]
     assert "NotImplementedError" in verdict.message["zh"]
     assert f"line {verdict.message['zh'].split(' ')[1]}" in verdict.message["en"]
