@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -154,7 +154,8 @@ def _started(
         yield process, ready
     finally:
         # Before the child is reaped, so that its number cannot be another's yet.
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         os.close(ready)
         assert process.stdout is not None
@@ -195,7 +196,9 @@ def _follow(process: subprocess.Popen[bytes], ready: int, limits: Limits) -> _Fo
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the child has ended, leaving it unreaped."""
+    """Whether the child has ended, leaving it unreaped where the system can (macOS before Python 3.13 cannot)."""
+    if not hasattr(os, "waitid"):
+        return process.poll() is not None
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
