@@ -1,6 +1,7 @@
 from . import attention as attention
 from . import compat as compat
 from . import connectx as connectx
+from . import learn as learn
 from . import masks as masks
 from . import models as models
 from . import nn as nn

@@ -16,6 +16,7 @@ import regard
 from .connectx import app as connectx
 from .cost import cost
 from .generate import generate
+from .learn import learn
 from .trace import trace
 from .train import train
 from .watch import watch
@@ -30,6 +31,7 @@ app = typer.Typer(
 for command in (trace, watch, cost, train, generate):
     app.command()(command)
 app.add_typer(connectx)
+app.add_typer(learn)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
