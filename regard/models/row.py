@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -41,7 +42,7 @@ class Row:
         self.kept = past.storage.detach().numpy()[:, :, 0]  # (layers, 2, H_kv, room, d_k)
         self.sources = [tuple(x[0].contiguous().numpy() for x in known) for known in past.sources]
 
-    def __call__(self, tokens: Tensor) -> Tensor:
+    def __call__(self, tokens: Int[Tensor, "1"]) -> Float[Tensor, "1 v"]:
         t, kind = self.past.length, self.kind
         x = self.table[int(tokens)] * self.scale
         if self.places is not None:

@@ -233,9 +233,10 @@ def test_prompts_in_every_form() -> None:
 
 def test_the_mode_of_the_model_is_left_as_it_was() -> None:
     model = decoder(dropout=0.5).train()
+    model.layers[0].eval()
     first, second = (generate(model, PROMPTS, new_tokens=5) for _ in range(2))
     assert lists(first) == lists(second)
-    assert model.training
+    assert [model.training, model.layers[0].training, model.layers[1].feed.training] == [True, False, True]
     assert all(not row.is_inference() for row in first)
     model.loss(tokens(1, 5), tokens(1, 5)).backward()  # what generation left behind can be trained on
 
@@ -271,6 +272,7 @@ def test_what_cannot_be_written_is_refused(case) -> None:
         generate(decoder(), prompt, **options)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_other_mistakes() -> None:
     with pytest.raises(TypeError, match="only Decoder, Seq2Seq and Recurrent write, got Linear"):
         generate(torch.nn.Linear(2, 2), [1], new_tokens=1)

@@ -215,6 +215,7 @@ BAD = {
 }
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.parametrize("build", [decoder, encoder])
 def test_bad_tokens_are_explained(build, case) -> None:
@@ -223,6 +224,7 @@ def test_bad_tokens_are_explained(build, case) -> None:
         build()(given, **options)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_source_and_target_of_different_batches() -> None:
     with pytest.raises(ValueError, match="source and target must have as many rows, got 2 and 3"):
         seq2seq()(tokens(2, 4), tokens(3, 4))
