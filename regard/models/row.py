@@ -35,8 +35,7 @@ class Row:
                       for layer in writer.layers]  # fmt: skip
         self.norm = None if writer.norm is None else (_array(writer.norm.weight), _bias(writer.norm))
         first, room = writer.layers[0].attention, past.storage.shape[4]
-        places = writer.embedding.places
-        self.places = None if places is None else places(torch.zeros(room, config.d_model)).detach().numpy()
+        self.places = writer.embedding.places
         self.turns = None if first.rotary is None else _turns(first.rotary, room)
         self.slopes = NOTHING if first.alibi is None else np.array(first.alibi.slopes, np.float32)
         self.kept = past.storage.detach().numpy()[:, :, 0]  # (layers, 2, H_kv, room, d_k)
@@ -46,7 +45,8 @@ class Row:
         t, kind = self.past.length, self.kind
         x = self.table[int(tokens)] * self.scale
         if self.places is not None:
-            x = x + self.places[t]
+            # As a tensor, the place is computed alone: a table of all would be memory that grows with the text.
+            x = self.places(torch.from_numpy(x)[None], torch.tensor([t]))[0].numpy()
         cos, sin = (NOTHING, NOTHING) if self.turns is None else (self.turns[0][t], self.turns[1][t])
         for n, (attention, cross, feed) in enumerate(self.parts):
             keys, values = self.kept[n]
