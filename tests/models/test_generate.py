@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard.models import generate, stream
+from regard.models.prompt import read_prompt
 from regard.models.row import Row
 from regard.models.sampling import Choice
 from regard.models.step import Step
@@ -77,8 +78,6 @@ def test_a_step_gives_the_scores_of_the_modules(changes, with_source, way) -> No
 
 def test_the_scores_of_a_batch_of_different_lengths_are_those_of_each_alone() -> None:
     model = seq2seq(**VARIANTS["modern"])
-    from regard.models.prompt import read_prompt
-
     cpu = torch.device("cpu")
     with torch.inference_mode():
         prompt, source = read_prompt("prompt", PROMPTS, None, cpu), read_prompt("source", SOURCES, None, cpu)
@@ -96,11 +95,10 @@ def test_long_rows_are_written_by_the_compiled_loops_and_say_the_same() -> None:
     model = decoder(**VARIANTS["modern"])
     long = generate(model, [1, 2, 3], new_tokens=LONG)[0]
     assert long.tolist() == generate(model, [1, 2, 3], new_tokens=LONG, cache=False)[0].tolist()
-    from regard.models.prompt import read_prompt
-
     with torch.inference_mode():
         writing = begin(model, read_prompt("prompt", [1], None, torch.device("cpu")), None, LONG, cache=True)
-        writing.scores(torch.tensor([1])) if writing.scores(None) is not None else None
+        writing.scores(None)
+        writing.scores(torch.tensor([1]))
         assert type(writing.step) is Row
 
 

@@ -78,8 +78,6 @@ def test_additive_attention_is_the_formula_of_2014() -> None:
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, dtype=torch.float64))
     assert weights[1, :, 3:].abs().max() == 0
     memory, part = model.encode(source, lengths), model.additive
-    energy = torch.tanh(memory.hidden[-1] @ part.query.weight.T + part.query.bias)  # for the shape; s₀ comes next
-    assert energy.shape == (2, 32)
     raw = torch.stack(
         [
             torch.stack(
