@@ -63,7 +63,7 @@ class Call:
 
     def _unchanged(self) -> None:
         held = [x for x in (self.queries, self.keys, self.maps) if isinstance(x, Tensor)]
-        if self.versions and tuple(x._version for x in held) != self.versions:
+        if self.versions and versions_of(*held) != self.versions:
             raise RuntimeError(
                 f"the tensors of call {self.name!r} were changed in place after it was made (a cache, an optimiser "
                 "step?), so its weights are no longer known; watch with keep='statistics' or keep='copies'"
@@ -196,6 +196,11 @@ class Call:
             f", mask={self.rule!r}" if self.rule is not None else ", mask=<tensor>" if self.added is not None else ""
         )
         return f"Call({self.name!r}, B={batch} H={heads} L={length} S={size}, {self.kernel}{hides})"
+
+
+def versions_of(*tensors: Tensor) -> tuple[int, ...]:
+    """How often each was changed in place. Tensors of inference mode do not count it, and cannot be checked."""
+    return tuple(-1 if x.is_inference() else x._version for x in tensors)
 
 
 def _indices(what: str, asked: Pick, size: int) -> Int[Tensor, "n"]:

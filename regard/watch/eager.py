@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.watch.call import Call
+from regard.watch.call import Call, versions_of
 
 SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax}
 PASSES = {F.dropout, torch.dropout, Tensor.to, Tensor.type_as, Tensor.float, Tensor.contiguous, torch.nan_to_num}
@@ -54,5 +54,5 @@ def _call(weights: Tensor) -> Call:
         shape=tuple(maps.shape),  # type: ignore[arg-type]
         scale=1.0,
         maps=maps,
-        versions=(maps._version,),
+        versions=versions_of(maps),
     )

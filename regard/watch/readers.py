@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention import Mask, masks
-from regard.watch.call import Call
+from regard.watch.call import Call, versions_of
 
 
 def from_sdpa(
@@ -132,10 +132,10 @@ def _rebuilt(
     batch = len(lengths) if lengths is not None else x.shape[0]
     length = max(lengths) if lengths is not None else x.shape[1]
     held = (x, weight)
-    versions = tuple(t._version for t in held)
+    versions = versions_of(*held)
 
     def make() -> tuple[Tensor, Tensor]:
-        if tuple(t._version for t in held) != versions:
+        if versions_of(*held) != versions:
             raise RuntimeError(f"the input or weights of {name!r} were changed in place after the call")
         with torch.no_grad():
             tokens = attended()
@@ -191,7 +191,7 @@ def _call(
         added=added,
         added_is_mask=is_mask,
         dropout=dropout,
-        versions=(q._version, k._version),
+        versions=versions_of(q, k),
     )
 
 

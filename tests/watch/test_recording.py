@@ -305,3 +305,18 @@ def test_a_mask_that_torch_aligns_at_the_start() -> None:
     _, _, seen = run(Crooked(), q, k)
     assert (seen.calls[0].weights()[0, 0] > 0).tolist() == [[True] + [False] * 4, [True, True] + [False] * 3]
     assert isinstance(seen.calls[0].rule, masks.Mask)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: nn.TransformerEncoderLayer(16, 2, batch_first=True).eval(), lambda: regard.nn.MultiHeadAttention(16, 2)],
+)
+def test_inference_mode(make) -> None:
+    model, x = make(), torch.randn(1, 4, 16)
+    with torch.inference_mode(), regard.watch(model) as seen:
+        model(x)
+        inside = seen.calls[0].weights(head=0)
+    with torch.no_grad(), regard.watch(model) as plain:
+        model(x)
+    assert torch.allclose(inside, plain.calls[0].weights(head=0), atol=1e-6)
+    assert torch.allclose(seen.calls[0].entropy(), plain.calls[0].entropy(), atol=1e-6)
