@@ -104,7 +104,7 @@ def _for_reading(text: str) -> str:
     """Without doctest's <BLANKLINE>, and without the space that Markdown puts where a line of Chinese was broken."""
     parts = re.split(r"(^```.*?^```$)", text.replace("<BLANKLINE>\n", "\n"), flags=re.DOTALL | re.MULTILINE)
     wide = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
-    parts[::2] = [re.sub(f"(?<={wide})\n(?={wide})", "", part) for part in parts[::2]]
+    parts[::2] = [re.sub(f"(?<={wide})\n {{0,3}}(?={wide})", "", part) for part in parts[::2]]
     return "".join(parts)
 
 
