@@ -1,10 +1,14 @@
 """What the grader says of code that is wrong in ways nobody listed."""
 
 import json
+import re
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import regard.learn
 from regard.learn import Verdict, find_exercise, grade
 from regard.learn.calling import call_all
 from regard.learn.compare import between
@@ -250,3 +254,14 @@ def test_the_child_is_graded_like_our_own_code() -> None:
 def test_cases_differ_from_run_to_run() -> None:
     seeds = {grade("softmax", "def softmax(x): return x").seed for _ in range(2)}
     assert len(seeds) == 2
+
+
+@pytest.mark.parametrize("file", ["messages.toml", "words.toml"])
+def test_both_languages_have_every_message_with_the_same_words_to_fill_in(file: str) -> None:
+    entries = tomllib.loads((Path(regard.learn.__file__).parent / file).read_text(encoding="utf-8"))
+    for key, entry in entries.items():
+        assert set(entry) == set(LANGUAGES), key
+        en, zh = (re.findall(r"\{(\w+)[^}]*\}", str(entry[language])) for language in LANGUAGES)
+        assert sorted(en) == sorted(zh), key
+        assert re.search("[\u4e00-\u9fff]", str(entry["zh"])), key
+        assert not re.search("[\u4e00-\u9fff]", str(entry["en"])), key
