@@ -146,6 +146,7 @@ def hint(name: Name = None, lang: Lang = None) -> None:
 @learn.command()
 def solution(
     name: Name = None,
+    way: Annotated[str | None, typer.Option(metavar="NAME", help="Another right way, such as loops.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Show it before you have passed.")] = False,
     lang: Lang = None,
 ) -> None:
@@ -163,7 +164,7 @@ def solution(
                 f"{exercise.name} is not passed yet; try regard learn hint {exercise.name}, "
                 "or ask with --force to see the solution all the same"
             )
-        print_solution(exercise, language(lang), Console(), forced=not passed)
+        print_solution(exercise, language(lang), Console(), forced=not passed, way=way)
 
 
 @learn.command()

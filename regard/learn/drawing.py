@@ -61,7 +61,7 @@ def inputs(names: Sequence[str], arguments: Sequence[Any]) -> str:
 
 def _input(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        return _drawn_array(value) if value.size <= 12 and value.ndim <= 2 else f"{value.dtype} {value.shape}"
+        return np.array2string(value, precision=4) if value.size <= 16 else f"{value.dtype} {value.shape}"
     if isinstance(value, dict):
         return ", ".join(f"{key} {np.shape(item)}" for key, item in value.items())
     if isinstance(value, tuple | list) and any(isinstance(item, np.ndarray) for item in value):

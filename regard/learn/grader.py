@@ -173,7 +173,8 @@ def _named(
 
 def _failing(exercise: Exercise, case: Case, found: Difference) -> Failing:
     given = inputs(exercise.argument_names, case.arguments)
-    return Failing({"en": case.en, "zh": case.zh}, given, *pair(found.expected, found.yours))
+    which = None if found.which is None else found.which + 1
+    return Failing({"en": case.en, "zh": case.zh}, given, *pair(found.expected, found.yours), which)
 
 
 def _explain_failed(error: dict[str, Any]) -> tuple[str, tuple[Texts, Texts]]:

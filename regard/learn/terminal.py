@@ -62,14 +62,17 @@ def print_hint(exercise: Exercise, which: int, language: Language, console: Cons
     console.print(Markdown(hints[which], code_theme="ansi_dark"))
 
 
-def print_solution(exercise: Exercise, language: Language, console: Console, forced: bool = False) -> None:
-    """The reference, and the names of other right ways."""
+def print_solution(
+    exercise: Exercise, language: Language, console: Console, forced: bool = False, way: str | None = None
+) -> None:
+    """The reference or another right way, and the names of the others."""
+    if way is not None and way not in exercise.correct:
+        raise ValueError(f"no way of {exercise.name} is called {way!r}; there are {', '.join(exercise.correct)}")
+    source = exercise.reference if way is None else exercise.correct[way]
     if forced:
         console.print(word("forced", language) + "\n", style="yellow", highlight=False)
-    console.print(
-        Syntax(exercise.reference.rstrip(), "python", theme="ansi_dark", background_color="default", word_wrap=True)
-    )
-    names = ", ".join(exercise.correct)
+    console.print(Syntax(source.rstrip(), "python", theme="ansi_dark", background_color="default", word_wrap=True))
+    names = ", ".join(name for name in exercise.correct if name != way)
     console.print("\n" + word("other-ways", language, names=names), style="dim", highlight=False)
 
 
@@ -84,7 +87,9 @@ def print_verdict(verdict: Verdict, language: Language, console: Console) -> Non
         table.add_column(f"{word('case', language)}: {verdict.failing.name[language]}")
         console.print()
         sides = Table(box=None, pad_edge=False, padding=(0, 4, 0, 0), header_style="dim")
-        sides.add_column(word("expected", language))
+        which = verdict.failing.which
+        part = "" if which is None else word("which", language, which=which)
+        sides.add_column(word("expected", language) + part)
         sides.add_column(word("yours", language))
         sides.add_row(Text(verdict.failing.expected, style="green"), Text(verdict.failing.yours, style="red"))
         given = Group(Text(word("given", language), style="dim"), Text(verdict.failing.inputs))
@@ -104,7 +109,7 @@ def _for_reading(text: str) -> str:
     """Without doctest's <BLANKLINE>, and without the space that Markdown puts where a line of Chinese was broken."""
     parts = re.split(r"(^```.*?^```$)", text.replace("<BLANKLINE>\n", "\n"), flags=re.DOTALL | re.MULTILINE)
     wide = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
-    parts[::2] = [re.sub(f"(?<={wide})\n(?={wide})", "", part) for part in parts[::2]]
+    parts[::2] = [re.sub(f"(?<={wide})\n {{0,3}}(?={wide})", "", part) for part in parts[::2]]
     return "".join(parts)
 
 

@@ -9,12 +9,16 @@ from regard.learn.exercise import Language
 
 @dataclass(frozen=True)
 class Failing:
-    """The first case that failed: what went in, what was expected, what came; small arrays as text."""
+    """The first case that failed: what went in, what was expected, what came; small arrays as text.
+
+    `which` of several returned values differs first, counted from 1; None if one value is returned.
+    """
 
     name: Mapping[Language, str]
     inputs: str
     expected: str
     yours: str
+    which: int | None = None
 
 
 @dataclass(frozen=True)

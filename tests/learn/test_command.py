@@ -80,6 +80,10 @@ def test_hints_come_one_by_one_and_the_last_stays(capsys: pytest.CaptureFixture[
 
 def test_force_shows_the_solution_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Shown before you passed" in said(capsys, "solution", "softmax", "--force")
+    assert "np.logaddexp" in said(capsys, "solution", "softmax", "--force", "--way", "logarithm")
+    assert "there are einops_reduce, logarithm, loops" in said(
+        capsys, "solution", "softmax", "--force", "--way", "x", code=2
+    )
     assert not Progress.of_user().passed(SOFTMAX)
 
 

@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from markdown_it import MarkdownIt
 
 from regard.learn import Exercise, Mistake, Verdict, exercises
 from regard.learn.calling import call_all
@@ -118,6 +119,7 @@ def test_both_languages_say_the_same(exercise: Exercise) -> None:
         assert len(text.splitlines()) <= 60, "longer than two screens"
         assert max(map(len, text.splitlines())) <= 120
         assert all(f"`{name}" in text for name in exercise.names)
+        assert "*" not in prose(text), "emphasis that Markdown does not see"
     assert re.search("[\u4e00-\u9fff]", zh)
     assert not re.search("[\u4e00-\u9fff]", en)
 
@@ -150,6 +152,12 @@ def test_the_starter_has_the_signatures_of_the_reference(exercise: Exercise) -> 
         name: found for name, found in signatures(exercise.reference).items() if name in signatures(exercise.starter)
     }
     assert set(exercise.names) <= set(signatures(exercise.starter))
+
+
+def prose(text: str) -> str:
+    """What Markdown takes for plain words."""
+    inline = [token for token in MarkdownIt().enable("table").parse(text) if token.type == "inline"]
+    return " ".join(child.content for token in inline for child in token.children or () if child.type == "text")
 
 
 def blocks(text: str) -> list[str]:

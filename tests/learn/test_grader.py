@@ -1,10 +1,14 @@
 """What the grader says of code that is wrong in ways nobody listed."""
 
 import json
+import re
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import regard.learn
 from regard.learn import Verdict, find_exercise, grade
 from regard.learn.calling import call_all
 from regard.learn.compare import between
@@ -71,6 +75,81 @@ def test_what_is_no_known_mistake_is_described(name: str, code: str, kind: str, 
         assert "{" not in verdict.title[language] + verdict.message[language]
 
 
+WRITTEN_ANOTHER_WAY = [
+    ("one-query", "scaled-by-keys", """
+import math
+def attention(query, keys, values):
+    scores = [sum(a * b for a, b in zip(query, key)) / math.sqrt(len(keys)) for key in keys]
+    e = [math.exp(s - max(scores)) for s in scores]
+    weights = np.array([x / sum(e) for x in e])
+    return sum(w * v for w, v in zip(weights, values)), weights
+"""),
+    ("queries", "wrong-axis", """
+def attention(Q, K, V):
+    e = np.einsum("...ld,...sd->...sl", Q, K) / np.sqrt(K.shape[-1])
+    e = np.exp(e - e.max(-1, keepdims=True))
+    weights = np.moveaxis(e / e.sum(-1, keepdims=True), -1, -2)
+    return np.einsum("...ls,...sv->...lv", weights, V), weights
+"""),
+    ("masks", "multiplied", """
+def masked_attention(Q, K, V, mask):
+    scores = np.einsum("...ld,...sd->...ls", Q, K) / Q.shape[-1] ** 0.5
+    scores = np.where(mask, scores, 0)
+    weights = np.exp(scores - np.logaddexp.reduce(scores, -1, keepdims=True))
+    return weights @ V, weights
+"""),
+    ("multi-head", "interleaved", """
+from einops import rearrange
+def multi_head_attention(Q, K, V, n_heads):
+    q, k, v = (rearrange(x, "b n (d h) -> b h n d", h=n_heads) for x in (Q, K, V))
+    s = np.einsum("bhld,bhsd->bhls", q, k) / q.shape[-1] ** 0.5
+    e = np.exp(s - s.max(-1, keepdims=True))
+    w = e / e.sum(-1, keepdims=True)
+    return rearrange(w @ v, "b h n d -> b n (d h)"), w
+"""),
+    ("positions", "halves", """
+def sinusoidal_positions(length, d_model):
+    angles = np.outer(np.arange(length), 10000.0 ** (-np.arange(0, d_model, 2) / d_model))
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)[:, :d_model]
+"""),
+    ("layer-norm", "unbiased", """
+def layer_norm(x, gamma, beta, eps=1e-5):
+    n = x.shape[-1]
+    centred = x - x.sum(-1, keepdims=True) / n
+    return centred / ((centred**2).sum(-1, keepdims=True) / (n - 1) + eps) ** 0.5 * gamma + beta
+"""),
+    ("causal", "aligned-at-start", """
+import torch
+def causal_attention(Q, K, V):
+    out = torch.nn.functional.scaled_dot_product_attention(Q, K, V, is_causal=True)
+    seen = torch.arange(K.shape[-2]) <= torch.arange(Q.shape[-2])[:, None]
+    scores = torch.einsum("bhld,bhsd->bhls", Q, K) * Q.shape[-1] ** -0.5
+    return out, torch.where(seen, scores, -torch.inf).softmax(-1)
+"""),
+    ("kv-cache", "overwritten", """
+import torch.nn.functional as F
+def step(x, cache, W_q, W_k, W_v):
+    return F.scaled_dot_product_attention(x @ W_q, x @ W_k, x @ W_v, is_causal=True), (x @ W_k, x @ W_v)
+"""),
+    ("spatial", "no-residual", """
+import torch.nn.functional as F
+def spatial_attention(x, W_qkv, W_out, heads):
+    B, C, H, W = x.shape
+    if C % heads: raise ValueError("no")
+    q, k, v = F.conv2d(x, W_qkv[..., None, None]).view(B, 3, heads, C // heads, H * W).transpose(-1, -2).unbind(1)
+    y = F.scaled_dot_product_attention(q, k, v).transpose(-1, -2).reshape(B, C, H, W)
+    return F.conv2d(y, W_out[..., None, None])
+"""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "mistake", "code"), WRITTEN_ANOTHER_WAY, ids=lambda value: str(value)[:30])
+def test_a_mistake_is_known_however_it_is_written(name: str, mistake: str, code: str) -> None:
+    for seed in range(3):
+        verdict = verdict_on(name, IMPORT + code, seed)
+        assert (verdict.mistake, verdict.sure) == (mistake, True), verdict.title
+
+
 def test_two_mistakes_at_once_are_named_by_what_they_share() -> None:
     """Unscaled everywhere, and the batch leaks besides: the first failing case shows the first mistake."""
     source = (
@@ -106,6 +185,7 @@ def test_the_failing_case_is_drawn() -> None:
     assert verdict.failing.inputs.startswith("query = [")
     assert "\nkeys = [[" in verdict.failing.inputs
     assert verdict.failing.expected.startswith("[")
+    assert verdict.failing.which == 1
     assert json.loads(json.dumps(verdict.to_json()))["failing"]["name"]["zh"] == "三个宽度为 2 的键"
 
 
@@ -174,3 +254,14 @@ def test_the_child_is_graded_like_our_own_code() -> None:
 def test_cases_differ_from_run_to_run() -> None:
     seeds = {grade("softmax", "def softmax(x): return x").seed for _ in range(2)}
     assert len(seeds) == 2
+
+
+@pytest.mark.parametrize("file", ["messages.toml", "words.toml"])
+def test_both_languages_have_every_message_with_the_same_words_to_fill_in(file: str) -> None:
+    entries = tomllib.loads((Path(regard.learn.__file__).parent / file).read_text(encoding="utf-8"))
+    for key, entry in entries.items():
+        assert set(entry) == set(LANGUAGES), key
+        en, zh = (re.findall(r"\{(\w+)[^}]*\}", str(entry[language])) for language in LANGUAGES)
+        assert sorted(en) == sorted(zh), key
+        assert re.search("[\u4e00-\u9fff]", str(entry["zh"])), key
+        assert not re.search("[\u4e00-\u9fff]", str(entry["en"])), key

@@ -119,6 +119,7 @@ def test_no_process_can_be_started() -> None:
         "os.spawnv(os.P_WAIT, '/bin/true', ['true'])",
         "subprocess.run(['true'])",
         "_posixsubprocess.fork_exec()",
+        "subprocess._fork_exec()",
         "multiprocessing.Process(target=print).start()",
     ]
     assert refusals("import os, subprocess, _posixsubprocess, multiprocessing", attempts) == dict.fromkeys(
@@ -168,10 +169,12 @@ def test_signals_do_not_reach_the_parent_or_the_group() -> None:
         "os.killpg(0, 15)",
         "os.killpg(os.getpgid(os.getppid()), 15)",
         "os.kill(-1, 15)",
+        "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
+        "resource.prlimit(os.getppid(), 0)",
         "signal.pthread_kill(threading.get_ident(), 15)",
     ]
     try:
-        refused = refusals("import os, signal, threading", attempts)
+        refused = refusals("import os, resource, signal, threading", attempts)
     finally:
         signal.signal(signal.SIGTERM, before)
     assert refused == dict.fromkeys(attempts, "PermissionError")
@@ -216,6 +219,7 @@ def test_files_stay_in_the_temporary_folder(tmp_path: Path) -> None:
         f"os.rename({str(mine)!r}, 'here')",
         f"os.truncate({str(mine)!r}, 0)",
         f"os.chmod({str(mine)!r}, 0)",
+        f"os.mkfifo({str(tmp_path / 'new')!r})",
         f"os.mkdir({str(tmp_path / 'new')!r})",
         f"shutil.rmtree({str(tmp_path)!r})",
         f"np.save({str(tmp_path / 'new')!r}, 3)",

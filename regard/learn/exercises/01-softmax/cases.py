@@ -15,6 +15,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     return [
         case("two rows of three scores", "两行，每行三个分数", np.round(rng.normal(size=(2, 3)), 1)),
         case("one row, without a second axis", "只有一行，没有第二个轴", x[0]),
+        case("as many rows as columns", "行数等于列数", rng.normal(size=(columns, columns))),
         case("more rows than columns", "行数多于列数", rng.normal(size=(columns + 2, columns))),
         case("three axes", "三个轴", rng.normal(size=(batch, rows, columns))),
         case("a batch of one", "批大小为 1", rng.normal(size=(1, rows, columns))),
