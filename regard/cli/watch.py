@@ -10,13 +10,13 @@ from regard.files import write_whole
 from .typed import said_plainly
 
 if TYPE_CHECKING:
-    from regard.watch import Call
+    from regard.watch import Call, Given, Subject
 
 
 def watch(
     model: Annotated[
         str,
-        typer.Argument(metavar="MODEL", help="MODULE:FACTORY of anything that can be imported, or the demo minilm."),
+        typer.Argument(metavar="MODEL", help="MODULE:FACTORY of what can be imported, a trained run, or minilm."),
     ],
     text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="A sentence for the model's tokenizer.")] = None,
     input: Annotated[
@@ -42,19 +42,20 @@ def watch(
     """Run a model once and show what its heads attend to, at the speed of its own kernels.
 
     The model is watched as it runs: fused attention, torch's fast paths and Hugging Face models included. A
-    factory may give a model, or a model and its tokenizer, which then reads the text.
+    factory may give a model, or a model and its tokenizer, which then reads the text. A run of `regard train`, or
+    one that comes with regard (phrases, dates, language), is watched while it translates or reads the text.
 
     Examples: regard watch minilm "The cat sat on the mat" --save heads.html;
-    regard watch my_models:build --input batch.npz --causal
+    regard watch phrases "The cat sat on the mat"; regard watch my_models:build --input batch.npz --causal
     """
     with said_plainly("watch"):
+        from regard.pictures import token_names
         from regard.watch import print_findings, print_head, print_seen, subjects, telling_head
 
         if (text is None) == (input is None):
             got = "neither" if text is None else "both"
             raise ValueError(f"give the model an input: TEXT or --input FILE.npz, got {got}")
-        subject = subjects.find(model)
-        given = subjects.from_file(input) if input is not None else subjects.from_text(subject, text or "")
+        subject, given = _of_a_run(model, text) if _is_run(model) else _imported(model, text, input)
         seen = subjects.run(subject, given, only=only, max_calls=max_calls)
         rows = seen.summary()
         if json == "-":
@@ -65,7 +66,8 @@ def watch(
         console = Console()
         print_seen(seen, console)
         call, index = telling_head(seen) if head is None else _head(seen.calls, *_two_numbers(head))
-        print_head(call, index, given.tokens, console)
+        names = token_names(seen.calls, given.tokens)[seen.calls.index(call)]
+        print_head(call, index, *names, console)
         print_findings(seen.check(padding=given.padding, causal=causal), console)
         for file in save or []:
             console.print(f"wrote {seen.save(file, given.tokens)}", highlight=False)
@@ -74,6 +76,44 @@ def watch(
             console.print(f"wrote {json}", highlight=False)
         if not save:
             console.print("Every head to explore: add --save heads.html", highlight=False)
+
+
+def _is_run(model: str) -> bool:
+    from regard.watch import subjects
+
+    return ":" not in model and model not in subjects.DEMOS
+
+
+def _imported(model: str, text: str | None, file: str | None) -> "tuple[Subject, Given]":
+    from regard.watch import subjects
+
+    subject = subjects.find(model)
+    return subject, subjects.from_file(file) if file is not None else subjects.from_text(subject, text or "")
+
+
+def _of_a_run(name: str, text: str | None) -> "tuple[Subject, Given]":
+    """A trained run, and the input that makes it attend as it does in its work."""
+    import torch
+
+    from regard import training
+    from regard.watch import Given, Subject
+
+    if text is None:
+        raise ValueError(f"the run {name} reads TEXT with its own tokenizer; --input is for MODULE:FACTORY")
+    try:
+        run = training.load(name)
+    except ValueError as error:
+        raise ValueError(f"{error}; or MODULE:FACTORY of a model, or the demo minilm") from error
+    tokens = run.tokenizer.tokens(text)
+    if not tokens:
+        raise ValueError('the text must hold at least one word, got none; try "The cat sat on the mat"')
+    subject = Subject(name, run.model.eval())
+    if run.task != "translate":
+        return subject, Given((torch.tensor([run.tokenizer.encode(text)]),), {}, tokens)
+    source, target, written, keys = run.pair(text, run.generate(text))
+    # A step of the decoder reads the word before and writes the next: its own attention is named by what it reads.
+    read = ["<begin>", *written[:-1]]
+    return subject, Given((source, target), {}, {"encoder": keys, "*.cross": (written, keys), "decoder": read})
 
 
 def _head(calls: "list[Call]", call: int, head: int) -> "tuple[Call, int]":

@@ -10,7 +10,7 @@
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 from regard.attention import check_heads
 from regard.models.board_sight import check_sights
@@ -80,7 +80,7 @@ class BoardConfig:
         return 0 if self.attn_every is None else self.layers // self.attn_every
 
     @classmethod
-    def preset(cls, name: str, **changes: Any) -> Self:
+    def preset(cls, name: str, **changes: Any) -> "BoardConfig":
         """The sizes that go by a name, with changes. The depth of a documented preset keeps to its range.
 
         >>> BoardConfig.preset("light", layers=12).attentions

@@ -5,8 +5,8 @@ from .colours import THEMES as THEMES
 from .colours import Theme as Theme
 from .colours import colour_table as colour_table
 from .cross import cross_attention as cross_attention
-from .curves import training_curves as training_curves
 from .crosstable import crosstable as crosstable
+from .curves import training_curves as training_curves
 from .flow import computation_flow as computation_flow
 from .heatmap import similarity_heatmap as similarity_heatmap
 from .heatmap import weight_heatmap as weight_heatmap
@@ -26,3 +26,4 @@ from .seen import inline_seen as inline_seen
 from .seen import save_seen as save_seen
 from .seen import seen_overview as seen_overview
 from .seen import seen_page as seen_page
+from .seen import token_names as token_names

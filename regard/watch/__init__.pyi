@@ -5,6 +5,8 @@ from .recording import watch as watch
 from .seen import Seen as Seen
 from .seen import short_names as short_names
 from .statistics import Statistics as Statistics
+from .subjects import Given as Given
+from .subjects import Subject as Subject
 from .terminal import print_findings as print_findings
 from .terminal import print_head as print_head
 from .terminal import print_seen as print_seen

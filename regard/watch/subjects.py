@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.watch.recording import watch
-from regard.watch.seen import Seen
+from regard.watch.seen import Seen, Tokens
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Given:
 
     positional: tuple[Any, ...]
     named: dict[str, Any]
-    tokens: list[str] | None = None
+    tokens: Tokens = None
 
     @property
     def padding(self) -> Tensor | None:

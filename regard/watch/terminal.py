@@ -27,14 +27,15 @@ def print_seen(seen: Seen, console: Console) -> None:
     console.print(seen.table())
 
 
-def print_head(call: Call, head: int, tokens: Sequence[str] | None, console: Console) -> None:
-    """The weights of one head, a row a query."""
+def print_head(
+    call: Call, head: int, queries: Sequence[str] | None, keys: Sequence[str] | None, console: Console
+) -> None:
+    """The weights of one head, a row a query; tokens without a name are numbered."""
     _, _, length, size = call.shape
     rows, columns = min(length, MOST_TOKENS), min(size, MOST_TOKENS)
     weights = call.weights(batch=0, head=head, queries=slice(0, rows), keys=slice(0, columns))
-    names = list(tokens or map(str, range(max(length, size))))
-    keys = names if len(names) >= size else list(map(str, range(size)))
-    queries = names if len(names) == length else list(map(str, range(length)))
+    queries = queries or [str(i) for i in range(length)]
+    keys = keys or [str(j) for j in range(size)]
     table = Table(title=f"{call.name}, head {head}: rows attend to columns", title_justify="left")
     table.add_column("", justify="right")
     for name in keys[:columns]:

@@ -73,6 +73,23 @@ def test_a_tokenizer_reads_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert "! sees the future: attend, head 0" in said
 
 
+def test_a_run_is_watched_as_it_translates(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["watch", "phrases", "The cat sat on the mat"]
+    assert main([*asked, "--head", "5:0", "--save", "x.html"]) == 0
+    said = capsys.readouterr().out
+    assert "6 attention calls" in said
+    assert "decoder.layers.1.cross, head 0" in said
+    assert "垫子" in said
+    page = Path("x.html").read_text()
+    assert all(f'"{word}"' in page for word in ("<begin>".replace("<", "\\u003c"), "垫子", "mat"))
+
+
+def test_a_language_model_is_causal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "language", "The for statement is used", "--causal", "--json", "-"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["next"] for row in rows} == {0.0}
+
+
 def test_a_trained_model_has_a_head_for_the_previous_token(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "minilm", "The cat sat on the mat", "--json", "-"]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -87,10 +104,11 @@ def test_a_trained_model_has_a_head_for_the_previous_token(capsys: pytest.Captur
     [
         (["my_models:layer"], "TEXT or --input FILE.npz, got neither"),
         (["my_models:layer", "text", "--input", "x.npz"], "TEXT or --input FILE.npz, got both"),
-        (
-            ["my_models", "text"],
-            "expected MODULE:FACTORY, such as my_models:build, or a demo (minilm); got 'my_models'",
-        ),
+        (["my_models:", "text"], "expected MODULE:FACTORY, such as my_models:build, or a demo (minilm); got 'my_mod"),
+        (["my_models", "text"], "no run 'my_models'"),
+        (["my_models", "text"], "or MODULE:FACTORY of a model, or the demo minilm"),
+        (["phrases", " "], "the text must hold at least one word"),
+        (["phrases", "--input", "x.npz"], "reads TEXT with its own tokenizer"),
         (["not_there:x", "text"], "cannot import 'not_there'"),
         (["my_models:nothing", "text"], "my_models has no 'nothing'; it has torch, regard, nn, layer"),
         (["my_models:number", "text"], "must give an nn.Module, or a pair (model, tokenizer), got int"),
