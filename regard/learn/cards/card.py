@@ -15,10 +15,12 @@ The cards of a topic are one TOML file, English and Chinese side by side:
     answer.zh = "…"
     detail.en = "…"                     the formula and the numbers
     detail.zh = "…"
-    checks = [["standard deviation of 8", "64 ** 0.5"]]
+    given = ["512"]                     numbers that the text sets and does not claim
+    checks = [["8 MiB", "512**2 * 8 * 4 / 2**20"]]
 
-A check ties a number in the text to the expression that gives it; tests evaluate every one, and find every longer
-number that no check explains. So a card cannot state a false number.
+A check ties a number in the text to the expression that gives it ("in English|in Chinese" where they are said
+differently). Tests evaluate every one and find every longer number that is neither given nor checked, so a card cannot
+state a false one.
 """
 
 import tomllib
@@ -67,6 +69,7 @@ class Card:
     detail: Words
     shows: str
     wrong: tuple[int, ...] = ()
+    given: tuple[str, ...] = ()
     checks: tuple[tuple[str, str], ...] = ()
 
 
@@ -128,7 +131,7 @@ def _read(topic: str, text: str) -> Topic:
 
 
 def _card(topic: str, entry: Mapping[str, Any]) -> Card:
-    known = {"id", "shows", "wrong", "question", "answer", "detail", "checks"}
+    known = {"id", "shows", "wrong", "question", "answer", "detail", "given", "checks"}
     if set(entry) - known:
         raise ValueError(f"{topic}.toml: a card has {sorted(known)}, got {sorted(set(entry) - known)} as well")
     return Card(
@@ -139,6 +142,7 @@ def _card(topic: str, entry: Mapping[str, Any]) -> Card:
         detail=_words(entry["detail"]),
         shows=entry["shows"],
         wrong=tuple(entry.get("wrong", ())),
+        given=tuple(entry.get("given", ())),
         checks=tuple((said, expression) for said, expression in entry.get("checks", ())),
     )
 
