@@ -14,6 +14,8 @@ import typer
 import regard
 
 from .cost import cost
+from .learn_cards import cards, interview
+from .learn_drills import checklist, diagram, drill
 from .trace import trace
 from .watch import watch
 
@@ -26,6 +28,17 @@ app = typer.Typer(
 )
 for command in (trace, watch, cost):
     app.command()(command)
+
+learn = typer.Typer(
+    name="learn",
+    help="Be asked about attention, compute it by hand, put its diagram together.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for part in (cards, interview, drill, diagram, checklist):
+    learn.command()(part)
+app.add_typer(learn)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,6 +11,7 @@ from .drills.drill import StepResult as StepResult
 from .drills.drill import passed as passed
 from .drills.making import KINDS as KINDS
 from .drills.making import drill as drill
+from .drills.matrices import as_typed as as_typed
 from .drills.matrices import drawn as drawn
 from .flow import DIAGRAMS as DIAGRAMS
 from .flow import Diagram as Diagram
@@ -27,7 +28,7 @@ from .interview import summary as summary
 from .language import LANGUAGES as LANGUAGES
 from .language import Language as Language
 from .language import Words as Words
-from .language import read_language as read_language
+from .language import spoken as spoken
 from .mastery import Item as Item
 from .mastery import checklist as checklist
 from .mastery import record_drill as record_drill
@@ -36,5 +37,5 @@ from .memory import GRADES as GRADES
 from .memory import Deck as Deck
 from .memory import Ease as Ease
 from .memory import Grade as Grade
-from .progress import Progress as Progress
-from .progress import home as home
+from .state import State as State
+from .state import home as home

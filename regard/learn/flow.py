@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from regard.learn.language import Words, words
+from regard.learn.language import LANGUAGES, Words, words
 
 Edge = tuple[str, str]
 Kind = Literal["x", "q", "k", "v", "scores", "weights", "context", "merged", "output"]
@@ -100,8 +100,10 @@ def check_edges(diagram: Diagram, edges: Sequence[Edge]) -> FlowResult:
         ready = [name for name in waiting if all(source in made for source in into[name])]
         if not ready:
             circle = _circle(into, waiting)
-            shown = [" → ".join(diagram.pieces[name].label[language] for name in circle) for language in ("en", "zh")]
-            return FlowResult(False, words(f"It goes round in a circle: {shown[0]}.", f"绕成了一个圈：{shown[1]}。"), circle[0])
+            shown = [" → ".join(diagram.pieces[name].label[language] for name in circle) for language in LANGUAGES]
+            return FlowResult(
+                False, words(f"It goes round in a circle: {shown[0]}.", f"绕成了一个圈：{shown[1]}。"), circle[0]
+            )
         name = ready[0]
         waiting.remove(name)
         try:
@@ -176,11 +178,11 @@ def _flow(diagram: Diagram, name: str, given: Sequence[Flowing]) -> Flowing:
             f"{piece.label['zh']}需要两个输入，现在只有{got['zh']}。",
         )
     if len(given) > piece.arrows:
-        got = [", ".join(CALLED[g.kind][language] for g in given) for language in ("en", "zh")]
+        en, zh = (", ".join(CALLED[g.kind][language] for g in given) for language in LANGUAGES)
         count = ("nothing", "one thing", "two things")[piece.arrows]
         raise Misplaced(
-            f"{piece.label['en']} takes {count}, and is given {got[0]}.",
-            f"{piece.label['zh']}只接 {piece.arrows} 个输入，却接了{got[1]}。",
+            f"{piece.label['en']} takes {count}, and is given {en}.",
+            f"{piece.label['zh']}只接 {piece.arrows} 个输入，却接了{zh}。",
         )
     return piece.apply(diagram, given)
 
@@ -210,7 +212,7 @@ def _product(diagram: Diagram, given: Sequence[Flowing]) -> Flowing:
             "分数是查询与键的比较，值不参与打分。",
         )
     if kinds != ["k", "q"]:
-        got = [", ".join(CALLED[flowing.kind][language] for flowing in given) for language in ("en", "zh")]
+        got = [", ".join(CALLED[flowing.kind][language] for flowing in given) for language in LANGUAGES]
         raise Misplaced(f"Q·Kᵀ takes queries and keys, and is given {got[0]}.", f"Q·Kᵀ 需要查询和键，却接了{got[1]}。")
     if diagram.splits and not all(flowing.split for flowing in given):
         raise Misplaced(
@@ -277,7 +279,7 @@ def _sum(diagram: Diagram, given: Sequence[Flowing]) -> Flowing:
             "K 和 V 弄混了：权重是对值加权平均，不是对键。",
         )
     if kinds != ["v", "weights"]:
-        got = [", ".join(CALLED[flowing.kind][language] for flowing in given) for language in ("en", "zh")]
+        got = [", ".join(CALLED[flowing.kind][language] for flowing in given) for language in LANGUAGES]
         raise Misplaced(f"×V takes weights and values, and is given {got[0]}.", f"×V 需要权重和值，却接了{got[1]}。")
     if diagram.splits and not all(flowing.split for flowing in given):
         raise Misplaced("Split V into heads before the weighted sum.", "加权求和之前要先把 V 拆成多头。")
@@ -291,7 +293,9 @@ def _merge(diagram: Diagram, given: Sequence[Flowing]) -> Flowing:
 
 def _w_o(diagram: Diagram, given: Sequence[Flowing]) -> Flowing:
     if given[0].kind == "context":
-        raise Misplaced("Merge the heads before W_o: it mixes what they found.", "先合并多头再乘 W_o：它把各个头的结果混合起来。")
+        raise Misplaced(
+            "Merge the heads before W_o: it mixes what they found.", "先合并多头再乘 W_o：它把各个头的结果混合起来。"
+        )
     _need(given[0], "merged", "W_o", "mixes the merged heads", "混合的是合并后的多头")
     return Flowing("output")
 

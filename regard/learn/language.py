@@ -20,13 +20,14 @@ def words(en: str, zh: str) -> Words:
     return {"en": en, "zh": zh}
 
 
-def read_language(text: str) -> Language:
-    """A language as it is typed.
+def spoken(asked: str | None, environment: Mapping[str, str]) -> Language:
+    """The language asked for, or else that of the locale.
 
-    >>> read_language("zh")
-    'zh'
+    >>> spoken(None, {"LANG": "zh_CN.UTF-8"}), spoken("en", {"LANG": "zh_CN.UTF-8"})
+    ('zh', 'en')
     """
-    for language in LANGUAGES:
-        if text == language:
-            return language
-    raise ValueError(f"the language must be en or zh, got {text!r}")
+    if asked is not None and asked not in LANGUAGES:
+        raise ValueError(f"--lang must be en or zh, got {asked!r}")
+    if asked is None:
+        asked = next((environment[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(name)), "en")
+    return "zh" if asked.startswith("zh") else "en"

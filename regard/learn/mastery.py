@@ -13,7 +13,7 @@ from regard.learn.drills.drill import Drill, StepResult, passed
 from regard.learn.flow import DIAGRAMS
 from regard.learn.language import Words, words
 from regard.learn.memory import Deck
-from regard.learn.progress import Progress
+from regard.learn.state import State
 
 CORE_EXERCISES = ("self-attention", "multi-head")  # folders of exercises, without their number
 HAND_LEVEL = 3
@@ -36,23 +36,23 @@ class Item:
         return self.have >= self.need
 
 
-def checklist(progress: Progress) -> list[Item]:
+def checklist(state: State) -> list[Item]:
     """How far the learner is with each of the four.
 
     >>> from pathlib import Path
-    >>> [item.done for item in checklist(Progress(Path("nowhere.json")))]
+    >>> [item.done for item in checklist(State(Path("nowhere.json")))]
     [False, False, False, False]
     """
-    drawn = sum(bool(progress.flow.get(name, {}).get("done")) for name in DIAGRAMS)
+    drawn = sum(bool(state.flow.get(name, {}).get("done")) for name in DIAGRAMS)
     kinds = {
         name.partition(":")[0]
-        for name, entry in progress.drills.items()
+        for name, entry in state.drills.items()
         if entry.get("passed") and entry.get("level", 0) >= HAND_LEVEL
     }
-    written = {
-        name.lstrip("0123456789-") for name, entry in progress.exercises.items() if _passed(entry)
-    } & set(CORE_EXERCISES)
-    deck = Deck(all_cards(), progress.cards)
+    written = {name.lstrip("0123456789-") for name, entry in state.exercises.items() if _passed(entry)} & set(
+        CORE_EXERCISES
+    )
+    deck = Deck(all_cards(), state.cards)
     enough = -(-len(deck.cards) * int(EASE * 100) // 100)
     return [
         Item("flow", words("Put the diagrams of attention together", "拼出注意力的计算流程图"), drawn, len(DIAGRAMS)),
@@ -67,7 +67,9 @@ def checklist(progress: Progress) -> list[Item]:
         ),
         Item(
             "exercises",
-            words("Pass both core exercises: self-attention and multi-head", "通过两道核心编程题：自注意力与多头注意力"),
+            words(
+                "Pass both core exercises: self-attention and multi-head", "通过两道核心编程题：自注意力与多头注意力"
+            ),
             len(written),
             len(CORE_EXERCISES),
         ),
@@ -80,10 +82,10 @@ def checklist(progress: Progress) -> list[Item]:
     ]
 
 
-def record_drill(progress: Progress, drill: Drill, results: Sequence[StepResult], now: datetime) -> None:
+def record_drill(state: State, drill: Drill, results: Sequence[StepResult], now: datetime) -> None:
     """Keep how a drill went; one that was passed stays passed."""
-    before = progress.drills.get(drill.name, {})
-    progress.drills[drill.name] = {
+    before = state.drills.get(drill.name, {})
+    state.drills[drill.name] = {
         "level": drill.level,
         "passed": passed(results) or bool(before.get("passed")),
         "wrong": [result.step for result in results if not result.passed],
@@ -91,12 +93,12 @@ def record_drill(progress: Progress, drill: Drill, results: Sequence[StepResult]
     }
 
 
-def record_flow(progress: Progress, diagram: str, right: bool, now: datetime) -> None:
+def record_flow(state: State, diagram: str, right: bool, now: datetime) -> None:
     """Keep that a diagram was tried, and whether it was ever right."""
     if diagram not in DIAGRAMS:
         raise ValueError(f"the diagrams are {', '.join(DIAGRAMS)}, got {diagram!r}")
-    before = progress.flow.get(diagram, {})
-    progress.flow[diagram] = {
+    before = state.flow.get(diagram, {})
+    state.flow[diagram] = {
         "done": right or bool(before.get("done")),
         "tries": before.get("tries", 0) + 1,
         "last": now.isoformat(timespec="seconds"),

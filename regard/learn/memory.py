@@ -95,7 +95,7 @@ class Deck:
     def at_ease(self, id: str) -> bool:
         """Whether the last answer was right and should still be in a week."""
         entry = self.memory.get(id)
-        return entry is not None and entry["grade"] != "again" and self._remembered(id).stability >= AT_EASE_DAYS
+        return entry is not None and entry["grade"] != "again" and (self._remembered(id).stability or 0) >= AT_EASE_DAYS
 
     def ease(self, topic: str | None = None) -> Ease:
         """How the learner stands with a topic, or with all cards."""
@@ -105,6 +105,10 @@ class Deck:
     def ease_by_topic(self) -> dict[str, Ease]:
         """The same, for every topic."""
         return {topic: self.ease(topic) for topic in dict.fromkeys(card.topic for card in self.cards.values())}
+
+    def due_at(self, id: str) -> datetime:
+        """When a card that was seen comes again."""
+        return self._remembered(id).due
 
     def next_due(self) -> datetime | None:
         """When the first of the cards seen comes again."""

@@ -178,5 +178,5 @@ def test_the_same_word_has_the_same_row_without_positions() -> None:
 def test_a_name_that_is_not_there() -> None:
     with pytest.raises(ValueError, match="there is no card 'formulas'; the cards are formula, "):
         find_card("formulas")
-    with pytest.raises(ValueError, match="the topics are mechanism, .*, got 'mask'"):
+    with pytest.raises(ValueError, match=r"the topics are mechanism, .*, got 'mask'"):
         find_topic("mask")

@@ -45,7 +45,9 @@ def each(a: Matrix, function: "Callable[[Exact | float], Exact | float]") -> Mat
 
 def where(visible: Matrix, a: Matrix, otherwise: Exact | float) -> Matrix:
     """a where visible is 1, another number where it is 0."""
-    return [[x if v == exact(1) else otherwise for v, x in zip(*rows, strict=True)] for rows in zip(visible, a, strict=True)]
+    return [
+        [x if v == exact(1) else otherwise for v, x in zip(*rows, strict=True)] for rows in zip(visible, a, strict=True)
+    ]
 
 
 def sums(a: Matrix) -> Matrix:
@@ -105,6 +107,15 @@ def drawn(a: Matrix) -> str:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
     return "\n".join(f"[ {line} ]" for line in lines)
+
+
+def as_typed(a: Matrix) -> str:
+    """The matrix as one types it.
+
+    >>> as_typed(matrix([[1, Fraction(1, 2)], [10, 0]]))
+    '1, 1/2; 10, 0'
+    """
+    return "; ".join(", ".join(show(x) for x in row) for row in a)
 
 
 def _same(x: Exact | float, y: Exact | float) -> bool:

@@ -5,7 +5,6 @@ from random import Random
 
 from regard.learn.drills.drill import Step
 from regard.learn.drills.exact import ln, times
-from regard.learn.drills.task import Task
 from regard.learn.drills.matrices import matrix
 from regard.learn.drills.steps import (
     exponentials,
@@ -17,6 +16,7 @@ from regard.learn.drills.steps import (
     scores,
     weights,
 )
+from regard.learn.drills.task import Task
 from regard.learn.language import words
 
 MULTIPLES = (1, 2, 3, 4)  # e^s of a kind score
@@ -102,7 +102,13 @@ def one_scaled_query(random: Random) -> Task:
         "V": matrix([[random.randint(0, 12)] for _ in range(3)]),
         "M": matrix([[int(place != hidden) for place in range(3)]]),
     }
-    steps: tuple[Step, ...] = (scores(v=None), scaled(4), masked(), weights("masked", unmasked="scaled"), output(k=None))
+    steps: tuple[Step, ...] = (
+        scores(v=None),
+        scaled(4),
+        masked(),
+        weights("masked", unmasked="scaled"),
+        output(k=None),
+    )
     return Task(
         words("One query with a hidden key", "一个查询，遮住一个键"),
         "One query in a head of width d_k = 4, three keys and values. In the mask M, 1 means visible.",
@@ -126,4 +132,3 @@ def cross(random: Random) -> Task:
         given,
         (scores(), weights("scores"), output()),
     )
-

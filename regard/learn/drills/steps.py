@@ -46,7 +46,9 @@ BY_D_MODEL = words(
     "It looks as if you scaled by √d_model; each head scales by the root of its own width, √d_k.",
     "看起来按 √d_model 缩放了；每个头用的是自己的宽度 √d_k。",
 )
-NO_MASK = words("It looks as if the mask was forgotten: hidden places take −∞.", "看起来忘了掩码：被遮住的位置要填 −∞。")
+NO_MASK = words(
+    "It looks as if the mask was forgotten: hidden places take −∞.", "看起来忘了掩码：被遮住的位置要填 −∞。"
+)
 ZERO_MASK = words(
     "A hidden score is −∞, not 0: e⁰ = 1, so a score of 0 still takes weight.",
     "被遮住的分数是 −∞ 而不是 0：e⁰ = 1，分数为 0 仍然会分到权重。",
@@ -67,13 +69,19 @@ NO_EXP = words(
     "It looks as if you divided the scores by their sum; softmax takes e^s of each score first.",
     "看起来直接用分数除以分数之和；softmax 要先对每个分数取 e^s。",
 )
-COLUMN_SUMS = words("These are the sums of the columns; each query's row has its own sum.", "这是各列之和；应当对每个查询（每行）求和。")
-NOT_EXPONENTIALS = words("These are the scores themselves; take e^s of each: e^(ln 2) = 2.", "这还是分数本身；要取 e^s：e^(ln 2) = 2。")
-NOT_DIVIDED = words("These are still the exponentials; divide each by its row's sum.", "这还是指数值；每个都要除以所在行的和。")
-BY_LARGEST = words("It looks as if you divided by the largest; divide by the sum.", "看起来除以了最大值；应当除以总和。")
-NOT_WEIGHTED = words(
-    "This adds the values up without their weights.", "这是把值直接相加，没有乘权重。"
+COLUMN_SUMS = words(
+    "These are the sums of the columns; each query's row has its own sum.", "这是各列之和；应当对每个查询（每行）求和。"
 )
+NOT_EXPONENTIALS = words(
+    "These are the scores themselves; take e^s of each: e^(ln 2) = 2.", "这还是分数本身；要取 e^s：e^(ln 2) = 2。"
+)
+NOT_DIVIDED = words(
+    "These are still the exponentials; divide each by its row's sum.", "这还是指数值；每个都要除以所在行的和。"
+)
+BY_LARGEST = words(
+    "It looks as if you divided by the largest; divide by the sum.", "看起来除以了最大值；应当除以总和。"
+)
+NOT_WEIGHTED = words("This adds the values up without their weights.", "这是把值直接相加，没有乘权重。")
 PLAIN_MEAN = words(
     "This is the plain mean of the values; each counts as much as its weight says.",
     "这是值的简单平均；每个值所占的比重由权重决定。",
@@ -158,7 +166,11 @@ def normalised(of: str = "exponentials", by: str = "sums", name: str = "weights"
 
 
 def weights(
-    of: str, name: str = "weights", ask: Words | None = None, more: tuple[Mistake, ...] = (), unmasked: str | None = None
+    of: str,
+    name: str = "weights",
+    ask: Words | None = None,
+    more: tuple[Mistake, ...] = (),
+    unmasked: str | None = None,
 ) -> Step:
     """Softmax in one step; `unmasked` names the scores before the mask, for the mistakes made with it."""
     mistakes = [*more]
@@ -176,7 +188,9 @@ def weights(
     return Step(name, said, lambda x: softmax(x[of]), tuple(mistakes))
 
 
-def output(w: str = "weights", v: str = "V", k: str | None = "K", name: str = "output", ask: Words | None = None) -> Step:
+def output(
+    w: str = "weights", v: str = "V", k: str | None = "K", name: str = "output", ask: Words | None = None
+) -> Step:
     """weights · V."""
 
     def plain_mean(x: Values) -> Matrix:
@@ -206,5 +220,3 @@ def _inverted(mask: Matrix) -> Matrix:
 def _over_columns(e: Matrix) -> Matrix:
     columns = transposed(e)
     return transposed(divided(columns, sums(columns)))
-
-

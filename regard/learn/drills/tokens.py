@@ -4,9 +4,9 @@ from random import Random
 
 from regard.learn.drills.drill import Mistake, Step, Values
 from regard.learn.drills.exact import exact, ln, times
-from regard.learn.drills.task import Task
 from regard.learn.drills.matrices import Matrix, beside, columns, matrix, product, softmax, transposed
 from regard.learn.drills.steps import masked, output, scores, softmax_scaled_by_d_model, weights
+from regard.learn.drills.task import Task
 from regard.learn.language import words
 
 ONE_HEAD = words(
@@ -71,7 +71,9 @@ def self_attention(random: Random) -> Task:
         "W_k": matrix([[random.randint(-1, 2)] for _ in range(2)]),
         "W_v": matrix([[random.randint(-2, 4) for _ in range(2)] for _ in range(2)]),
     }
-    value = _projected("V", "W_v", (Mistake("w-transposed", W_TURNED, lambda x: product(x["X"], transposed(x["W_v"]))),))
+    value = _projected(
+        "V", "W_v", (Mistake("w-transposed", W_TURNED, lambda x: product(x["X"], transposed(x["W_v"]))),)
+    )
     by_d_model = softmax_scaled_by_d_model("scores", 2)
     return Task(
         words("Self-attention from the projections", "从投影开始的自注意力"),

@@ -3,7 +3,7 @@
     {"version": 1, "exercises": {…}, "cards": {…}, "drills": {…}, "flow": {…}, "settings": {…}}
 
 A section belongs to one part of the course, and holds entries by name. Sections and entries that this version does
-not know are kept as they are. The file is `progress.json` in the user's data folder, or in `REGARD_HOME`.
+not know are kept as they are. The file is `learn.json` in the user's data folder, or in `REGARD_HOME`.
 
 Nothing is ever lost: the file is written whole or not at all; one that cannot be read is moved aside, not
 overwritten; and saving changes only the entries that were changed here, so that a page and a terminal may be open
@@ -29,7 +29,7 @@ Section = dict[str, Any]
 
 
 class Unreadable(ValueError):
-    """The file is no progress of a learner."""
+    """The file is no state of a learner."""
 
 
 def home() -> Path:
@@ -39,15 +39,15 @@ def home() -> Path:
 
 
 @dataclass
-class Progress:
+class State:
     """What was done, by section; `notice` says what the learner should know about the file, if anything.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     progress = Progress.load(Path(folder) / "progress.json")
-    ...     progress.settings["language"] = "zh"
-    ...     _ = progress.save()
-    ...     Progress.load(progress.file).settings
+    ...     state = State.load(Path(folder) / "learn.json")
+    ...     state.settings["language"] = "zh"
+    ...     _ = state.save()
+    ...     State.load(state.file).settings
     {'language': 'zh'}
     """
 
@@ -62,9 +62,9 @@ class Progress:
     _before: Mapping[str, Section] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def load(cls, file: str | os.PathLike[str] | None = None) -> "Progress":
-        """The progress in a file, an empty one if there is no file yet."""
-        path = home() / "progress.json" if file is None else Path(file)
+    def load(cls, file: str | os.PathLike[str] | None = None) -> "State":
+        """The state in a file, an empty one if there is no file yet."""
+        path = home() / "learn.json" if file is None else Path(file)
         notice = None
         try:
             document = _read(path)
