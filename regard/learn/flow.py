@@ -174,17 +174,21 @@ def _flow(diagram: Diagram, name: str, given: Sequence[Flowing]) -> Flowing:
             )
         got = CALLED[given[0].kind]
         raise Misplaced(
-            f"{piece.label['en']} needs two things, and has only {got['en']}.",
+            f"{_capital(piece)} needs two things, and has only {got['en']}.",
             f"{piece.label['zh']}需要两个输入，现在只有{got['zh']}。",
         )
     if len(given) > piece.arrows:
         en, zh = (", ".join(CALLED[g.kind][language] for g in given) for language in LANGUAGES)
         count = ("nothing", "one thing", "two things")[piece.arrows]
         raise Misplaced(
-            f"{piece.label['en']} takes {count}, and is given {en}.",
+            f"{_capital(piece)} takes {count}, and is given {en}.",
             f"{piece.label['zh']}只接 {piece.arrows} 个输入，却接了{zh}。",
         )
     return piece.apply(diagram, given)
+
+
+def _capital(piece: Piece) -> str:
+    return piece.label["en"][0].upper() + piece.label["en"][1:]
 
 
 def _projection(kind: Kind) -> Callable[[Diagram, Sequence[Flowing]], Flowing]:

@@ -49,12 +49,12 @@ def test_the_order_of_the_arrows_does_not_matter(edges: list[tuple[str, str]]) -
          "The scaling comes before softmax"),
         (ONE, "w_k>product w_v>sum", "w_v>product w_k>sum", "product", "the values take no part"),
         (ONE, "w_v>sum", "w_k>sum", "sum", "K and V are mixed up"),
-        (ONE, "input>w_k w_k>product", "w_q>w_k w_k>product", "w_k", "W_k projects the input X, and is given queries Q"),
+        (ONE, "input>w_k w_k>product", "w_q>w_k w_k>product", "w_k", "W_k projects the input X"),
         (ONE, "input>w_q", "", "w_q", "Nothing that W_q needs comes before it"),
         (ONE, "w_v>sum", "", "sum", "×V needs two things, and has only weights"),
         (ONE, "w_v>sum", "input>sum", "sum", "×V takes weights and values"),
         (ONE, "softmax>sum", "mask>sum", "sum", "softmax comes before the weighted sum"),
-        (ONE, "", "w_v>output", "output", "the output takes one thing"),
+        (ONE, "", "w_v>output", "output", "The output takes one thing"),
         (ONE, "product>scale", "softmax>scale", "softmax", "round in a circle"),
         (ONE, "scale>mask", "product>mask", "softmax", "not scaled yet"),
         (ONE, "", "input>input", "input", "round in a circle"),
@@ -62,7 +62,7 @@ def test_the_order_of_the_arrows_does_not_matter(edges: list[tuple[str, str]]) -
         (MANY, "split_v>sum", "w_v>sum", "sum", "Split V into heads"),
         (MANY, "sum>merge merge>w_o w_o>output", "sum>w_o w_o>merge merge>output", "w_o", "Merge the heads before W_o"),
         (MANY, "w_o>output", "merge>output", "output", "The output is what comes last"),
-        (MANY, "w_q>split_q w_k>split_k", "w_k>split_q w_q>split_k", "split_q", "cuts Q into heads, and is given keys K"),
+        (MANY, "w_q>split_q w_k>split_k", "w_k>split_q w_q>split_k", "split_q", "is given keys K"),
     ],
 )  # fmt: skip
 def test_the_first_thing_wrong_is_named(diagram: Diagram, remove: str, add: str, piece: str, says: str) -> None:
@@ -73,10 +73,7 @@ def test_the_first_thing_wrong_is_named(diagram: Diagram, remove: str, add: str,
     assert result.piece == piece or "circle" in says
 
 
-def test_scaling_twice_and_arrows_twice() -> None:
-    assert (
-        "Nothing takes what comes out of W_v" in check_edges(ONE, changed(ONE, "w_v>sum", "w_k>sum")).says["en"] or True
-    )
+def test_an_arrow_drawn_twice() -> None:
     twice = [*ONE.answer, ONE.answer[0]]
     assert "two arrows from the input X to W_q" in check_edges(ONE, twice).says["en"]
 
@@ -130,7 +127,7 @@ def test_orders_that_do_not(order: str, says: str) -> None:
 
 
 def test_pieces_that_are_not_there() -> None:
-    with pytest.raises(ValueError, match="the pieces are input, .*, got 'relu'"):
+    with pytest.raises(ValueError, match=r"the pieces are input, .*, got 'relu'"):
         check_edges(ONE, [("input", "relu")])
     with pytest.raises(ValueError, match=r"every piece once; missing: \['output'\], too many: none"):
         check_order(ONE, sorted(set(ONE.pieces) - {"output"}))

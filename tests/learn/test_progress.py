@@ -189,7 +189,7 @@ def test_times_without_a_zone_and_wrong_grades() -> None:
         deck.grade(CARDS[0].id, "fine", NOON)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no card 'x'"):
         deck.grade("x", "good", NOON)
-    with pytest.raises(ValueError, match="what is kept of the card .* cannot be read"):
+    with pytest.raises(ValueError, match=r"what is kept of the card .* cannot be read"):
         Deck(CARDS, {CARDS[0].id: {"state": "review"}}).due(NOON)
     assert Deck(CARDS, {"a card of another version": {}}).due(NOON) == []
 
