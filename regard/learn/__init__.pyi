@@ -11,6 +11,7 @@ from .drills.drill import StepResult as StepResult
 from .drills.drill import passed as passed
 from .drills.making import KINDS as KINDS
 from .drills.making import drill as drill
+from .drills.making import find_drill as find_drill
 from .drills.matrices import as_typed as as_typed
 from .drills.matrices import drawn as drawn
 from .flow import DIAGRAMS as DIAGRAMS

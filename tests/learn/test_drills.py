@@ -1,5 +1,6 @@
 """Drills: the answers are those of the reference, own values are carried on, and mistakes are named."""
 
+import json
 import math
 import re
 from fractions import Fraction
@@ -13,7 +14,7 @@ from torch import nn
 
 from regard.attention import reference
 from regard.cost import cost
-from regard.learn import KINDS, LANGUAGES, Drill, as_typed, drill, passed
+from regard.learn import KINDS, LANGUAGES, Drill, as_typed, drill, find_drill, passed
 from regard.learn.drills.exact import Exact, exact, exp, ln, show
 from regard.learn.drills.matrices import Matrix, close, shape
 from regard.learn.drills.reading import Unread, read_matrix, read_number
@@ -332,8 +333,27 @@ def test_exact_arithmetic_is_that_of_numbers(a: Exact, b: Exact, factor: Fractio
     assert read_number(show(a)) == a
 
 
+@given(kinds, seeds)
+def test_a_drill_goes_to_a_page_and_comes_back_by_its_name(kind: str, seed: int) -> None:
+    task = drill(1, seed, kind)
+    plain = json.loads(json.dumps(task.to_plain()))
+    again = find_drill(plain["name"])
+    assert again.statement == plain["statement"] == task.statement
+    assert [(step["rows"], step["columns"]) for step in plain["steps"]] == [shape(a) for a in task.answers().values()]
+    for name, value in plain["given"].items():
+        assert read_matrix(value, *shape(task.given[name])) == task.given[name]
+    results = json.loads(json.dumps([result.to_plain() for result in again.check({})]))
+    assert [result["outcome"] for result in results] == ["blank"] * len(plain["steps"])
+    assert [result["true"] for result in results] == [
+        [[show(x) for x in r] for r in a] for a in task.answers().values()
+    ]
+
+
 def test_levels_and_kinds_that_are_not_there() -> None:
     with pytest.raises(ValueError, match="levels are 1 to 5, got 6"):
         drill(6, 0)
     with pytest.raises(ValueError, match=r"the kinds of drills are softmax, .*, got 'soft'"):
         drill(1, 0, "soft")
+    for name in ("softmax", "softmax:2:0", "softmax:1:x", "soft:1:0", ""):
+        with pytest.raises(ValueError, match="named KIND:LEVEL:SEED"):
+            find_drill(name)

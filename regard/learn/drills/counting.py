@@ -117,8 +117,13 @@ def shapes(random: Random) -> Task:
 
 def parameters(random: Random) -> Task:
     """The parameters of an encoder layer."""
-    width, heads = random.choice(((64, 4), (128, 8), (256, 4), (512, 8), (768, 12)))
-    wide = 4 * width
+    heads, d_k, times = (
+        random.choice((2, 4, 6, 8, 12)),
+        random.choice((8, 10, 16, 20, 32, 50, 64)),
+        random.choice((2, 3, 4)),
+    )
+    width = heads * d_k
+    wide = times * width
     one, forward = width * width + width, 2 * width * wide + wide + width
     steps = (
         _number(
@@ -166,8 +171,8 @@ def parameters(random: Random) -> Task:
 
 def operations(random: Random) -> Task:
     """Operations and bytes of a layer over a sequence."""
-    width, heads = random.choice(((64, 4), (128, 8), (256, 8), (512, 8)))
-    seq, batch = random.choice((32, 64, 128, 256)), random.choice((2, 4))
+    heads, d_k = random.choice((2, 4, 5, 8)), random.choice((10, 16, 20, 32, 64))
+    seq, batch, width = random.choice((10, 20, 32, 50, 64, 100, 128)), random.choice((2, 3, 6, 10)), heads * d_k
     four, pair = 8 * seq * width * width, 2 * seq * seq * width
     cells = batch * heads * seq * seq
     steps = (
@@ -216,9 +221,9 @@ def operations(random: Random) -> Task:
 
 def cache(random: Random) -> Task:
     """The bytes of a KV cache."""
-    layers, d_k = random.choice((4, 12, 24, 32)), random.choice((64, 128))
+    layers, d_k = random.choice((2, 4, 6, 10, 12, 20, 24, 32)), random.choice((32, 50, 64, 100, 128))
     heads, kv_heads = random.choice(((8, 2), (12, 4), (16, 4), (32, 8)))
-    tokens = random.choice((1000, 2000, 4000))
+    tokens = random.choice((100, 500, 1000, 2000, 4000))
     each = 2 * kv_heads * d_k * 2
     steps = (
         _number(

@@ -7,8 +7,9 @@ fits is named.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+from regard.learn.drills.exact import show
 from regard.learn.drills.matrices import Matrix, close, different, drawn, shape, transposed
 from regard.learn.drills.reading import Unread, read_matrix
 from regard.learn.language import Words, words
@@ -64,6 +65,19 @@ class StepResult:
     mistake: str | None = None
     cells: tuple[tuple[int, int], ...] = ()
 
+    def to_plain(self) -> dict[str, Any]:
+        """The result with its numbers as they are typed."""
+        return {
+            "step": self.step,
+            "outcome": self.outcome,
+            "passed": self.passed,
+            "says": dict(self.says),
+            "mistake": self.mistake,
+            "cells": [list(cell) for cell in self.cells],
+            "expected": [[show(x) for x in row] for row in self.expected],
+            "true": [[show(x) for x in row] for row in self.true],
+        }
+
     @property
     def passed(self) -> bool:
         """Whether this step itself was done rightly."""
@@ -93,6 +107,23 @@ class Drill:
         for step in self.steps:
             values[step.name] = step.compute(values)
         return {step.name: values[step.name] for step in self.steps}
+
+    def to_plain(self) -> dict[str, Any]:
+        """What a page needs to ask it: texts, what is given as it is typed, and the size of every answer."""
+        sizes = {name: shape(value) for name, value in self.answers().items()}
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "level": self.level,
+            "seed": self.seed,
+            "title": dict(self.title),
+            "statement": dict(self.statement),
+            "given": {name: [[show(x) for x in row] for row in value] for name, value in self.given.items()},
+            "steps": [
+                {"name": step.name, "ask": dict(step.ask), "rows": sizes[step.name][0], "columns": sizes[step.name][1]}
+                for step in self.steps
+            ],
+        }
 
     def check(self, answers: Mapping[str, str | Sequence[object]] | Sequence[str]) -> list[StepResult]:
         """Judge answers, by the steps' names or in their order; an empty one is blank."""

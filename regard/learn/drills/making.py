@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[int, Callable[[Random], Task]]] = {
     "online": (5, beyond.online),
 }
 
-LARGEST_DENOMINATOR = {1: 10, 2: 12, 3: 12, 4: 20, 5: 30}  # by level
+LARGEST_DENOMINATOR = {1: 12, 2: 12, 3: 12, 4: 20, 5: 30}  # by level
 DRAWS = 3000
 
 
@@ -61,6 +61,19 @@ def drill(level: int, seed: int, kind: str | None = None) -> Drill:
             said = statement(task.en, task.zh, task.given)
             return Drill(kind, level, seed, task.title, said, task.given, task.steps)
     raise RuntimeError(f"no kind numbers for {kind} with seed {seed}")
+
+
+def find_drill(name: str) -> Drill:
+    """The drill of this name, as `Drill.name` says it.
+
+    >>> find_drill("causal:3:7").name
+    'causal:3:7'
+    """
+    kind, _, rest = name.partition(":")
+    level, _, seed = rest.partition(":")
+    if kind not in KINDS or level != str(KINDS[kind][0]) or not seed.isdecimal():
+        raise ValueError(f"a drill is named KIND:LEVEL:SEED, such as causal:3:7, got {name!r}")
+    return drill(int(level), int(seed), kind)
 
 
 def _kind(task: Task, level: int) -> bool:

@@ -19,16 +19,17 @@ from regard.learn.drills.steps import (
 from regard.learn.drills.task import Task
 from regard.learn.language import words
 
-MULTIPLES = (1, 2, 3, 4)  # e^s of a kind score
+MULTIPLES = (1, 2, 3, 4, 5, 6)  # e^s of a kind score
 
 
 def softmax_alone(random: Random) -> Task:
-    """Three scores that are logarithms of small numbers."""
-    numbers = [random.choice(MULTIPLES) for _ in range(3)]
+    """A few scores that are logarithms of small numbers."""
+    keys = random.choice((2, 3, 3, 4))
+    numbers = [random.choice(MULTIPLES) for _ in range(keys)]
     return Task(
         words("Softmax by hand", "手算 softmax"),
-        "One query has these scores s with three keys. Turn them into weights.",
-        "一个查询与三个键的分数 s 如下，把它们变成权重。",
+        f"One query has these scores s with {keys} keys. Turn them into weights.",
+        f"一个查询与 {keys} 个键的分数 s 如下，把它们变成权重。",
         {"s": matrix([[ln(n) for n in numbers]])},
         (exponentials("s"), row_sums(), normalised()),
     )
