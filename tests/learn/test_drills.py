@@ -222,8 +222,13 @@ def test_a_wrong_start_is_carried_to_the_end() -> None:
     assert sum(not result.passed for result in results) == 1
 
 
+def softmax_over_three() -> Drill:
+    made = (drill(1, seed, "softmax") for seed in range(100))
+    return next(task for task in made if shape(task.given["s"]) == (1, 3))
+
+
 def test_blank_and_unread_answers_do_not_spoil_the_rest() -> None:
-    task = drill(1, 0, "softmax")
+    task = softmax_over_three()
     right = {name: as_typed(value) for name, value in task.answers().items()}
     results = task.check({"exponentials": "two, three, four", "weights": right["weights"]})
     assert [result.outcome for result in results] == ["unread", "blank", "right"]
@@ -238,7 +243,7 @@ def test_blank_and_unread_answers_do_not_spoil_the_rest() -> None:
 
 
 def test_values_without_a_result_are_survived() -> None:
-    task = drill(1, 0, "softmax")
+    task = softmax_over_three()
     results = task.check(["0, 0, 0", "0", "1, 0, 0"])  # a sum of 0 to divide by
     assert [result.passed for result in results][:2] == [False, True]
     task = drill(1, 0, "scaling")
