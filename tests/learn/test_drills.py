@@ -240,6 +240,15 @@ def test_blank_and_unread_answers_do_not_spoil_the_rest() -> None:
         task.check({"weight": "1"})
     with pytest.raises(ValueError, match="3 steps, got 4 answers"):
         task.check(["1"] * 4)
+    with pytest.raises(TypeError, match="a list or a mapping by step, got the text '1, 2'"):
+        task.check("1, 2")
+
+
+@pytest.mark.parametrize("answer", [3, 0, 2.5, None, [], [[]], [None], [["", "1", "2"]], {"a": 1}, [[1, 2], [3]], True])
+def test_whatever_a_page_sends_is_judged(answer: object) -> None:
+    results = softmax_over_three().check({"sums": answer, "weights": answer})
+    assert results[0].outcome == "blank"
+    assert {result.outcome for result in results} <= {"blank", "unread", "wrong", "right"}
 
 
 def test_values_without_a_result_are_survived() -> None:
@@ -285,7 +294,26 @@ def test_rounded_and_infinite_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a", "1/0", "ln 3/2", "ln 0", "ln(-1)", "(1", "1)", "1 2", "/2", "9" * 200, "9^9^9", "inf-inf"]
+    "text",
+    [
+        "",
+        "a",
+        "1/0",
+        "ln 3/2",
+        "ln 0",
+        "ln(-1)",
+        "(1",
+        "1)",
+        "1 2",
+        "/2",
+        "9" * 200,
+        "9^9^9",
+        "inf-inf",
+        "0.0^-1",
+        "0^-1",
+        "9^64*9^64*9^64*9^64*9^64*9^64",
+        "e^(9^9)",
+    ],
 )
 def test_what_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(Unread):

@@ -1,6 +1,8 @@
 """What is kept of a learner: the file, the memory of cards, the interview and the checklist."""
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -263,3 +265,14 @@ def test_the_same_drill_does_not_count_twice_and_a_failed_one_not_at_all(file: P
     assert state.drills[failed.name]["wrong"] == [step.name for step in failed.steps]
     with pytest.raises(ValueError, match="the diagrams are self-attention, multi-head, got 'x'"):
         record_flow(state, "x", True, NOON)
+
+
+def test_the_course_loads_nothing_heavy_and_every_name_is_there() -> None:
+    code = (
+        "import sys, regard.learn as learn\n"
+        "assert all(getattr(learn, name) is not None for name in dir(learn))\n"
+        "learn.drill(5, 1); learn.Deck(learn.all_cards(), {}).ease()\n"
+        "print(*({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == ""

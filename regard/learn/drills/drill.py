@@ -125,8 +125,10 @@ class Drill:
             ],
         }
 
-    def check(self, answers: Mapping[str, str | Sequence[object]] | Sequence[str]) -> list[StepResult]:
+    def check(self, answers: Mapping[str, object] | Sequence[object]) -> list[StepResult]:
         """Judge answers, by the steps' names or in their order; an empty one is blank."""
+        if isinstance(answers, str):
+            raise TypeError(f"answers must be a list or a mapping by step, got the text {answers[:20]!r}")
         if not isinstance(answers, Mapping):
             if len(answers) > len(self.steps):
                 raise ValueError(f"this drill has {len(self.steps)} steps, got {len(answers)} answers")
@@ -150,15 +152,13 @@ def passed(results: Sequence[StepResult]) -> bool:
     return all(result.passed for result in results)
 
 
-def _judge(
-    step: Step, answer: str | Sequence[object], expected: Matrix, true: Values, own: Values
-) -> tuple[StepResult, Matrix]:
+def _judge(step: Step, answer: object, expected: Matrix, true: Values, own: Values) -> tuple[StepResult, Matrix]:
     right = true[step.name]
 
     def result(outcome: Outcome, says: Words, **more: object) -> StepResult:
         return StepResult(step.name, outcome, says, expected, right, **more)  # type: ignore[arg-type]
 
-    if not answer or (isinstance(answer, str) and not answer.strip()):
+    if answer is None or answer == [] or (isinstance(answer, str) and not answer.strip()):
         return result("blank", words("No answer.", "未作答。")), expected
     try:
         value = read_matrix(answer, *shape(right))

@@ -33,14 +33,17 @@ class Unread(ValueError):
         self.says: Words = words(en, zh)
 
 
-def read_matrix(answer: str | Sequence[object], rows: int, columns: int) -> Matrix:
+def read_matrix(answer: object, rows: int, columns: int) -> Matrix:
     """The matrix that was typed, or given cell by cell as from a page; a ValueError says how to write it.
 
     >>> from regard.learn.drills.exact import show
     >>> [[show(x) for x in row] for row in read_matrix("1/3, ln 2; 0, -inf", 2, 2)]
     [['1/3', 'ln 2'], ['0', '−∞']]
     """
-    lines = _lines(answer, rows, columns) if isinstance(answer, str) else _cells(answer, rows)
+    if isinstance(answer, Sequence) and not isinstance(answer, str):
+        lines = _cells(answer, rows)
+    else:
+        lines = _lines(str(answer), rows, columns)
     found = [len(line) for line in lines]
     if found != [columns] * rows:
         en, zh = _size(rows, columns)
@@ -61,9 +64,12 @@ def read_number(text: str) -> Exact | float:
     reader = _Reader(text)
     try:
         number = reader.sum()
-    except (ZeroDivisionError, OverflowError) as error:
+        undefined = math.isnan(float(number))
+    except Unread:
+        raise
+    except (ArithmeticError, ValueError) as error:
         raise Unread(f"{text.strip()!r} has no value ({error})", f"{text.strip()!r} 没有值（{error}）") from None
-    if reader.rest() or math.isnan(float(number)):
+    if reader.rest() or undefined:
         raise _unclear(text)
     return number
 
