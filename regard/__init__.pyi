@@ -1,5 +1,6 @@
 from . import attention as attention
 from . import compat as compat
+from . import learn as learn
 from . import masks as masks
 from . import nn as nn
 from . import pictures as pictures

@@ -14,8 +14,7 @@ import typer
 import regard
 
 from .cost import cost
-from .learn_cards import cards, interview
-from .learn_drills import checklist, diagram, drill
+from .learn import learn
 from .trace import trace
 from .watch import watch
 
@@ -28,16 +27,6 @@ app = typer.Typer(
 )
 for command in (trace, watch, cost):
     app.command()(command)
-
-learn = typer.Typer(
-    name="learn",
-    help="Be asked about attention, compute it by hand, put its diagram together.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for part in (cards, interview, drill, diagram, checklist):
-    learn.command()(part)
 app.add_typer(learn)
 
 

@@ -1,6 +1,8 @@
-"""The course: cards to be asked by, drills to compute by hand, a diagram to put together, and what was learned.
+"""The course: exercises with a grader that names the mistake, drills by hand, cards, a diagram, and what was learned.
 
-Everything a learner reads is in English and Chinese. Names are loaded when first used.
+An exercise is a folder under `exercises/`; `grade` runs a learner's code in a process of its own and says what is wrong
+with it. A topic of cards is a file under `cards/`. Everything a learner reads is in English and Chinese. Names are
+loaded when first used.
 """
 
 import lazy_loader

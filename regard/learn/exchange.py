@@ -1,0 +1,145 @@
+"""What goes into the child process and what comes out, as bytes: never a pickle, and nothing to run.
+
+A value is a JSON tree followed by the raw numbers of its arrays:
+
+    8 bytes: length of the tree · the tree, in which an array is its type, shape and place · the numbers
+
+An .npz would do for honest files. But `np.load` sets aside as much memory as a file's header claims, and what a
+learner's process wrote is not to be believed: here no array can be larger than the bytes that are there.
+
+The child loads this file by its path, without the package: it must import nothing of regard's.
+"""
+
+import json
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+DTYPES = {
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128",
+}  # fmt: skip
+DEEPEST = 12  # nesting of tuples, lists and dicts
+
+
+class Array(NamedTuple):
+    """An array as it was sent: its numbers, its library, and its type there (NumPy has no name for bfloat16)."""
+
+    values: np.ndarray
+    library: str
+    dtype: str
+
+
+class Other(NamedTuple):
+    """Something that is no number, array, text or collection of these; only its type's name was sent."""
+
+    type: str
+
+
+def pack(value: Any) -> bytes:
+    """The value as bytes.
+
+    >>> unpack(pack((1, None, [2.5, "text"], b"raw")))
+    (1, None, [2.5, 'text'], b'raw')
+    """
+    numbers: list[bytes] = []
+    tree = json.dumps(_tree(value, numbers, 0)).encode()
+    return b"".join([struct.pack("<Q", len(tree)), tree, *numbers])
+
+
+def unpack(data: bytes, build: Callable[[np.ndarray, str, str], Any] = Array) -> Any:
+    """The value in the bytes, each array made by `build(values, library, dtype)`; ValueError if they are damaged.
+
+    >>> unpack(pack(np.eye(1)))
+    Array(values=array([[1.]]), library='numpy', dtype='float64')
+    >>> unpack(b"")
+    Traceback (most recent call last):
+    ValueError: not a packed value
+    """
+    try:
+        (length,) = struct.unpack_from("<Q", data)
+        tree = json.loads(data[8 : 8 + length])
+        return _value(tree, memoryview(data)[8 + length :], build)
+    except (struct.error, KeyError, TypeError, IndexError, AttributeError, ValueError, RecursionError) as error:
+        raise ValueError("not a packed value") from error
+
+
+def native(values: np.ndarray, library: str, dtype: str) -> Any:
+    """An array of the library it is meant for, writable and its own."""
+    if library == "numpy":
+        return values.copy()
+    import torch
+
+    return torch.from_numpy(values.copy())
+
+
+def _tree(value: Any, numbers: list[bytes], depth: int) -> dict[str, Any]:
+    if depth > DEEPEST:
+        return {"other": "a deeply nested " + type(value).__name__}
+    if isinstance(value, Array):
+        return _array(value.values, value.library, value.dtype, numbers)
+    if value is None or isinstance(value, bool | str):
+        return {"plain": value}
+    if isinstance(value, int | float) and not isinstance(value, np.generic):
+        return {"plain": value} if abs(value) < 2**63 or value != value or isinstance(value, float) else _other(value)
+    if isinstance(value, bytes):
+        return {"bytes": _place(value, numbers)}
+    if isinstance(value, tuple | list):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [_tree(item, numbers, depth + 1) for item in value]}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"dict": {key: _tree(item, numbers, depth + 1) for key, item in value.items()}}
+    if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
+        plain = value.detach().cpu()
+        dtype = str(plain.dtype).removeprefix("torch.")
+        return _array((plain if dtype in DTYPES else plain.float()).numpy(), "torch", dtype, numbers)
+    if isinstance(value, np.ndarray | np.generic):
+        return _array(np.asarray(value), "numpy", value.dtype.name, numbers)
+    return _other(value)
+
+
+def _array(values: np.ndarray, library: str, dtype: str, numbers: list[bytes]) -> dict[str, Any]:
+    if values.dtype.name not in DTYPES:
+        return {"other": f"an array of {values.dtype.name}"}
+    shape = list(values.shape)  # before ascontiguousarray, which gives a lone number an axis
+    raw = np.ascontiguousarray(values).tobytes()
+    return {"array": [values.dtype.name, shape, _place(raw, numbers), library, dtype]}
+
+
+def _place(raw: bytes, numbers: list[bytes]) -> list[int]:
+    start = sum(map(len, numbers))
+    numbers.append(raw)
+    return [start, len(raw)]
+
+
+def _other(value: Any) -> dict[str, str]:
+    return {"other": type(value).__name__}
+
+
+def _value(tree: dict[str, Any], numbers: memoryview, build: Callable[[np.ndarray, str, str], Any]) -> Any:
+    ((kind, content),) = tree.items()
+    if kind == "plain":
+        return content
+    if kind == "other":
+        return Other(str(content))
+    if kind == "bytes":
+        return bytes(_cut(content, numbers))
+    if kind in ("tuple", "list"):
+        items = [_value(item, numbers, build) for item in content]
+        return tuple(items) if kind == "tuple" else items
+    if kind == "dict":
+        return {key: _value(item, numbers, build) for key, item in content.items()}
+    if kind != "array" or content[0] not in DTYPES:
+        raise ValueError(kind)
+    stored, shape, place, library, dtype = content
+    values = np.frombuffer(_cut(place, numbers), dtype=stored).reshape(shape)
+    return build(values, str(library), str(dtype))
+
+
+def _cut(place: list[int], numbers: memoryview) -> memoryview:
+    start, length = place
+    if not 0 <= start <= start + length <= len(numbers):
+        raise ValueError("outside the file")
+    return numbers[start : start + length]

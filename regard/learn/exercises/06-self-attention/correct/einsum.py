@@ -1,0 +1,11 @@
+import numpy as np
+
+
+def compute_qkv(X, W_q, W_k, W_v):
+    return tuple(np.einsum("sd,dk->sk", X, W) for W in (W_q, W_k, W_v))
+
+
+def self_attention(Q, K, V):
+    scores = np.einsum("ld,sd->ls", Q, K) * Q.shape[1] ** -0.5
+    weights = np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+    return np.einsum("ls,sv->lv", weights, V), weights

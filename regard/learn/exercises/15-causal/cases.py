@@ -1,0 +1,22 @@
+import numpy as np
+
+from regard.learn.case import Case, case
+
+NAMES = ["causal_attention"]
+USES = "torch"
+
+
+def cases(rng: np.random.Generator) -> list[Case]:
+    B, H, S, d_k, d_v = (int(n) for n in rng.integers([2, 2, 5, 4, 3], [4, 4, 8, 8, 6]))
+
+    def made(L: int, S: int = S, B: int = B, H: int = H) -> tuple[np.ndarray, ...]:
+        return tuple(rng.normal(size=(B, H, n, d)) for n, d in ((L, d_k), (S, d_k), (S, d_v)))
+
+    return [
+        case("three tokens, one head", "三个词元，一个头", *made(3, 3, 1, 1)),
+        case("as many queries as keys", "查询和键一样多", *made(S)),
+        case("the last two queries", "最后两个查询", *made(2)),
+        case("one query, all keys cached", "一个查询，所有键都在缓存里", *made(1)),
+        case("a single key", "只有一个键", *made(1, 1)),
+        case("more queries than keys: empty rows", "查询多于键：有空行", *made(S + 2)),
+    ]

@@ -1,0 +1,226 @@
+"""`regard learn` as it is typed, and the file that remembers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.cli import main
+from regard.learn import Progress, exercises, find_exercise, grade
+
+SOFTMAX = find_exercise("softmax")
+RIGHT = SOFTMAX.correct["logarithm"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home and a folder of one's own, in English, 100 columns wide."""
+    monkeypatch.setenv("REGARD_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LC_ALL", "en_GB.UTF-8")
+    monkeypatch.setenv("COLUMNS", "100")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return tmp_path / "home"
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert main(["learn", *arguments]) == code
+    captured = capsys.readouterr()
+    return captured.out if code != 2 else captured.err
+
+
+def test_from_the_first_look_to_the_solution(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    assert f"0 of {len(exercises())} exercises passed" in said(capsys, "status")
+    assert "Softmax that never overflows" in said(capsys, "next")
+    file = Path("01-softmax.py")
+    assert file.read_text() == SOFTMAX.starter
+    assert "Not written yet" in said(capsys, "run", str(file), code=1)
+
+    file.write_text(SOFTMAX.mistakes[1].source)
+    told = said(capsys, "run", str(file), code=1)
+    assert "Softmax over the wrong axis" in told
+    assert all(word in told for word in ("expected", "yours", "case", "--seed"))
+    assert "0.5 " not in said(capsys, "hint")
+    assert "not passed yet" in said(capsys, "solution", "softmax", code=2)
+
+    file.write_text(RIGHT)
+    assert "✓ 01-softmax" in said(capsys, "run", str(file))
+    told = said(capsys, "solution", "1")
+    assert "def softmax(x):" in told
+    assert "--force" not in told
+    record = json.loads((home / "learn.json").read_text())["exercises"]["01-softmax"]
+    assert (record["attempts"], record["hints"], record["last"]) == (3, 1, None)
+    assert record["passed"]
+    assert record["file"] == str(file.resolve())
+    assert "Attention for one query" in said(capsys, "next")
+
+
+def test_a_starter_is_not_written_over_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("01-softmax.py").write_text("mine")
+    assert "left as it is" in said(capsys, "next")
+    assert Path("01-softmax.py").read_text() == "mine"
+    said(capsys, "next", "--overwrite")
+    assert Path("01-softmax.py").read_text() == SOFTMAX.starter
+    Path("there").mkdir()
+    said(capsys, "next", "masks", "--folder", "there")
+    assert Path("there/05-masks.py").exists()
+    assert "--folder must be a folder" in said(capsys, "next", "--folder", "nowhere", code=2)
+
+
+def test_hints_come_one_by_one_and_the_last_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = [said(capsys, "hint", "softmax") for _ in range(5)]
+    assert [text.splitlines()[0] for text in shown] == [f"01-softmax · hint {which} of 3" for which in (1, 2, 3, 3, 3)]
+    assert Progress.of_user().record(SOFTMAX).hints == 3
+
+
+def test_force_shows_the_solution_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Shown before you passed" in said(capsys, "solution", "softmax", "--force")
+    assert "np.logaddexp" in said(capsys, "solution", "softmax", "--force", "--way", "logarithm")
+    assert "there are einops_reduce, logarithm, loops" in said(
+        capsys, "solution", "softmax", "--force", "--way", "x", code=2
+    )
+    assert not Progress.of_user().passed(SOFTMAX)
+
+
+def test_in_chinese_by_option_and_by_locale(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "永不溢出的 softmax" in said(capsys, "status", "--lang", "zh")
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert "已通过 0 道" in said(capsys, "status")
+    assert "Softmax that never overflows" in said(capsys, "status", "--lang", "en")
+    Path("1.py").write_text(SOFTMAX.mistakes[0].source)
+    assert "没有减去最大值" in said(capsys, "run", "1.py", code=1)
+    assert "--lang must be en or zh" in said(capsys, "status", "--lang", "fr", code=2)
+
+
+def test_reset_forgets_one_or_all_and_nothing_by_accident(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress.of_user()
+    verdict = grade(SOFTMAX, RIGHT)
+    for exercise in exercises()[:2]:
+        progress.note(exercise, verdict)
+    assert "say what to forget" in said(capsys, "reset", code=2)
+    assert progress.passed(exercises()[0])
+    assert "01-softmax" in said(capsys, "reset", "softmax")
+    assert [progress.passed(exercise) for exercise in exercises()[:2]] == [False, True]
+    assert "all exercises" in said(capsys, "reset", "--all")
+    assert progress.read()["exercises"] == {}
+
+
+def test_export_is_the_state(capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "hint", "softmax")
+    state = json.loads(said(capsys, "export"))
+    assert state["exercises"]["01-softmax"]["hints"] == 1
+    said(capsys, "export", "mine.json")
+    assert json.loads(Path("mine.json").read_text()) == state
+
+
+def test_json_and_a_seed_that_repeats(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("answer.py").write_text(SOFTMAX.mistakes[0].source)
+    arguments = ("run", "answer.py", "--exercise", "softmax", "--seed", "7", "--json")
+    first, second = (json.loads(said(capsys, *arguments, code=1)) for _ in range(2))
+    assert first["mistake"] == "unstable"
+    assert first["failing"] == second["failing"]
+    assert first["seed"] == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["run", "01-softmax.py"], "No such file"),
+        (["run", "answer.py"], "not named like an exercise"),
+        (["run", "answer.py", "--exercise", "sofmax"], "no exercise is called 'sofmax'"),
+        (["run", "latin.py", "--exercise", "1"], "must be text in UTF-8"),
+        (["hint", "99"], "no exercise is called '99'; there are 01-softmax"),
+        (["watch", "01-softmax.py"], "No such file"),
+        (["dance"], "No such command"),
+    ],
+)
+def test_a_mistake_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str) -> None:
+    Path("answer.py").write_text("x = 1")
+    Path("latin.py").write_bytes(b"# caf\xe9")
+    assert main(["learn", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert complaint.lower() in captured.err.lower()
+
+
+def test_a_damaged_state_is_neither_used_nor_overwritten(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    home.mkdir()
+    for damaged in ("{", '{"version": 99}', "[]"):
+        (home / "learn.json").write_text(damaged)
+        assert "learn.json" in said(capsys, "hint", code=2)
+        assert (home / "learn.json").read_text() == damaged
+
+
+def test_what_others_keep_in_the_state_is_kept(home: Path) -> None:
+    home.mkdir()
+    (home / "learn.json").write_text('{"version": 1, "cards": {"due": [3]}}')
+    Progress.of_user().took_hint(SOFTMAX)
+    assert Progress.of_user().read()["cards"] == {"due": [3]}
+
+
+def test_what_was_passed_stays_passed() -> None:
+    progress = Progress.of_user()
+    progress.note(SOFTMAX, grade(SOFTMAX, RIGHT))
+    progress.note(SOFTMAX, grade(SOFTMAX, SOFTMAX.starter))
+    assert progress.passed(SOFTMAX)
+    assert progress.record(SOFTMAX).last == "unwritten"
+
+
+def test_watch_grades_every_save_until_it_passes(home: Path) -> None:
+    file = Path("01-softmax.py")
+    file.write_text(SOFTMAX.starter)
+    with watching(file) as process:
+        assert "Not written yet" in lines_until(process, "Not written yet")
+        half = file.with_suffix(".tmp")
+        half.write_text(RIGHT)
+        half.replace(file)  # as editors do
+        assert "✓ 01-softmax" in lines_until(process, "✓")
+        assert process.wait(timeout=60) == 0
+    assert json.loads((home / "learn.json").read_text())["exercises"]["01-softmax"]["attempts"] == 2
+
+
+def test_ctrl_c_ends_watching_without_a_traceback() -> None:
+    file = Path("01-softmax.py")
+    file.write_text(SOFTMAX.starter)
+    with watching(file) as process:
+        lines_until(process, "--seed")
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Stopped." in rest
+    assert errors == ""
+
+
+def test_help_and_status_do_not_load_numpy() -> None:
+    for arguments in (["learn", "--help"], ["learn", "status"], ["learn", "hint"]):
+        code = f"import sys; from regard.cli import main; main({arguments}); print(*sys.modules, file=sys.stderr)"
+        loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
+        assert not {"numpy", "torch"} & set(loaded), arguments
+
+
+def watching(file: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-u", "-m", "regard", "learn", "watch", str(file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    )
+
+
+def lines_until(process: subprocess.Popen[str], mark: str) -> str:
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if mark in line:
+            return said
+    raise AssertionError(f"ended before {mark!r}: {said}{process.stderr.read() if process.stderr else ''}")

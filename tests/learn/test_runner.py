@@ -1,0 +1,338 @@
+"""The process that a learner's code runs in: nothing it does passes by force, and nothing it does harms."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import regard.learn
+from regard.learn import Busy, Limits, Runner, Verdict, grade
+from regard.learn.exchange import pack, unpack
+from regard.learn.runner import Request, Run
+
+HERE = Path(__file__).parents[2]
+REFERENCE = Path(regard.learn.__file__).parent / "exercises" / "01-softmax" / "reference.py"
+PATIENT = Runner(limits=Limits(seconds=30))  # where time is not the question, on a busy machine
+QUICK = Runner(limits=Limits(seconds=1.5))
+
+
+def run(source: str, runner: Runner = PATIENT, uses: str = "numpy") -> Run:
+    return runner.run(Request(source, ["f"], [pack((3,))], uses))
+
+
+def value_of(run: Run) -> object:
+    assert run.answer is not None, run.trouble
+    outcome = run.answer["outcomes"][0]
+    return unpack(outcome["value"]) if "value" in outcome else outcome["error"]
+
+
+def refusals(imports: str, attempts: list[str]) -> dict[str, str | None]:
+    """What each attempt raises, all of them tried in one process; None where one succeeds."""
+    trying = f"""
+{imports}
+def tried(attempt):
+    try:
+        exec(attempt, globals())
+    except Exception as error:
+        return type(error).__name__
+def f(x):
+    return [tried(attempt) for attempt in {attempts!r}]
+"""
+    return dict(zip(attempts, value_of(run(trying)), strict=True))
+
+
+def error_of(source: str) -> tuple[str, str]:
+    error = value_of(run(source))
+    assert isinstance(error, dict), error
+    return error["type"], error["message"]
+
+
+def softmax(body: str, runner: Runner = PATIENT) -> Verdict:
+    return grade("softmax", body, seed=0, runner=runner)
+
+
+def test_an_endless_loop_timed_out() -> None:
+    verdict = softmax("def softmax(x):\n    while True: pass", QUICK)
+    assert (verdict.passed, verdict.kind) == (False, "timeout")
+    assert "timed out" in verdict.title["en"]
+    assert "timed out" in verdict.title["zh"]
+    assert "1.5 seconds" in verdict.message["en"]
+    assert verdict.seconds >= 1.5
+
+
+def test_an_endless_loop_outside_a_function_or_deaf_to_signals_timed_out() -> None:
+    assert run("while True: pass", QUICK).trouble == "timeout"
+    deaf = "import signal\nfor s in (15, 2, 24): signal.signal(s, signal.SIG_IGN)\ndef f(x):\n    while True: pass"
+    assert run(deaf, QUICK).trouble == "timeout"
+
+
+def test_the_clock_starts_after_the_imports() -> None:
+    """torch takes longer to import than the limit allows for the learner's code."""
+    run_in_torch = run("import torch\ndef f(x): return torch.ones(2) * x", Runner(limits=Limits(seconds=1)), "torch")
+    assert run_in_torch.trouble is None
+    assert run_in_torch.seconds < 1
+
+
+def test_a_memory_hog_says_so() -> None:
+    small = Runner(limits=Limits(seconds=30, memory=200 << 20))
+    for hog in ("np.ones(10**10)", "[' ' * 10**7 for _ in range(1000)]", "bytearray(10**11)"):
+        verdict = softmax(f"import numpy as np\ndef softmax(x): return {hog}", small)
+        assert (verdict.passed, verdict.kind) == (False, "memory"), hog
+        assert "out of memory" in verdict.title["en"]
+        assert "200 MB" in verdict.message["zh"]
+
+
+def test_leaving_does_not_pass() -> None:
+    assert softmax("import sys\ndef softmax(x): sys.exit(0)").kind == "exit"
+    assert softmax("import sys\nsys.exit(0)").kind == "exit"
+    assert softmax("import os\ndef softmax(x): os._exit(0)").kind == "stopped"
+    assert softmax("def softmax(x): return softmax(x)").title["en"] == "Your code raises RecursionError"
+
+
+def test_a_crash_is_told() -> None:
+    crash = "import sys\nsys.setrecursionlimit(10**9)\ndef f(x): return f(x)"
+    assert run(crash, QUICK).trouble in ("stopped", "memory", "timeout")
+
+
+def test_prints_are_kept_up_to_a_limit_and_do_not_block() -> None:
+    flood = run(
+        "def f(x):\n    for _ in range(2000): print('x' * 1000)\n    return x", Runner(limits=Limits(output=5000))
+    )
+    assert value_of(flood) == 3
+    assert flood.printed[:3] == "xxx"
+    assert len(flood.printed) == 5000
+
+
+def test_no_process_can_be_started() -> None:
+    attempts = [
+        "os.fork()",
+        "os.forkpty()",
+        "os.system('true')",
+        "os.popen('true')",
+        "os.execv('/bin/true', ['true'])",
+        "os.posix_spawn('/bin/true', ['true'], {})",
+        "os.spawnv(os.P_WAIT, '/bin/true', ['true'])",
+        "subprocess.run(['true'])",
+        "_posixsubprocess.fork_exec()",
+        "subprocess._fork_exec()",
+        "multiprocessing.Process(target=print).start()",
+    ]
+    assert refusals("import os, subprocess, _posixsubprocess, multiprocessing", attempts) == dict.fromkeys(
+        attempts, "PermissionError"
+    )
+
+
+def test_a_fork_bomb_is_over_with_its_group() -> None:
+    """Even where the fence is taken down, all that was started ends with the run."""
+    bomb = """
+import os, time
+def f(x):
+    while True:
+        try: os.fork()
+        except PermissionError: pass
+"""
+    assert run(bomb, QUICK).trouble == "timeout"
+    assert not leftovers()
+
+
+def test_the_whole_group_is_killed(tmp_path: Path) -> None:
+    """What a child had managed to start would end with it: the group is killed, not the process alone."""
+    script = tmp_path / "child.py"
+    script.write_text(
+        "import os, sys, time\nos.write(int(sys.argv[3]), b'!')\n"
+        "if os.fork() == 0:\n    open(sys.argv[2] + '.pid', 'w').write(str(os.getpid()))\ntime.sleep(60)\n"
+    )
+    from regard.learn import runner
+
+    process_id = tmp_path / "result.pid"
+    with runner._started(tmp_path / "request", tmp_path / "result", tmp_path, script) as (process, _):
+        while not (process_id.exists() and process_id.read_text()):
+            time.sleep(0.01)
+        assert os.getpgid(int(process_id.read_text())) == process.pid
+    for _ in range(500):  # an orphan is a zombie until it is reaped
+        if not alive(int(process_id.read_text())):
+            return
+        time.sleep(0.01)
+    raise AssertionError("the grandchild lives on")
+
+
+def test_signals_do_not_reach_the_parent_or_the_group() -> None:
+    got: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: got.append(number))
+    attempts = [
+        "os.kill(os.getppid(), 15)",
+        "os.killpg(0, 15)",
+        "os.killpg(os.getpgid(os.getppid()), 15)",
+        "os.kill(-1, 15)",
+        "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
+        "resource.prlimit(os.getppid(), 0)",
+        "signal.pthread_kill(threading.get_ident(), 15)",
+    ]
+    try:
+        refused = refusals("import os, resource, signal, threading", attempts)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert refused == dict.fromkeys(attempts, "PermissionError")
+    assert got == []
+
+
+def test_the_reference_cannot_be_imported() -> None:
+    attempts = ["import regard", "import regard.learn.exercise", "from regard.attention import reference"]
+    assert refusals("", attempts) == dict.fromkeys(attempts, "ImportError")
+    cunning = f"import sys; sys.path.insert(0, {str(HERE)!r}); sys.meta_path.reverse(); import regard.learn"
+    assert refusals("", [cunning])[cunning] in ("ImportError", "PermissionError")
+
+
+def test_the_reference_cannot_be_read() -> None:
+    attempts = [
+        f"open({str(REFERENCE)!r}).read()",
+        f"os.open({str(REFERENCE)!r}, 0)",
+        f"np.fromfile({str(REFERENCE)!r}, dtype='u1')",
+        f"os.open({str(REFERENCE.parent)!r}, 0)",
+        f"os.symlink({str(REFERENCE)!r}, 'here')",
+        f"os.link({str(REFERENCE)!r}, 'here')",
+        f"os.chdir({str(REFERENCE.parent)!r})",
+        f"open('/proc/self/root{REFERENCE}').read()",
+        "open(sys.modules['__main__'].__file__.replace('child.py', 'exercises/01-softmax/reference.py')).read()",
+        "open('../request', 'rb').read()",
+        "open('/etc/passwd').read()",
+        "ctypes.CDLL(None)",
+        "socket.socket()",
+        "resource.setrlimit(0, (-1, -1))",
+    ]
+    imports = "import ctypes, os, resource, socket, sys\nimport numpy as np"
+    assert refusals(imports, attempts) == dict.fromkeys(attempts, "PermissionError")
+
+
+def test_files_stay_in_the_temporary_folder(tmp_path: Path) -> None:
+    mine = tmp_path / "precious.txt"
+    mine.write_text("precious")
+    attempts = [
+        f"open({str(mine)!r}, 'w')",
+        f"open({str(mine)!r}, 'r+')",
+        f"os.remove({str(mine)!r})",
+        f"os.rename({str(mine)!r}, 'here')",
+        f"os.truncate({str(mine)!r}, 0)",
+        f"os.chmod({str(mine)!r}, 0)",
+        f"os.mkfifo({str(tmp_path / 'new')!r})",
+        f"os.mkdir({str(tmp_path / 'new')!r})",
+        f"shutil.rmtree({str(tmp_path)!r})",
+        f"np.save({str(tmp_path / 'new')!r}, 3)",
+    ]
+    imports = "import os, shutil\nimport numpy as np"
+    assert refusals(imports, attempts) == dict.fromkeys(attempts, "PermissionError")
+    assert mine.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [mine]
+
+
+def test_the_temporary_folder_is_free_to_use_and_gone_afterwards() -> None:
+    inside = "import os\ndef f(x):\n    open('note', 'w').write('mine')\n    return open('note').read(), os.getcwd()"
+    text, folder = value_of(run(inside))
+    assert text == "mine"
+    assert not Path(folder).exists()
+
+
+def test_a_file_cannot_fill_the_disk() -> None:
+    small = Runner(limits=Limits(file_size=1 << 20))
+    filling = run("def f(x):\n    with open('big', 'w') as big:\n        while True: big.write('x' * 10**5)", small)
+    assert "File too large" in str(value_of(filling))
+    assert run("import numpy as np\ndef f(x): return np.zeros(10**6)", small).trouble == "large"
+
+
+def test_comparing_is_not_the_childs_business() -> None:
+    patched = """
+import numpy as np, builtins, sys
+always = lambda *a, **k: True
+for name in ("allclose", "isclose", "array_equal", "all"): setattr(np, name, always)
+np.testing.assert_allclose = always
+class Equal(np.ndarray):
+    __eq__ = __ne__ = lambda self, other: np.ones(self.shape, bool)
+def softmax(x): return np.zeros_like(x).view(Equal)
+"""
+    verdict = softmax(patched)
+    assert (verdict.passed, verdict.kind) == (False, "rows")
+
+
+OVERWRITES_THE_RESULT = """
+import gc, io
+for found in gc.get_objects():
+    if isinstance(found, io.BufferedWriter) and found.name not in ("<stdout>", "<stderr>"):
+        try:
+            found.write(b"forged")
+        except Exception:
+            pass
+"""
+PATCHES_THE_PACKING = """
+import sys
+sys._getframe(1).f_locals["exchange"].pack = lambda value: b"forged"
+"""
+
+
+@pytest.mark.parametrize("forging", [OVERWRITES_THE_RESULT, PATCHES_THE_PACKING])
+def test_a_forged_result_does_not_pass(forging: str) -> None:
+    verdict = softmax(forging + "def softmax(x): return x")
+    assert (verdict.passed, verdict.kind) == (False, "unreadable")
+
+
+def test_the_environment_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "hush")
+    monkeypatch.setenv("PYTHONPATH", "/nowhere")
+    told = value_of(run("import os, sys\ndef f(x): return dict(os.environ), sys.flags.isolated, sys.stdin.read()"))
+    assert "hush" not in str(told)
+    assert "PYTHONPATH" not in told[0]
+    assert told[1:] == (1, "")
+
+
+def test_runs_wait_for_their_turn_and_a_full_queue_says_so() -> None:
+    runner = Runner(max_parallel=1, max_waiting=1, limits=Limits(seconds=20))
+    results: list[object] = []
+
+    def go() -> None:
+        try:
+            results.append(value_of(run("import time\ndef f(x):\n    time.sleep(0.5); return x", runner)))
+        except Busy as busy:
+            results.append(busy)
+
+    threads = [threading.Thread(target=go) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results.count(3) == 2
+    assert sum(isinstance(result, Busy) for result in results) == 4
+    assert value_of(run("def f(x): return x", runner)) == 3
+
+
+def test_a_runner_is_checked_at_the_door() -> None:
+    with pytest.raises(ValueError, match="max_parallel must be at least 1"):
+        Runner(max_parallel=0)
+
+
+def test_a_child_that_cannot_start_is_not_the_learners_fault() -> None:
+    with pytest.raises(ChildProcessError, match=r"was not ready within 0\.001 s"):
+        run("def f(x): return x", Runner(limits=Limits(start=0.001)))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the kernel does not count root's processes")
+def test_the_kernel_counts_processes_too() -> None:
+    threads = "import threading\ndef f(x): threading.Thread(target=print).start()"
+    assert error_of(threads)[0] == "RuntimeError"
+
+
+def leftovers() -> list[str]:
+    """Processes of runs that are over."""
+    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if "learn/child.py" in line and f"{sys.executable} -I" in line]
+
+
+def alive(process_id: int) -> bool:
+    try:
+        status = Path(f"/proc/{process_id}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
