@@ -21,10 +21,12 @@ from regard.learn import (
     checklist,
     draw,
     drill,
+    find_exercise,
     record_drill,
     record_flow,
     summary,
 )
+from regard.learn.mastery import CORE_EXERCISES
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -270,9 +272,13 @@ def test_the_same_drill_does_not_count_twice_and_a_failed_one_not_at_all(file: P
 def test_the_course_loads_nothing_heavy_and_every_name_is_there() -> None:
     code = (
         "import sys, regard.learn as learn\n"
-        "assert all(getattr(learn, name) is not None for name in dir(learn))\n"
         "learn.drill(5, 1); learn.Deck(learn.all_cards(), {}).ease()\n"
-        "print(*({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))"
+        "print(*({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
+        "assert all(getattr(learn, name) is not None for name in dir(learn))"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == ""
+
+
+def test_the_core_exercises_are_exercises() -> None:
+    assert {find_exercise(name).name.partition("-")[2] for name in CORE_EXERCISES} == set(CORE_EXERCISES)
