@@ -1,27 +1,29 @@
-"""`regard learn`: exercises, graded where you write them."""
+"""`regard learn`: exercises, graded where you write them; drills and cards are in files of their own."""
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.files import write_whole
 
+from .asking import Lang, load_state
+from .learn_cards import cards, interview
+from .learn_drills import checklist, diagram, drill
 from .typed import said_plainly
 
 if TYPE_CHECKING:
-    from regard.learn import Exercise, Progress
+    from regard.learn import Exercise, Language, Progress
 
 learn = typer.Typer(
     name="learn",
-    help="Learn attention by writing it: exercises that name your mistake, in English or 中文.",
+    help="Learn attention: write it, compute it by hand, be asked about it, in English or 中文.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Lang = Annotated[str | None, typer.Option(metavar="en|zh", help="Language; that of your locale if not given.")]
 Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="01-softmax, softmax or 1; the next one if none.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Your code; its name says which exercise it is.")]
 Of = Annotated[str | None, typer.Option(metavar="NAME", help="The exercise, if the file's name does not say.")]
@@ -33,9 +35,9 @@ def status(lang: Lang = None) -> None:
     with said_plainly("learn status"):
         from rich.console import Console
 
-        from regard.learn import Progress, print_status
+        from regard.learn import print_status
 
-        print_status(Progress.of_user(), language(lang), Console())
+        print_status(progress_of_user(), language(lang), Console())
 
 
 @learn.command("next")
@@ -52,10 +54,10 @@ def next_exercise(
     with said_plainly("learn next"):
         from rich.console import Console
 
-        from regard.learn import Progress, print_exercise, word
+        from regard.learn import print_exercise, word
 
         spoken, console = language(lang), Console()
-        exercise = chosen(name, Progress.of_user())
+        exercise = chosen(name, progress_of_user())
         if exercise is None:
             console.print(word("finished", spoken))
             return
@@ -86,11 +88,11 @@ def run(
     with said_plainly("learn run"):
         from rich.console import Console
 
-        from regard.learn import Progress, grade, print_verdict
+        from regard.learn import grade, print_verdict
 
         asked = exercise_of(file, exercise)
         verdict = grade(asked, text_of(file), seed)
-        Progress.of_user().note(asked, verdict, file)
+        progress_of_user().note(asked, verdict, file)
         if json:
             import json as json_format
 
@@ -106,9 +108,9 @@ def watch(file: File, exercise: Of = None, lang: Lang = None) -> None:
     with said_plainly("learn watch"):
         from rich.console import Console
 
-        from regard.learn import Progress, grade, print_verdict, saves, word
+        from regard.learn import grade, print_verdict, saves, word
 
-        spoken, console, progress = language(lang), Console(), Progress.of_user()
+        spoken, console, progress = language(lang), Console(), progress_of_user()
         asked = exercise_of(file, exercise)
         text_of(file)
         console.print(word("watching", spoken, file=file), style="dim", highlight=False)
@@ -130,9 +132,9 @@ def hint(name: Name = None, lang: Lang = None) -> None:
     with said_plainly("learn hint"):
         from rich.console import Console
 
-        from regard.learn import Progress, print_hint, word
+        from regard.learn import print_hint, word
 
-        spoken, console, progress = language(lang), Console(), Progress.of_user()
+        spoken, console, progress = language(lang), Console(), progress_of_user()
         exercise = chosen(name, progress)
         if exercise is None:
             console.print(word("finished", spoken))
@@ -154,9 +156,9 @@ def solution(
     with said_plainly("learn solution"):
         from rich.console import Console
 
-        from regard.learn import Progress, print_solution
+        from regard.learn import print_solution
 
-        progress = Progress.of_user()
+        progress = progress_of_user()
         exercise = chosen(name, progress) or last_exercise()
         passed = progress.passed(exercise)
         if not passed and not force:
@@ -175,12 +177,12 @@ def reset(
 ) -> None:
     """Forget what was passed, run and hinted at; your files stay."""
     with said_plainly("learn reset"):
-        from regard.learn import Progress, find_exercise, word
+        from regard.learn import find_exercise, word
 
         if (name is None) == (not everything):
             raise ValueError("say what to forget: the NAME of an exercise, or --all")
         exercise = None if name is None else find_exercise(name)
-        Progress.of_user().forget(exercise)
+        progress_of_user().forget(exercise)
         spoken = language(lang)
         typer.echo(word("forgotten", spoken, what=exercise.name if exercise else word("all", spoken)))
 
@@ -193,9 +195,7 @@ def export(
     with said_plainly("learn export"):
         import json as json_format
 
-        from regard.learn import Progress
-
-        text = json_format.dumps(Progress.of_user().read(), indent=1, ensure_ascii=False) + "\n"
+        text = json_format.dumps(progress_of_user().read(), indent=1, ensure_ascii=False) + "\n"
         if file is None:
             typer.echo(text, nl=False)
         else:
@@ -203,12 +203,23 @@ def export(
             typer.echo(f"wrote {file}", err=True)
 
 
-def language(asked: str | None) -> Literal["en", "zh"]:
+for part in (cards, interview, drill, diagram, checklist):
+    learn.command()(part)
+
+
+def language(asked: str | None) -> "Language":
     """The language asked for, or else that of the locale."""
-    if asked is not None and asked not in ("en", "zh"):
-        raise ValueError(f"--lang must be en or zh, got {asked!r}")
-    spoken = asked or next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), "")
-    return "zh" if spoken.startswith("zh") else "en"
+    from regard.learn import spoken
+
+    return spoken(asked, os.environ)
+
+
+def progress_of_user() -> "Progress":
+    """What was done; a file that cannot be read is kept aside first, and that is said."""
+    from regard.learn import Progress
+
+    load_state()
+    return Progress.of_user()
 
 
 def chosen(name: str | None, progress: "Progress") -> "Exercise | None":

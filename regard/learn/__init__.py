@@ -1,7 +1,8 @@
-"""The course: exercises, a grader that names the mistake, and a fence around a learner's code.
+"""The course: exercises with a grader that names the mistake, drills by hand, cards, a diagram, and what was learned.
 
-An exercise is a folder under `exercises/`; `grade` runs a learner's code in a process of its own and says what
-is wrong with it, in English and Chinese. Names are loaded when first used.
+An exercise is a folder under `exercises/`; `grade` runs a learner's code in a process of its own and says what is wrong
+with it. A topic of cards is a file under `cards/`. Everything a learner reads is in English and Chinese. Names are
+loaded when first used.
 """
 
 import lazy_loader

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.learn.compare import Difference
 from regard.learn.exchange import Array, Other
-from regard.learn.exercise import LANGUAGES, Language
+from regard.learn.language import LANGUAGES, Language
 
 Texts = Mapping[Language, str]
 

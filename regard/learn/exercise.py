@@ -33,13 +33,13 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from regard.learn.language import LANGUAGES, Language
+
 if TYPE_CHECKING:
     from types import ModuleType
 
     from regard.learn.case import Case
 
-Language = Literal["en", "zh"]
-LANGUAGES: tuple[Language, ...] = ("en", "zh")
 FOLDER = Path(__file__).parent / "exercises"
 
 

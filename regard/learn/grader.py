@@ -20,7 +20,8 @@ from regard.learn.compare import Difference, difference
 from regard.learn.diagnosis import Texts, explain, say, where
 from regard.learn.drawing import inputs, pair
 from regard.learn.exchange import Array
-from regard.learn.exercise import LANGUAGES, Exercise, Mistake, find_exercise
+from regard.learn.exercise import Exercise, Mistake, find_exercise
+from regard.learn.language import LANGUAGES
 from regard.learn.runner import Limits, Request, Run, Runner
 from regard.learn.verdict import Failing, Verdict
 

@@ -7,7 +7,6 @@ Parts of it that this module does not know are left as they are: cards and drill
 """
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from datetime import date
@@ -16,9 +15,8 @@ from typing import Any
 
 from regard.files import write_whole
 from regard.learn.exercise import Exercise, exercises
+from regard.learn.state import VERSION, home
 from regard.learn.verdict import Verdict
-
-VERSION = 1
 
 
 @dataclass
@@ -49,12 +47,7 @@ class Progress:
     @classmethod
     def of_user(cls) -> "Progress":
         """That of whoever runs this."""
-        home = os.environ.get("REGARD_HOME")
-        if home:
-            return cls(Path(home) / "learn.json")
-        import platformdirs
-
-        return cls(platformdirs.user_data_path("regard", appauthor=False) / "learn.json")
+        return cls(home() / "learn.json")
 
     def record(self, exercise: Exercise) -> Record:
         """What is known of an exercise."""

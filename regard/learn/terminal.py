@@ -13,7 +13,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from regard.learn.exercise import Exercise, Language, exercises
+from regard.learn.exercise import Exercise, exercises
+from regard.learn.language import Language
 from regard.learn.progress import Progress
 from regard.learn.verdict import Verdict
 

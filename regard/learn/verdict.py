@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from regard.learn.exercise import Language
+from regard.learn.language import Language
 
 
 @dataclass(frozen=True)

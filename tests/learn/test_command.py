@@ -151,12 +151,18 @@ def test_a_mistake_is_one_line(capsys: pytest.CaptureFixture[str], arguments: li
     assert complaint.lower() in captured.err.lower()
 
 
-def test_a_damaged_state_is_neither_used_nor_overwritten(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+def test_a_damaged_state_is_kept_aside_and_a_newer_one_left_alone(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
     home.mkdir()
-    for damaged in ("{", '{"version": 99}', "[]"):
+    for number, damaged in enumerate(("{", "[]"), 1):
         (home / "learn.json").write_text(damaged)
-        assert "learn.json" in said(capsys, "hint", code=2)
-        assert (home / "learn.json").read_text() == damaged
+        assert main(["learn", "hint"]) == 0
+        assert f"kept as learn.unreadable-{number}.json" in capsys.readouterr().err
+        assert (home / f"learn.unreadable-{number}.json").read_text() == damaged
+    (home / "learn.json").write_text('{"version": 99}')
+    assert "newer regard" in said(capsys, "hint", code=2)
+    assert (home / "learn.json").read_text() == '{"version": 99}'
 
 
 def test_what_others_keep_in_the_state_is_kept(home: Path) -> None:

@@ -16,8 +16,8 @@ from markdown_it import MarkdownIt
 
 from regard.learn import Exercise, Mistake, Verdict, exercises
 from regard.learn.calling import call_all
-from regard.learn.exercise import LANGUAGES
 from regard.learn.grader import Answer, exchange, judge, pack_cases, trusted
+from regard.learn.language import LANGUAGES
 from regard.learn.runner import Run
 
 SEEDS = (0, 1, 2, 3)

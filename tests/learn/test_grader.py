@@ -14,8 +14,8 @@ from regard.learn.calling import call_all
 from regard.learn.compare import between
 from regard.learn.diagnosis import explain
 from regard.learn.exchange import Array, Other, pack, unpack
-from regard.learn.exercise import LANGUAGES
 from regard.learn.grader import exchange, judge, pack_cases, read_answer, trusted
+from regard.learn.language import LANGUAGES
 from regard.learn.runner import Run
 
 IMPORT = "import numpy as np\n"

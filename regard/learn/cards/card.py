@@ -1,0 +1,151 @@
+"""A question of an interview, with its answer in two depths and two languages.
+
+The cards of a topic are one TOML file, English and Chinese side by side:
+
+    title.en = "Scaling"
+    title.zh = "缩放"
+
+    [[card]]
+    id = "why-scale"
+    shows = 'regard trace "The cat sat on the mat" --no-scale'      a command that runs, or "lab: trace"
+    wrong = [4]                         optional: the widespread mistakes that it corrects, by their number below
+    question.en = "…"
+    question.zh = "…"
+    answer.en = "…"                     two to four sentences: what one says in an interview
+    answer.zh = "…"
+    detail.en = "…"                     the formula and the numbers
+    detail.zh = "…"
+    given = ["512"]                     numbers that the text sets and does not claim
+    checks = [["8 MiB", "512**2 * 8 * 4 / 2**20"]]
+
+A check ties a number in the text to the expression that gives it ("in English|in Chinese" where they are said
+differently). Tests evaluate every one and find every longer number that is neither given nor checked, so a card cannot
+state a false one.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from regard.learn.language import LANGUAGES, Words
+
+FOLDER = Path(__file__).parent
+
+# In the order in which one learns them.
+TOPICS = (
+    "mechanism", "scaling", "heads", "masks", "positions", "layers", "models", "cost", "inference", "long", "pytorch",
+    "looking", "board",
+)  # fmt: skip
+
+VIEWS = ("trace", "heads", "model", "geometry", "cost", "practice")  # of the lab
+
+# What is widely written about attention and is not so; a card's `wrong` names the numbers.
+WRONG = {
+    1: "nn.MultiheadAttention returns weights per head",
+    2: "nn.Linear starts with Xavier",
+    3: "printed attention matrices that the code beside them does not print",
+    4: "multi-head attention in NumPy with weights of variance 1 and a softmax without the maximum",
+    5: "an outer product of similarities as a similarity matrix",
+    6: "the cost of attention without heads, batch and projections",
+    7: "a setting that is quietly changed to one in range",
+    8: "the divisors of 144 end at 24",
+    9: "filling with −∞ where the mask is not 0",
+    10: "a row with everything hidden is harmless",
+    11: "the W of x @ W is nn.Linear.weight",
+}
+
+
+@dataclass(frozen=True)
+class Card:
+    """One question. `shows` is a command of regard, or a view of the lab as `lab: VIEW`."""
+
+    id: str
+    topic: str
+    question: Words
+    answer: Words
+    detail: Words
+    shows: str
+    wrong: tuple[int, ...] = ()
+    given: tuple[str, ...] = ()
+    checks: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Topic:
+    """The cards of one file."""
+
+    name: str
+    title: Words
+    cards: tuple[Card, ...]
+
+
+@lru_cache(maxsize=1)
+def topics() -> tuple[Topic, ...]:
+    """All topics, in the order in which one learns them.
+
+    >>> topics()[0].title["zh"]
+    '注意力机制'
+    """
+    return tuple(_read(name, (FOLDER / f"{name}.toml").read_text(encoding="utf-8")) for name in TOPICS)
+
+
+def all_cards() -> tuple[Card, ...]:
+    """The cards of all topics.
+
+    >>> len(all_cards()) >= 60
+    True
+    """
+    return tuple(card for topic in topics() for card in topic.cards)
+
+
+def find_card(id: str) -> Card:
+    """The card of this name.
+
+    >>> find_card("formula").topic
+    'mechanism'
+    """
+    for card in all_cards():
+        if card.id == id:
+            return card
+    raise ValueError(f"there is no card {id!r}; the cards are {', '.join(card.id for card in all_cards())}")
+
+
+def find_topic(name: str) -> Topic:
+    """The topic of this name.
+
+    >>> find_topic("masks").title["en"]
+    'Masks'
+    """
+    for topic in topics():
+        if topic.name == name:
+            return topic
+    raise ValueError(f"the topics are {', '.join(TOPICS)}, got {name!r}")
+
+
+def _read(topic: str, text: str) -> Topic:
+    document = tomllib.loads(text)
+    return Topic(topic, _words(document["title"]), tuple(_card(topic, entry) for entry in document["card"]))
+
+
+def _card(topic: str, entry: Mapping[str, Any]) -> Card:
+    known = {"id", "shows", "wrong", "question", "answer", "detail", "given", "checks"}
+    if set(entry) - known:
+        raise ValueError(f"{topic}.toml: a card has {sorted(known)}, got {sorted(set(entry) - known)} as well")
+    return Card(
+        id=entry["id"],
+        topic=topic,
+        question=_words(entry["question"]),
+        answer=_words(entry["answer"]),
+        detail=_words(entry["detail"]),
+        shows=entry["shows"],
+        wrong=tuple(entry.get("wrong", ())),
+        given=tuple(entry.get("given", ())),
+        checks=tuple((said, expression) for said, expression in entry.get("checks", ())),
+    )
+
+
+def _words(entry: Mapping[str, str]) -> Words:
+    return {language: entry[language].strip() for language in LANGUAGES}

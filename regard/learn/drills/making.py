@@ -1,0 +1,100 @@
+"""Drills without end: a level and a seed give one, always the same.
+
+Numbers are drawn until they are kind (weights with small denominators) and until every mistake that the drill knows
+gives something else than the right answer and than the other mistakes, so that it can be named.
+"""
+
+from collections.abc import Callable
+from itertools import combinations
+from random import Random
+
+from regard.learn.drills import beyond, counting, rows, tokens
+from regard.learn.drills.drill import Drill, Step, Values, statement
+from regard.learn.drills.exact import Exact
+from regard.learn.drills.matrices import Matrix, close, shape
+from regard.learn.drills.task import Task
+
+LEVELS = (1, 2, 3, 4, 5)
+
+KINDS: dict[str, tuple[int, Callable[[Random], Task]]] = {
+    "softmax": (1, rows.softmax_alone),
+    "weighted-sum": (1, rows.weighted_sum),
+    "scores": (1, rows.score_matrix),
+    "scaling": (2, rows.scaling),
+    "one-query": (2, rows.one_query),
+    "shapes": (2, counting.shapes),
+    "parameters": (2, counting.parameters),
+    "hidden-key": (3, rows.one_scaled_query),
+    "causal": (3, tokens.causal),
+    "cross": (3, rows.cross),
+    "cost": (3, counting.operations),
+    "cache": (3, counting.cache),
+    "self-attention": (4, tokens.self_attention),
+    "two-heads": (4, tokens.two_heads),
+    "layer-norm": (4, beyond.layer_norm),
+    "causal-padded": (5, tokens.causal_padded),
+    "shared-keys": (5, tokens.shared_keys),
+    "online": (5, beyond.online),
+}
+
+LARGEST_DENOMINATOR = {1: 12, 2: 12, 3: 12, 4: 20, 5: 30}  # by level
+DRAWS = 3000
+
+
+def drill(level: int, seed: int, kind: str | None = None) -> Drill:
+    """A drill of this level, or of this kind (which has a level of its own).
+
+    >>> drill(1, seed=0, kind="softmax").answers().keys()
+    dict_keys(['exponentials', 'sums', 'weights'])
+    """
+    if kind is None:
+        if level not in LEVELS:
+            raise ValueError(f"levels are {LEVELS[0]} to {LEVELS[-1]}, got {level}")
+        kind = Random(f"{level}:{seed}").choice([name for name, (of, _) in KINDS.items() if of == level])
+    elif kind not in KINDS:
+        raise ValueError(f"the kinds of drills are {', '.join(KINDS)}, got {kind!r}")
+    level, make = KINDS[kind]
+    random = Random(f"{kind}:{seed}")
+    for _ in range(DRAWS):
+        task = make(random)
+        if _kind(task, level):
+            said = statement(task.en, task.zh, task.given)
+            return Drill(kind, level, seed, task.title, said, task.given, task.steps)
+    raise RuntimeError(f"no kind numbers for {kind} with seed {seed}")
+
+
+def find_drill(name: str) -> Drill:
+    """The drill of this name, as `Drill.name` says it.
+
+    >>> find_drill("causal:3:7").name
+    'causal:3:7'
+    """
+    kind, _, rest = name.partition(":")
+    level, _, seed = rest.partition(":")
+    if kind not in KINDS or level != str(KINDS[kind][0]) or not seed.isdecimal():
+        raise ValueError(f"a drill is named KIND:LEVEL:SEED, such as causal:3:7, got {name!r}")
+    return drill(int(level), int(seed), kind)
+
+
+def _kind(task: Task, level: int) -> bool:
+    values = dict(task.given)
+    for step in task.steps:
+        values[step.name] = step.compute(values)
+        if not _small(values[step.name], LARGEST_DENOMINATOR[level]) or not _told_apart(step, values):
+            return False
+    return True
+
+
+def _small(result: Matrix, largest: int) -> bool:
+    fractions = [x.rational for row in result for x in row if isinstance(x, Exact)]
+    return all(fraction.denominator <= largest for fraction in fractions)
+
+
+def _told_apart(step: Step, values: Values) -> bool:
+    results = [values[step.name]]
+    for mistake in step.mistakes:
+        try:
+            results.append(mistake.compute(values))
+        except (ArithmeticError, ValueError):
+            continue  # shapes that do not fit: this mistake cannot be made here
+    return not any(shape(a) == shape(b) and close(a, b) for a, b in combinations(results, 2))

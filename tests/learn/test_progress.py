@@ -1,0 +1,284 @@
+"""What is kept of a learner: the file, the memory of cards, the interview and the checklist."""
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.learn import (
+    DIAGRAMS,
+    GRADES,
+    Answer,
+    Deck,
+    State,
+    all_cards,
+    as_typed,
+    checklist,
+    draw,
+    drill,
+    find_exercise,
+    record_drill,
+    record_flow,
+    summary,
+)
+from regard.learn.mastery import CORE_EXERCISES
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+CARDS = all_cards()
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("REGARD_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "learn.json"
+
+
+def test_it_is_one_readable_file(file: Path) -> None:
+    state = State.load()
+    assert state.file == file
+    assert not file.exists()
+    state.settings["name"] = "注意"
+    assert state.save() == file
+    assert '"name": "注意"' in file.read_text(encoding="utf-8")
+    assert list(json.loads(file.read_text())) == ["version", "exercises", "cards", "drills", "flow", "settings"]
+    assert json.loads(State.load().export()) == json.loads(file.read_text())
+    assert [path.name for path in file.parent.iterdir()] == ["learn.json"]
+
+
+def test_without_the_variable_it_is_in_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("REGARD_HOME", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert State.load().file.name == "learn.json"
+    assert "regard" in State.load().file.parts
+
+
+def test_what_others_wrote_stays(file: Path) -> None:
+    file.parent.mkdir()
+    other = {"version": 1, "exercises": {"01-softmax": {"passed": "2030-01-01", "hints": 2}}, "lessons": [1, 2]}
+    file.write_text(json.dumps(other))
+    state = State.load()
+    state.flow["x"] = {"done": True}
+    state.save()
+    written = json.loads(file.read_text())
+    assert written["exercises"] == other["exercises"]
+    assert written["lessons"] == [1, 2]
+    assert written["flow"] == {"x": {"done": True}}
+
+
+def test_two_at_once_do_not_overwrite_each_other(file: Path) -> None:
+    page, terminal = State.load(), State.load()
+    page.cards["a"] = {"n": 1}
+    page.save()
+    terminal.cards["b"] = {"n": 2}
+    terminal.exercises["e"] = {"passed": "today"}
+    terminal.save()
+    page.cards["a"]["n"] = 3
+    page.save()
+    assert State.load().cards == {"a": {"n": 3}, "b": {"n": 2}}
+    assert State.load().exercises == {"e": {"passed": "today"}}
+    del page.cards["b"]
+    page.save()
+    assert State.load().cards == {"a": {"n": 3}}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["", "{", "[]", "3", '{"cards": {}}', '{"version": "1"}', '{"version": 1, "cards": []}', "\udcff", "[" * 100_000],
+)
+def test_a_broken_file_is_kept_aside(file: Path, broken: str) -> None:
+    file.parent.mkdir()
+    content = broken.encode(errors="surrogateescape")
+    for number in (1, 2):
+        file.write_bytes(content)
+        state = State.load()
+        assert state.notice is not None
+        assert f"kept as learn.unreadable-{number}.json" in state.notice
+        assert (file.parent / f"learn.unreadable-{number}.json").read_bytes() == content
+        assert not file.exists()
+    state.cards["a"] = {}
+    state.save()
+    assert State.load().cards == {"a": {}}
+    assert State.load().notice is None
+
+
+def test_a_file_that_breaks_while_in_use_is_kept_aside_too(file: Path) -> None:
+    state = State.load()
+    state.cards["a"] = {"n": 1}
+    state.save()
+    file.write_text("{")
+    state.cards["b"] = {"n": 2}
+    state.save()
+    assert State.load().cards == {"a": {"n": 1}, "b": {"n": 2}}
+    assert (file.parent / "learn.unreadable-1.json").read_text() == "{"
+
+
+def test_a_newer_file_is_left_alone(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text('{"version": 2, "cards": {}}')
+    with pytest.raises(ValueError, match="newer regard"):
+        State.load()
+    assert file.read_text() == '{"version": 2, "cards": {}}'
+
+
+def test_cards_come_again_when_they_would_be_forgotten() -> None:
+    deck = Deck(CARDS, {})
+    first = deck.next(NOON)
+    assert first is not None
+    assert deck.grade(first.id, "again", NOON) - NOON < timedelta(hours=1)
+    assert deck.next(NOON) != first
+    assert deck.due(NOON + timedelta(hours=1)) == [first]
+    waits = []
+    now = NOON + timedelta(hours=1)
+    for _ in range(4):
+        due = deck.grade(first.id, "good", now)
+        waits.append(due - now)
+        assert not deck.due(due - timedelta(minutes=1))
+        now = due
+    assert waits == sorted(waits)
+    assert waits[-1] > 10 * DAY
+    assert deck.at_ease(first.id)
+    deck.grade(first.id, "again", now)
+    assert not deck.at_ease(first.id)
+
+
+@given(st.lists(st.tuples(st.sampled_from(CARDS[:5]), st.sampled_from(GRADES), st.integers(0, 3000)), max_size=25))
+def test_the_same_grades_give_the_same_deck(reviews: list) -> None:
+    decks = [Deck(CARDS, {}), Deck(CARDS, {})]
+    now = NOON
+    for card, grade, minutes in reviews:
+        now += timedelta(minutes=minutes)
+        first, second = (deck.grade(card.id, grade, now) for deck in decks)
+        assert first == second > now
+        decks[1] = Deck(CARDS, json.loads(json.dumps(decks[1].memory)))  # through the file and back
+    assert decks[0].memory == decks[1].memory
+    assert decks[0].ease() == decks[1].ease()
+    assert len(decks[0].new()) + decks[0].ease().seen == len(CARDS)
+
+
+def test_better_grades_wait_longer() -> None:
+    waits = [Deck(CARDS, {}).grade(CARDS[0].id, grade, NOON) for grade in GRADES]
+    assert waits == sorted(waits)
+    assert waits[0] < waits[2] < waits[3]
+
+
+def test_new_cards_go_round_the_topics() -> None:
+    deck = Deck(CARDS, {})
+    topics = [card.topic for card in deck.new()]
+    count = len(set(topics))
+    assert len(set(topics[:count])) == count
+    assert sorted(card.id for card in deck.new()) == sorted(card.id for card in CARDS)
+
+
+def test_ease_by_topic() -> None:
+    deck = Deck(CARDS, {})
+    for card in CARDS:
+        if card.topic == "masks":
+            deck.grade(card.id, "easy", NOON)
+    assert deck.ease_by_topic()["masks"].share == 1.0
+    assert deck.ease_by_topic()["scaling"].share == 0.0
+    assert deck.ease().at_ease == deck.ease("masks").cards
+
+
+def test_times_without_a_zone_and_wrong_grades() -> None:
+    deck = Deck(CARDS, {})
+    with pytest.raises(ValueError, match="must say its zone"):
+        deck.grade(CARDS[0].id, "good", datetime(2030, 1, 1))
+    with pytest.raises(ValueError, match="one of again, hard, good, easy, got 'fine'"):
+        deck.grade(CARDS[0].id, "fine", NOON)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no card 'x'"):
+        deck.grade("x", "good", NOON)
+    with pytest.raises(ValueError, match=r"what is kept of the card .* cannot be read"):
+        Deck(CARDS, {CARDS[0].id: {"state": "review"}}).due(NOON)
+    assert Deck(CARDS, {"a card of another version": {}}).due(NOON) == []
+
+
+@given(st.integers(0, 10_000), st.integers(1, len(CARDS)))
+def test_an_interview_goes_across_the_topics(seed: int, questions: int) -> None:
+    drawn = draw(CARDS, seed, questions)
+    assert drawn == draw(CARDS, seed, questions)
+    assert len({card.id for card in drawn}) == len(drawn) == questions
+    topics = len({card.topic for card in CARDS})
+    assert len({card.topic for card in drawn}) == min(questions, topics)
+
+
+def test_interviews_differ_and_their_length_is_checked() -> None:
+    assert len({tuple(card.id for card in draw(CARDS, seed)) for seed in range(20)}) == 20
+    with pytest.raises(ValueError, match=f"1 to {len(CARDS)} questions, got 0"):
+        draw(CARDS, 0, 0)
+
+
+def test_the_summary_puts_the_weakest_topic_first() -> None:
+    by_topic = {card.topic: card for card in CARDS}
+    answers = [
+        Answer(by_topic["masks"], "easy", 10.0),
+        Answer(by_topic["scaling"], "again", 130.0),
+        Answer(by_topic["heads"], "good", 20.0),
+        Answer(by_topic["heads"], "again", 40.0),
+    ]
+    rows = summary(answers, limit=120.0)
+    assert [(row.topic, row.asked, row.good, row.seconds, row.late) for row in rows] == [
+        ("scaling", 1, 0, 130.0, 1),
+        ("heads", 2, 1, 30.0, 0),
+        ("masks", 1, 1, 10.0, 0),
+    ]
+
+
+def test_the_checklist_is_done_by_doing(file: Path) -> None:
+    state = State.load()
+    assert [item.done for item in checklist(state)] == [False] * 4
+
+    for name in DIAGRAMS:
+        record_flow(state, name, True, NOON)
+        record_flow(state, name, False, NOON + DAY)  # what was right once stays done
+    for kind in ("softmax", "causal", "cross", "online"):
+        task = drill(1, 0, kind)
+        record_drill(state, task, task.check({n: as_typed(v) for n, v in task.answers().items()}), NOON)
+    state.exercises["06-self-attention"] = {"passed": "2030-01-01"}
+    state.exercises["07-multi-head"] = {"passed": None, "attempts": 3}
+    deck = Deck(CARDS, state.cards)
+    for card in CARDS[: round(len(CARDS) * 0.85)]:
+        deck.grade(card.id, "easy", NOON)
+    state.save()
+
+    items = {item.name: item for item in checklist(State.load())}
+    assert {name: item.done for name, item in items.items()} == {
+        "flow": True, "hand": True, "exercises": False, "cards": True,
+    }  # fmt: skip
+    assert (items["hand"].have, items["hand"].need) == (3, 3)  # softmax is of level 1
+    assert (items["exercises"].have, items["exercises"].need) == (1, 2)
+    state.exercises["07-multi-head"]["passed"] = "2030-01-02"
+    assert all(item.done for item in checklist(state))
+
+
+def test_the_same_drill_does_not_count_twice_and_a_failed_one_not_at_all(file: Path) -> None:
+    state = State.load()
+    for seed in range(3):
+        task = drill(1, seed, "causal")
+        record_drill(state, task, task.check({n: as_typed(v) for n, v in task.answers().items()}), NOON)
+    failed = drill(1, 0, "cross")
+    record_drill(state, failed, failed.check(["1"]), NOON)
+    assert {item.name: item.have for item in checklist(state)}["hand"] == 1
+    assert state.drills[failed.name]["wrong"] == [step.name for step in failed.steps]
+    with pytest.raises(ValueError, match="the diagrams are self-attention, multi-head, got 'x'"):
+        record_flow(state, "x", True, NOON)
+
+
+def test_the_course_loads_nothing_heavy_and_every_name_is_there() -> None:
+    code = (
+        "import sys, regard.learn as learn\n"
+        "learn.drill(5, 1); learn.Deck(learn.all_cards(), {}).ease()\n"
+        "print(*({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
+        "assert all(getattr(learn, name) is not None for name in dir(learn))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == ""
+
+
+def test_the_core_exercises_are_exercises() -> None:
+    assert {find_exercise(name).name.partition("-")[2] for name in CORE_EXERCISES} == set(CORE_EXERCISES)
