@@ -2,9 +2,9 @@
 
     python bench/training.py [dates phrases lstm lstm-attention]
 
-Each run is the command that the table names, in a fresh folder below bench/results/runs. The LSTMs get the processor
-time that the transformer took on the dates (measured in this very table: `dates` is always run first), and the learning
-rate and size that did best among those tried (LSTM below). Writes bench/results/training.json after every run.
+Each run is the command that the table names, in a fresh folder below bench/results/runs. The LSTMs get as many steps as
+take the processor time that the transformer takes on the dates (69 ms a step against 60 and 112); the table shows what
+they took. Writes bench/results/training.json after every run, so that runs can be asked for one by one.
 """
 
 import json
@@ -21,8 +21,8 @@ from regard.training import Finished, make_plan, progress, train
 RUNS: dict[str, dict[str, Any]] = {
     "dates": {"data": ("dates",)},
     "phrases": {"data": ("phrases",)},
-    "lstm": {"data": ("dates",), "model": "lstm"},
-    "lstm-attention": {"data": ("dates",), "model": "lstm-attention"},
+    "lstm": {"data": ("dates",), "model": "lstm", "settings": {"steps": 3400}},
+    "lstm-attention": {"data": ("dates",), "model": "lstm-attention", "settings": {"steps": 1850}},
 }
 
 
@@ -38,8 +38,9 @@ def trained(name: str, console: Console) -> Finished:
 
 def command(name: str) -> str:
     """What is typed for it."""
-    model = RUNS[name].get("model")
-    return f"regard train translate --data {RUNS[name]['data'][0]}" + (f" --model {model}" if model else "")
+    run = RUNS[name]
+    other = f" --model {run['model']} --steps {run['settings']['steps']}" if "model" in run else ""
+    return f"regard train translate --data {run['data'][0]}{other}"
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from regard import models
 from regard.training.batches import Order, part
 from regard.training.checkpoint import gather, latest, load_checkpoint, save_checkpoint, spread
-from regard.training.examples import Examples
+from regard.training.examples import Batch, Examples
 from regard.training.metrics import Metrics, Row
 from regard.training.ranks import Ranks
 from regard.training.settings import Settings
@@ -75,31 +75,23 @@ class Loop:
     def run(self) -> State:
         """Train from the beginning, or from the last checkpoint in the folder."""
         settings, ranks = self.settings, self.ranks
-        parts = ranks.world * settings.accumulate
-        if settings.batch % parts:
-            each = f"{ranks.world} ranks × {settings.accumulate} rounds"
-            raise ValueError(f"the batch is divided among {each}, so {parts} must divide it, got {settings.batch}")
+        self._check_parts()
         self.objective.to(ranks.device)
         optimizer = adamw(self.model, settings, ranks.device)
         state = self._restored(optimizer)
         metrics = Metrics(self.folder, state.step, self.tensorboard) if ranks.first else None
-        several = ranks.world > 1
-        asked: nn.Module = DistributedDataParallel(self.objective) if several else self.objective
+        asked = DistributedDataParallel(self.objective) if ranks.world > 1 else self.objective
         order = Order(self.learn.lengths, settings.batch, settings.seed)
-        began, worked = time.monotonic() - state.seconds, time.process_time() - state.processor_seconds
         lost = torch.tensor(state.lost if ranks.first else 0.0, device=ranks.device)
-        since, before = time.monotonic(), state.tokens
+        began, worked = time.monotonic() - state.seconds, time.process_time() - state.processor_seconds
+        since, tokens_then = time.monotonic(), state.tokens
 
         with asked_to_stop() as stop, threads(settings.threads), torch.random.fork_rng(devices=_cuda(ranks.device)):
             while True:
-                # One exchange tells every rank the size of the batch, the time and whether someone wants to stop.
-                batches = [
-                    self.learn.batch(order(state.step), part(ranks.rank * settings.accumulate + n, parts),
-                                     (settings.seed, state.step // order.per_epoch, state.step)).to(ranks.device)
-                    for n in range(settings.accumulate)
-                ]  # fmt: skip
+                batches = self._batches(order, state.step)
                 elapsed = time.monotonic() - began
                 state.processor_seconds = time.process_time() - worked
+                # One exchange tells every rank the size of the batch, the time and whether someone wants to stop.
                 count, state.seconds, wanted = ranks.total(
                     sum(batch.asked for batch in batches), elapsed if ranks.first else 0.0, stop.is_set()
                 )
@@ -113,15 +105,7 @@ class Loop:
                 rate = settings.rate(state.step, state.seconds)
                 for group in optimizer.param_groups:
                     group["lr"] = rate
-                self.objective.train()
-                for n, batch in enumerate(batches):
-                    last = n == len(batches) - 1
-                    waiting = contextlib.nullcontext() if last or not several else asked.no_sync()  # type: ignore[operator]
-                    with waiting:
-                        with mixed(settings, ranks.device):
-                            loss = asked(*batch.tensors)
-                        (loss * (ranks.world / count)).backward()  # DDP takes the mean over ranks
-                    lost += loss.detach()
+                lost += self._backward(asked, batches, count)
                 norm = nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
@@ -129,32 +113,58 @@ class Loop:
                 state.tokens += int(count)
                 state.lost_over += int(count)
 
-                due = self._is_evaluated(state)
-                if due or state.step % REPORT_EVERY == 0:
-                    mean = float(ranks.add(lost)) / state.lost_over
-                    if not math.isfinite(mean):
-                        raise ValueError(
-                            f"the loss is {mean} at step {state.step}: try a lower learning rate than "
-                            f"{settings.learning_rate:g}; the last checkpoint is intact"
-                        )
-                    speed = (state.tokens - before) / max(1e-9, time.monotonic() - since)
+                if self._is_evaluated(state) or state.step % REPORT_EVERY == 0:
+                    loss = self._finite(float(ranks.add(lost)) / state.lost_over, state.step)
+                    speed = (state.tokens - tokens_then) / max(1e-9, time.monotonic() - since)
                     row = {
-                        "step": state.step, "split": "train", "loss": mean, "learning_rate": rate,
+                        "step": state.step, "split": "train", "loss": loss, "learning_rate": rate,
                         "gradient_norm": float(norm), "seconds": state.seconds, "tokens_per_second": speed,
                     }  # fmt: skip
                     self._say(metrics, row)
-                    since, before, state.lost_over = time.monotonic(), state.tokens, 0
                     lost.zero_()
-                if due:
-                    self._evaluated(state, metrics)
-                    since = time.monotonic()
+                    state.lost_over = 0
+                    if self._is_evaluated(state):
+                        self._evaluate(state, metrics)
+                    since, tokens_then = time.monotonic(), state.tokens
                 if state.step % settings.checkpoint_every == 0:
                     state.seconds = time.monotonic() - began
                     self._save(state, optimizer, lost)
             if not self._is_evaluated(state):
-                self._evaluated(state, metrics)
+                self._evaluate(state, metrics)
             self._save(state, optimizer, lost)
         return state
+
+    def _check_parts(self) -> None:
+        parts = self.ranks.world * self.settings.accumulate
+        if self.settings.batch % parts:
+            each = f"{self.ranks.world} ranks × {self.settings.accumulate} rounds"
+            raise ValueError(f"the batch is divided among {each}, so {parts} must divide it, got {self.settings.batch}")
+
+    def _batches(self, order: Order, step: int) -> list[Batch]:
+        """This rank's share of the step's batch, a piece for each round of accumulation."""
+        rounds, ranks = self.settings.accumulate, self.ranks
+        places, key = order(step), (self.settings.seed, step // order.per_epoch, step)
+        pieces = (part(ranks.rank * rounds + n, ranks.world * rounds) for n in range(rounds))
+        return [self.learn.batch(places, piece, key).to(ranks.device) for piece in pieces]
+
+    def _backward(self, asked: nn.Module, batches: list[Batch], count: float) -> Tensor:
+        """The gradient of the mean over all tokens of all ranks; gives the sum of this rank's losses."""
+        self.objective.train()
+        lost = torch.zeros((), device=self.ranks.device)
+        for n, batch in enumerate(batches):
+            more = n < len(batches) - 1 and isinstance(asked, DistributedDataParallel)
+            with asked.no_sync() if more else contextlib.nullcontext():  # type: ignore[operator]
+                with mixed(self.settings, self.ranks.device):
+                    loss = asked(*batch.tensors)
+                (loss * (self.ranks.world / count)).backward()  # DDP takes the mean over ranks
+            lost += loss.detach()
+        return lost
+
+    def _finite(self, loss: float, step: int) -> float:
+        if math.isfinite(loss):
+            return loss
+        lower = f"try a lower learning rate than {self.settings.learning_rate:g}"
+        raise ValueError(f"the loss is {loss} at step {step}: {lower}; the last checkpoint is intact")
 
     def _is_evaluated(self, state: State) -> bool:
         return state.step == self.settings.steps or state.step % self.settings.evaluate_every == 0
@@ -174,7 +184,7 @@ class Loop:
     def _impatient(self, state: State) -> bool:
         return self.settings.patience is not None and state.since_best >= self.settings.patience
 
-    def _evaluated(self, state: State, metrics: Metrics | None) -> None:
+    def _evaluate(self, state: State, metrics: Metrics | None) -> None:
         loss = evaluate(self.objective, self.watch, self.settings, self.ranks)
         self._say(metrics, {"step": state.step, "split": "valid", "loss": loss, "seconds": state.seconds})
         if loss < state.best:
@@ -186,7 +196,7 @@ class Loop:
             state.since_best += 1
 
     def _save(self, state: State, optimizer: torch.optim.Optimizer, lost: Tensor) -> None:
-        state.lost = float(self.ranks.add(lost.clone()))
+        state.lost = self._finite(float(self.ranks.add(lost.clone())), state.step)
         if self.ranks.first:
             kept = {name: value for name, value in vars(state).items() if name != "step"}
             with told(self.folder):
