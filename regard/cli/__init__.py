@@ -13,6 +13,7 @@ import typer
 
 import regard
 
+from .connectx import app as connectx
 from .cost import cost
 from .trace import trace
 
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command()(trace)
 app.command()(cost)
+app.add_typer(connectx)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
