@@ -298,7 +298,7 @@ def test_mistakes_are_explained(make: object, complaint: str) -> None:
 
 def test_a_full_board_is_a_draw_without_moves() -> None:
     ours = solver(3, 3, 3)
-    full = position_of("112223313", 3, 3, 3)
+    full = position_of("321213213", 3, 3, 3)
     assert ours.score(full) == 0
     assert ours.scores(full) == [None, None, None]
     assert ours.line(full) == []
