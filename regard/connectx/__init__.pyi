@@ -1,8 +1,8 @@
 from .book import Book as Book
 from .book import load_book as load_book
+from .book_progress import make_book as make_book
 from .bookmaking import kept as kept
 from .bookmaking import make_layer as make_layer
-from .make_book import make_book as make_book
 from .solved import solved_json as solved_json
 from .solved import solved_text as solved_text
 from .solver import Solver as Solver
