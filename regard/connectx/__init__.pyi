@@ -10,6 +10,7 @@ from .bits import fits as fits
 from .board import Board as Board
 from .book import Book as Book
 from .book import load_book as load_book
+from .book_progress import make_book as make_book
 from .bookmaking import kept as kept
 from .bookmaking import make_layer as make_layer
 from .exporting import export as export
@@ -25,6 +26,8 @@ from .players import Player as Player
 from .players import player as player
 from .puct import Puct as Puct
 from .rating import bradley_terry as bradley_terry
+from .solved import solved_json as solved_json
+from .solved import solved_text as solved_text
 from .solver import Solver as Solver
 from .solver import Stones as Stones
 from .solver import position_of as position_of
