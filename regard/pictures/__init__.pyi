@@ -5,7 +5,6 @@ from .colours import THEMES as THEMES
 from .colours import Theme as Theme
 from .colours import colour_table as colour_table
 from .cross import cross_attention as cross_attention
-from .crosstable import crosstable as crosstable
 from .flow import computation_flow as computation_flow
 from .heatmap import similarity_heatmap as similarity_heatmap
 from .heatmap import weight_heatmap as weight_heatmap
@@ -21,3 +20,4 @@ from .picture import Picture as Picture
 from .pyramid import Pyramid as Pyramid
 from .pyramid import long_heatmap as long_heatmap
 from .pyramid import max_mean_pyramid as max_mean_pyramid
+from .standings import crosstable as crosstable
