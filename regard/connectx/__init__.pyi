@@ -17,6 +17,7 @@ from .game import play_in_terminal as play_in_terminal
 from .halving import Chosen as Chosen
 from .halving import gumbel as gumbel
 from .kaggle import agent as agent
+from .make_book import make_book as make_book
 from .match import Game as Game
 from .match import play_game as play_game
 from .opening import openings as openings
@@ -25,6 +26,8 @@ from .players import Player as Player
 from .players import player as player
 from .puct import Puct as Puct
 from .rating import bradley_terry as bradley_terry
+from .solved import solved_json as solved_json
+from .solved import solved_text as solved_text
 from .solver import Solver as Solver
 from .solver import Stones as Stones
 from .solver import position_of as position_of

@@ -9,9 +9,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import factorial
 from pathlib import Path
@@ -157,32 +155,28 @@ def make_layer(
     known = start
     deeper = {n: other for n, other in book.layers.items() if n > stones}
     chunk = max(1, min(32, progress.total // 2000))  # of a small layer every position is a long search
-    chunks = iter(range(0, places.size, chunk))
-    waiting: dict[Future[list[int]], int] = {}
-    with _workers(processes, Book(rows, columns, inarow, deeper), table_bits) as pool:
+    parts = [slice(first, first + chunk) for first in range(0, places.size, chunk)]
+    tasks = ((number, positions[part].tolist(), masks[part].tolist()) for number, part in enumerate(parts))
+    context = multiprocessing.get_context("spawn")
+    settings = (Book(rows, columns, inarow, deeper), table_bits)
+    with context.Pool(processes, _prepare, settings) as pool:  # leaving it ends the processes at once
         try:
-            while True:
-                late = seconds is not None and time.monotonic() - began > seconds
-                while not late and len(waiting) < 2 * processes and (first := next(chunks, None)) is not None:
-                    part = slice(first, first + chunk)
-                    waiting[pool.submit(_solve, positions[part].tolist(), masks[part].tolist())] = first
-                if not waiting:
-                    break
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    first = waiting.pop(future)
-                    scores = future.result()
-                    layer[places[first : first + chunk]] = np.array(scores, dtype=np.int64) + 128
-                    known += len(scores)
+            results = pool.imap_unordered(_solve, tasks)
+            for _ in parts:
+                left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
+                number, scores = results.next(left)
+                layer[places[parts[number]]] = np.array(scores, dtype=np.int64) + 128
+                known += len(scores)
                 progress = Progress(known, progress.total, start)
                 if report:
                     report(progress)
                 if time.monotonic() - saved > 60:
                     _save(file, layer)
                     saved = time.monotonic()
+        except multiprocessing.TimeoutError:
+            pass
         finally:
             _save(file, layer)
-            for future in waiting:
-                future.cancel()
     return progress
 
 
@@ -220,19 +214,10 @@ def _prepare(book: Book, table_bits: int) -> None:
     _solver = Solver(book.rows, book.columns, book.inarow, book=book, table_bits=table_bits)
 
 
-def _solve(positions: list[int], masks: list[int]) -> list[int]:
+def _solve(task: tuple[int, list[int], list[int]]) -> tuple[int, list[int]]:
+    number, positions, masks = task
     assert _solver is not None
     scores: list[int] = []
     for position, mask in zip(positions, masks, strict=True):
         scores.append(_solver.score(position, mask, guess=scores[-1] if scores else None))
-    return scores
-
-
-@contextmanager
-def _workers(processes: int, book: Book, table_bits: int) -> Iterator[ProcessPoolExecutor]:
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare, initargs=(book, table_bits))
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    return number, scores

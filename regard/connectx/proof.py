@@ -8,8 +8,10 @@ one move proves yes, or none can. What makes that fast:
 - Moves that make many threats come first, then those in the middle.
 - A transposition table keeps a lower and an upper bound of each position. Its entries are facts, true whatever the
   question was, so they serve all later questions. Before a move is searched, the table is asked about all of them.
-- Zugzwang. A player who always answers on top of the other's stone owns every second cell. `_answer_on_top` below
-  derives from that, without search, that the side to move cannot win, or must lose.
+- Zugzwang. A player who always answers on top of the other's stone gets every second cell, so the other gets only the
+  cells between, and whatever the columns with an odd number of free cells give. If these cells and the stones there
+  are make no line, the side to move cannot win. If besides that a threat of the answering side lies in a cell that it
+  is sure to get, the side to move must lose, at the latest when everything else is full. Both are seen without search.
 
 A player's score is 1 plus the stones left to the winner after the winning one, negative for a loss, 0 for a draw. With
 `n` stones on the board a win by the next stone is worth `(cells + 1 - n) // 2`.
@@ -31,8 +33,8 @@ LEAST_BITS = 16  # with 64-bit keys, an entry has 16 bits for what is known
 
 
 @functools.cache
-def compiled(rows: int, columns: int, inarow: int, bits: int) -> Callable[..., Any]:
-    """The search for boards of this size, with a table of `2 << bits` entries.
+def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
+    """The search for boards of this size. Its table may have any power of two of entries.
 
     An entry of the table is a 64-bit number. The key of a position, `position + mask`, is multiplied by an odd number
     modulo 2 to the power of its length, which loses nothing: the upper bits of the product say the place, the others
@@ -49,12 +51,8 @@ def compiled(rows: int, columns: int, inarow: int, bits: int) -> Callable[..., A
     # cells remains from them up to the top.
     first_cells = sum(bottom_row << row for row in range(rows) if (rows - row) % 2 == 0)
     near_top = sum(bottom_row << row for row in range(rows) if rows - row in (1, 3))
-    rest_bits = key_bits - bits
-    value_bits = 64 - rest_bits
-    most_work = (1 << min(6, value_bits - 16)) - 1
     factor = (0x9E3779B97F4A7C15 >> (64 - key_bits)) | 1
     key_mask = (1 << key_bits) - 1
-    rest_mask = (1 << rest_bits) - 1
     mirror_until = cells // 3
     ask_ahead_until = cells * 3 // 4
     column_bits = (1 << rows) - 1
@@ -65,8 +63,10 @@ def compiled(rows: int, columns: int, inarow: int, bits: int) -> Callable[..., A
     ):
         BOTTOM, BOARD, SPARE = U(bottom_row), U(all_cells), U(spare_row)
         FIRST, SECOND, NEAR_TOP = U(first_cells), U(all_cells & ~first_cells), U(near_top)
-        FACTOR, KEY, REST = U(factor), U(key_mask), U(rest_mask)
-        REST_BITS, VALUE_BITS, STRIDE = U(rest_bits), U(value_bits), U(stride)
+        FACTOR, KEY, STRIDE = U(factor), U(key_mask), U(stride)
+        REST_BITS = U(key_bits + 1) - lowest(U(table.size))
+        REST, VALUE_BITS = (ONE << REST_BITS) - ONE, U(64) - REST_BITS
+        MOST_WORK = (ONE << min(U(6), VALUE_BITS - U(16))) - ONE
 
         if in_line(position ^ mask, stride, inarow) or in_line(position, stride, inarow):
             return IS_OVER
@@ -351,7 +351,7 @@ def compiled(rows: int, columns: int, inarow: int, bits: int) -> Callable[..., A
                     rest = frames[depth, 5]
                     effort = nodes - np.int64(frames[depth, 6])
                     work = ZERO
-                    while effort > 0 and work < U(most_work):
+                    while effort > 0 and work < MOST_WORK:
                         effort >>= 1
                         work += ONE
                     least = -31
@@ -368,11 +368,11 @@ def compiled(rows: int, columns: int, inarow: int, bits: int) -> Callable[..., A
                         least = np.int64(entry & U(63)) - 32
                         most = np.int64((entry >> U(6)) & U(63)) - 32
                         hint = (entry >> U(12)) & U(15)
-                        work = max(work, (entry >> U(16)) & U(most_work))
+                        work = max(work, (entry >> U(16)) & MOST_WORK)
                     else:
                         # The first place of two keeps what cost more work, the second the latest.
                         entry = table[place]
-                        if work >= (entry >> U(16)) & U(most_work):
+                        if work >= (entry >> U(16)) & MOST_WORK:
                             table[place + ONE] = entry
                             slot = place
                     if best > alpha:

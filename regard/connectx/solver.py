@@ -95,7 +95,7 @@ class Solver:
         self._board = self._bottom * ((1 << rows) - 1)
         self._cells = rows * columns
         self._bits = min(table_bits, key_bits - 1)
-        self._search = compiled(rows, columns, inarow, self._bits)
+        self._search = compiled(rows, columns, inarow)
         self._table = np.zeros(2 << self._bits, dtype=np.uint64)
         self._table.fill(0)  # so that the first positions do not pay for fetching the memory
         self._counters = np.zeros(1, dtype=np.int64)

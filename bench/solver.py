@@ -1,0 +1,266 @@
+"""The solver on the standard position sets, side by side with bitbully; and checks too long for the tests.
+
+    python bench/solver.py                   # times on the six sets, a sample of the hard ones, against bitbully
+    python bench/solver.py --full            # ... every position (about an hour and a half)
+    python bench/solver.py check             # all 6,000 positions, all moves, against the published scores; resumable
+    python bench/solver.py random            # 1,000 random positions of 0-20 stones, all moves, with the shipped book
+    python bench/solver.py small             # every position of 4x4x3 and 4x5x4 against brute force
+
+Both solvers get the same positions in the same run on one core, with no book and an empty table for each set, which
+they keep within it. The sets stand in ../shared/data/connect4, or in the folder given by --sets.
+Targets: at most 1.0 times bitbully's time on five of six sets, 1.3 on each; 7 million nodes a second; with the book a
+median of 20 ms and a maximum of 1 s; no wrong score.
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from pathlib import Path
+
+import numba
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from regard.connectx import Solver, Stones, position_of
+
+RESULTS = Path(__file__).parent / "results"
+SETS = ("L3_R1", "L2_R1", "L2_R2", "L1_R1", "L1_R2", "L1_R3")
+SAMPLE = {"L2_R2": 2, "L1_R1": 2, "L1_R2": 10, "L1_R3": 50}
+ROUNDS = {"L3_R1": 7, "L2_R1": 5}
+console = Console()
+
+
+def read(folder: Path, name: str) -> list[tuple[str, int, list[int | None]]]:
+    """Moves, score and the score of every column, of all positions of a set."""
+    found = []
+    for line in (folder / f"{name}.txt").read_text().splitlines():
+        moves, score, *scores = line.split()
+        found.append((moves, int(score), [None if s == "x" else int(s) for s in scores]))
+    return found
+
+
+def compare(folder: Path, full: bool) -> None:
+    """Mean time a position against bitbully."""
+    from bitbully import bitbully_core as bitbully
+
+    ours, theirs = Solver(book=None), bitbully.BitBullyCore()
+    ours.score(position_of("44444433333322222211"))  # compiled before the clock runs
+    table = Table(
+        "set", "positions", "ms", "bitbully ms", "ratio", "nodes", "bitbully", "M nodes/s", "bitbully", "wrong"
+    )
+    rows = []
+    for name in SETS:
+        sample = read(folder, name)[:: 1 if full else SAMPLE.get(name, 1)]
+        boards = [position_of(moves) for moves, _, _ in sample]
+        cores = []
+        for moves, _, _ in sample:
+            core = bitbully.BoardCore()
+            for move in moves:
+                core.play(int(move) - 1)
+            cores.append(core)
+        best = [float("inf")] * 2
+        for _ in range(ROUNDS.get(name, 1)):
+            ours.forget()
+            theirs.resetTranspositionTable()
+            theirs.resetNodeCounter()
+            start = time.process_time()
+            scores = [ours.score(board.position, board.mask) for board in boards]
+            middle = time.process_time()
+            other = [theirs.mtdf(core, 0) for core in cores]
+            end = time.process_time()
+            best = [min(best[0], middle - start), min(best[1], end - middle)]
+        wrong = sum(score != true for score, (_, true, _) in zip(scores, sample, strict=True))
+        wrong_there = sum(score != true for score, (_, true, _) in zip(other, sample, strict=True))
+        n = len(sample)
+        row = {
+            "set": name, "positions": n, "ms": 1e3 * best[0] / n, "bitbully_ms": 1e3 * best[1] / n,
+            "ratio": best[0] / best[1], "nodes": ours.nodes / n, "bitbully_nodes": theirs.getNodeCounter() / n,
+            "nodes_per_second": ours.nodes / best[0], "bitbully_nodes_per_second": theirs.getNodeCounter() / best[1],
+            "wrong": wrong, "bitbully_wrong": wrong_there,
+        }  # fmt: skip
+        rows.append(row)
+        console.print(f"[dim]{name}: {row['ms']:.4f} ms, bitbully {row['bitbully_ms']:.4f} ms[/]")
+        table.add_row(
+            name, str(n), f"{row['ms']:.4f}", f"{row['bitbully_ms']:.4f}", f"{row['ratio']:.2f}", f"{row['nodes']:,.0f}",
+            f"{row['bitbully_nodes']:,.0f}", f"{row['nodes_per_second'] / 1e6:.1f}",
+            f"{row['bitbully_nodes_per_second'] / 1e6:.1f}", str(wrong),
+        )  # fmt: skip
+    console.print(table)
+    write("solver", rows)
+
+
+def check(folder: Path) -> None:
+    """Every move of every position against the published scores; goes on where it was stopped."""
+    file = RESULTS / "solver_check.json"
+    done = json.loads(file.read_text()) if file.exists() else {}
+    solver = Solver(table_bits=25)
+    for name in SETS:
+        state = done.setdefault(name, {"checked": 0, "wrong": []})
+        rest = read(folder, name)[state["checked"] :]
+        saved = time.monotonic()
+        try:
+            for moves, score, scores in track(rest, f"{name}, {state['checked']} checked before", console=console):
+                board = position_of(moves)
+                if solver.score(board) != score or solver.scores(board) != scores:
+                    state["wrong"].append(moves)
+                state["checked"] += 1
+                if time.monotonic() - saved > 20:
+                    write("solver_check", done)
+                    saved = time.monotonic()
+        finally:
+            write("solver_check", done)
+    for name, state in done.items():
+        console.print(f"{name}: {state['checked']} checked, {len(state['wrong'])} wrong {state['wrong'][:5]}")
+    if any(state["wrong"] for state in done.values()):
+        sys.exit(1)
+
+
+def random_position(stones: int, dice: random.Random) -> Stones:
+    """A position of an unfinished game after random moves."""
+    while True:
+        try:
+            moves = [dice.randint(1, 7) for _ in range(stones)]
+            board = position_of(moves)
+            if not _over(board):
+                return board
+        except ValueError:
+            continue
+
+
+def _over(board: Stones) -> bool:
+    last = board.position ^ board.mask
+    return any((x := last & (last >> step)) & (x >> 2 * step) for step in (1, 6, 7, 8))
+
+
+def any_position(count: int, most: int, seconds: float | None) -> None:
+    """How long all moves of random positions take with the shipped book."""
+    dice = random.Random(2026)
+    boards = [random_position(dice.randint(0, most), dice) for _ in range(count)]
+    solver = Solver()
+    times: list[list[float]] = [[] for _ in range(most + 1)]
+    began = time.monotonic()
+    for board in track(boards, "all moves of random positions", console=console):
+        solver.forget()
+        start = time.process_time()
+        solver.scores(board)
+        times[board.mask.bit_count()].append(time.process_time() - start)
+        if seconds and time.monotonic() - began > seconds:
+            console.print("stopped early")
+            break
+    table = Table("stones", "positions", "median ms", "maximum ms")
+    for stones, measured in enumerate(times):
+        if measured:
+            table.add_row(
+                str(stones), str(len(measured)), f"{1e3 * np.median(measured):.2f}", f"{1e3 * max(measured):.1f}"
+            )
+    all_times = np.concatenate([np.array(measured) for measured in times])
+    table.add_row("all", str(all_times.size), f"{1e3 * np.median(all_times):.2f}", f"{1e3 * all_times.max():.1f}")
+    console.print(table)
+    write("solver_random", {"count": all_times.size, "median": np.median(all_times), "max": all_times.max()})
+
+
+@numba.njit
+def line_through(grid, rows, columns, inarow, row, column):  # type: ignore[no-untyped-def]
+    """Whether the stone at this place stands in a line, by looking at its neighbours one by one."""
+    for right, up in ((1, 0), (0, 1), (1, 1), (1, -1)):
+        length = 1
+        for side in (1, -1):
+            r, c = row + side * up, column + side * right
+            while 0 <= r < rows and 0 <= c < columns and grid[r, c] == grid[row, column]:
+                length += 1
+                r, c = r + side * up, c + side * right
+        if length >= inarow:
+            return True
+    return False
+
+
+@numba.njit("int64(int8[:,:], int64[:], int64, int64, DictType(uint64, int64))")
+def brute(grid, heights, stones, inarow, memo):  # type: ignore[no-untyped-def]
+    """The score by trying everything. `memo` keeps the score of every position met."""
+    rows, columns = grid.shape
+    if stones == rows * columns:
+        return 0
+    mover = 1 + stones % 2
+    key = np.uint64(0)
+    for c in range(columns):
+        for r in range(rows):
+            key = key * np.uint64(3) + np.uint64(grid[r, c])
+    if key in memo:
+        return memo[key]
+    best = -1000
+    for c in range(columns):
+        r = heights[c]
+        if r == rows:
+            continue
+        grid[r, c] = mover
+        heights[c] += 1
+        if line_through(grid, rows, columns, inarow, r, c):
+            own = (rows * columns + 1 - stones % 2) // 2
+            score = 1 + own - (stones // 2 + 1)
+        else:
+            score = -brute(grid, heights, stones + 1, inarow, memo)
+        grid[r, c] = 0
+        heights[c] -= 1
+        best = max(best, score)
+    memo[key] = best
+    return best
+
+
+def small() -> None:
+    """Every reachable position of two small boards."""
+    for rows, columns, inarow in ((4, 4, 3), (4, 5, 4)):
+        memo = numba.typed.Dict.empty(numba.uint64, numba.int64)
+        brute(np.zeros((rows, columns), np.int8), np.zeros(columns, np.int64), 0, inarow, memo)
+        solver = Solver(rows, columns, inarow, book=None)
+        wrong = 0
+        for key, score in track(memo.items(), f"{rows}x{columns}x{inarow}", total=len(memo), console=console):
+            digits = np.base_repr(key, 3).zfill(rows * columns)
+            stones = sum(d != "0" for d in digits)
+            mover = str(1 + stones % 2)
+            bits = [(c * (rows + 1) + r, digits[c * rows + r]) for c in range(columns) for r in range(rows)]
+            mask = sum(1 << bit for bit, d in bits if d != "0")
+            position = sum(1 << bit for bit, d in bits if d == mover)
+            wrong += solver.score(position, mask) != score
+        console.print(f"{rows}x{columns}x{inarow}: {len(memo):,} positions, {wrong} wrong")
+
+
+def write(name: str, found: object) -> None:
+    """Write a result to bench/results, whole or not at all."""
+    RESULTS.mkdir(exist_ok=True)
+    part = RESULTS / f"{name}.json.part"
+    part.write_text(json.dumps(found, indent=2, default=float) + "\n", encoding="utf-8")
+    part.replace(RESULTS / f"{name}.json")
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="?", default="compare", choices=["compare", "check", "random", "small"])
+    parser.add_argument("--full", action="store_true", help="every position, not a sample of the hard sets")
+    parser.add_argument("--sets", type=Path, default=Path(__file__).parents[2] / "shared" / "data" / "connect4")
+    parser.add_argument("--count", type=int, default=1000, help="random positions")
+    parser.add_argument("--stones", type=int, default=20, help="most stones of a random position")
+    parser.add_argument("--seconds", type=float, help="stop the random positions after so long")
+    arguments = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    if arguments.what in ("compare", "check") and not arguments.sets.exists():
+        console.print(f"skipped: the position sets are not in {arguments.sets} (see --sets)")
+        return
+    if arguments.what == "compare":
+        compare(arguments.sets, arguments.full)
+    elif arguments.what == "check":
+        check(arguments.sets)
+    elif arguments.what == "random":
+        any_position(arguments.count, arguments.stones, arguments.seconds)
+    else:
+        small()
+
+
+if __name__ == "__main__":
+    main()

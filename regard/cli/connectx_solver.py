@@ -1,0 +1,66 @@
+"""`regard connectx solve` and `regard connectx book`: perfect play, and the opening book it starts from."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from .typed import said_plainly
+
+Rows = Annotated[int, typer.Option(metavar="N", help="Rows of the board.")]
+Columns = Annotated[int, typer.Option(metavar="N", help="Columns of the board.")]
+InARow = Annotated[int, typer.Option(metavar="N", help="Stones in a line that win.")]
+
+
+def solve(
+    moves: Annotated[str, typer.Argument(metavar="[MOVES]", help="Columns from 1, in the order played: 44435.")] = "",
+    rows: Rows = 6,
+    columns: Columns = 7,
+    inarow: InARow = 4,
+    book: Annotated[str, typer.Option(metavar="FILE", help='A book, "shipped" or "none".')] = "shipped",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Score every move of a position under perfect play.
+
+    A win scores 1 plus the stones that the winner has left, so a sooner win scores more; a loss is negative, a draw 0.
+    "win in 3" means with the third stone from now.
+
+    Example: regard connectx solve 44444
+    """
+    with said_plainly("connectx solve"):
+        from regard.connectx import Solver, position_of, solved_json, solved_text
+
+        board = position_of(moves, rows, columns, inarow)
+        solver = Solver(rows, columns, inarow, book=None if book == "none" else book)
+        typer.echo(solved_json(solver, board, moves) if json else solved_text(solver, board))
+
+
+def book(
+    stones: Annotated[int, typer.Option(metavar="N", help="Solve all positions with so many stones.")] = 12,
+    out: Annotated[str | None, typer.Option(metavar="FILE", help="Then write the book to this file.")] = None,
+    rows: Rows = 6,
+    columns: Columns = 7,
+    inarow: InARow = 4,
+    folder: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where to keep what is solved; the user's cache by default.")
+    ] = None,
+    processes: Annotated[int | None, typer.Option(metavar="N", help="Processes; by default one a core.")] = None,
+    table_bits: Annotated[int, typer.Option(metavar="N", help="Table of each process: 16 bytes × 2^N.")] = 25,
+    minutes: Annotated[float | None, typer.Option(metavar="N", help="Stop after so many minutes.")] = None,
+) -> None:
+    """Make an opening book, or go on making it.
+
+    Every position with the given number of stones is solved, likeliest first. Stop it with Ctrl-C and start it again
+    whenever you like: nothing is solved twice. A book of 12 stones on 6×7 takes many hours, one of 4 stones most of
+    an hour. The book may hold several such layers and parts of them.
+
+    Example: regard connectx book --stones 8 --minutes 60 --out my.book
+    """
+    with said_plainly("connectx book"):
+        from regard.connectx import make_book
+
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        make_book(
+            stones, out=out, rows=rows, columns=columns, inarow=inarow, folder=folder, processes=processes or cores,
+            table_bits=table_bits, minutes=minutes,
+        )  # fmt: skip

@@ -1,0 +1,343 @@
+"""The solver against plain brute force, against the standard position sets, and against itself."""
+
+import json
+import random
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.cli import main
+from regard.connectx import Book, Solver, Stones, kept, load_book, make_book, make_layer, position_of
+from regard.connectx.book import layer_size, ranking
+from regard.connectx.bookmaking import positions_with
+from regard.connectx.threats import rank
+
+SETS = Path(__file__).parents[3] / "shared" / "data" / "connect4"
+# Of each set every n-th position: with all moves they take some seconds together, without a book.
+SAMPLED = {"L3_R1": 2, "L2_R1": 4, "L2_R2": 25, "L1_R1": 40, "L1_R2": 250}
+
+
+@cache
+def solver(rows: int = 6, columns: int = 7, inarow: int = 4) -> Solver:
+    return Solver(rows, columns, inarow, book=None, table_bits=20)
+
+
+# ---- plain brute force: columns as strings, nothing clever ----
+
+
+def won(columns: tuple[str, ...], rows: int, inarow: int) -> str | None:
+    at = {(c, r): stone for c, column in enumerate(columns) for r, stone in enumerate(column)}
+    for (c, r), stone in at.items():
+        for dc, dr in ((1, 0), (0, 1), (1, 1), (1, -1)):
+            if all(at.get((c + i * dc, r + i * dr)) == stone for i in range(inarow)):
+                return stone
+    return None
+
+
+@cache
+def brute(columns: tuple[str, ...], rows: int, inarow: int) -> int:
+    """The score by trying everything: 1 plus the stones that the winner has left."""
+    stones = sum(map(len, columns))
+    cells = rows * len(columns)
+    if stones == cells:
+        return 0
+    mover = "XO"[stones % 2]
+    own_stones = (cells + 1 - stones % 2) // 2
+    best = -cells
+    for c, column in enumerate(columns):
+        if len(column) < rows:
+            after = (*columns[:c], column + mover, *columns[c + 1 :])
+            if won(after, rows, inarow):
+                best = max(best, 1 + own_stones - (stones // 2 + 1))
+            else:
+                best = max(best, -brute(after, rows, inarow))
+    return best
+
+
+def as_stones(columns: tuple[str, ...], rows: int, inarow: int) -> Stones:
+    mover = "XO"[sum(map(len, columns)) % 2]
+    bits = [(c * (rows + 1) + r, s) for c, column in enumerate(columns) for r, s in enumerate(column)]
+    position = sum(1 << bit for bit, stone in bits if stone == mover)
+    return Stones(position, sum(1 << bit for bit, _ in bits), rows, len(columns), inarow)
+
+
+def reachable(rows: int, columns: int, inarow: int) -> set[tuple[str, ...]]:
+    layer = {("",) * columns}
+    found = set(layer)
+    for stones in range(rows * columns - 1):
+        layer = {
+            (*board[:c], board[c] + "XO"[stones % 2], *board[c + 1 :])
+            for board in layer
+            for c in range(columns)
+            if len(board[c]) < rows
+        }
+        layer = {board for board in layer if not won(board, rows, inarow)}
+        found |= layer
+    return found
+
+
+def random_board(rows: int, columns: int, inarow: int, stones: int, seed: int) -> tuple[str, ...]:
+    """A random unfinished game with this many stones, or fewer if it cannot go on."""
+    dice = random.Random(seed)
+    board = ("",) * columns
+    for n in range(stones):
+        free = [c for c in range(columns) if len(board[c]) < rows]
+        after = [(*board[:c], board[c] + "XO"[n % 2], *board[c + 1 :]) for c in free]
+        after = [a for a in after if not won(a, rows, inarow)]
+        if not after:
+            break
+        board = dice.choice(after)
+    return board
+
+
+def test_every_position_of_4x4x3_agrees_with_brute_force() -> None:
+    boards = reachable(4, 4, 3)
+    assert len(boards) > 5000
+    ours = solver(4, 4, 3)
+    wrong = [b for b in boards if ours.score(as_stones(b, 4, 3)) != brute(b, 4, 3)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "inarow", "stones", "count"),
+    [(4, 5, 4, 12, 200), (5, 5, 3, 17, 60), (3, 3, 3, 0, 1), (7, 8, 4, 50, 20), (6, 7, 4, 34, 60)],
+)
+def test_random_positions_agree_with_brute_force(rows: int, columns: int, inarow: int, stones: int, count: int) -> None:
+    ours = solver(rows, columns, inarow)
+    for seed in range(count):
+        board = random_board(rows, columns, inarow, stones + seed % 3, seed)
+        assert ours.score(as_stones(board, rows, inarow)) == brute(board, rows, inarow), board
+
+
+# ---- against itself ----
+
+
+@given(stones=st.integers(14, 41), seed=st.integers(0, 10**6))
+def test_a_score_is_the_best_of_the_moves_and_does_not_depend_on_the_side(stones: int, seed: int) -> None:
+    board = random_board(6, 7, 4, stones, seed)
+    ours = solver()
+    scores = ours.scores(as_stones(board, 6, 4))
+    assert [score is None for score in scores] == [len(column) == 6 for column in board]
+    assert ours.score(as_stones(board, 6, 4)) == max(score for score in scores if score is not None)
+    assert ours.scores(as_stones(board[::-1], 6, 4)) == scores[::-1]
+
+
+@given(stones=st.integers(16, 40), seed=st.integers(0, 10**6))
+def test_the_line_ends_as_the_score_says(stones: int, seed: int) -> None:
+    board = random_board(6, 7, 4, stones, seed)
+    ours = solver()
+    stones = sum(map(len, board))
+    score = ours.score(as_stones(board, 6, 4))
+    line = ours.line(as_stones(board, 6, 4))
+    for n, column in enumerate(line, stones):
+        assert won(board, 6, 4) is None
+        board = (*board[:column], board[column] + "XO"[n % 2], *board[column + 1 :])
+    winner = won(board, 6, 4)
+    assert winner == (None if score == 0 else "XO"[(stones + (score < 0)) % 2])
+    assert (winner is not None) or all(len(column) == 6 for column in board)
+    if winner:
+        assert abs(score) == 22 - sum(column.count(winner) for column in board)
+
+
+@given(stones=st.integers(15, 40), seed=st.integers(0, 10**6), guess=st.integers(-20, 20))
+def test_a_guess_changes_nothing(stones: int, seed: int, guess: int) -> None:
+    board = as_stones(random_board(6, 7, 4, stones, seed), 6, 4)
+    fresh = Solver(book=None, table_bits=16)
+    assert fresh.score(board, guess=guess) == solver().score(board)
+
+
+def test_a_table_too_small_for_the_search_gives_the_same_scores() -> None:
+    small = Solver(book=None, table_bits=16)
+    for seed in range(6):
+        board = as_stones(random_board(6, 7, 4, 13, seed), 6, 4)
+        assert small.score(board) == solver().score(board)
+
+
+# ---- what is known ----
+
+
+@pytest.mark.skipif(not SETS.exists(), reason="the standard position sets are not here")
+@pytest.mark.parametrize("name", SAMPLED)
+def test_standard_sets_all_moves(name: str) -> None:
+    ours = solver()
+    for line in (SETS / f"{name}.txt").read_text().splitlines()[:: SAMPLED[name]]:
+        moves, score, *scores = line.split()
+        board = position_of(moves)
+        assert ours.score(board) == int(score), moves
+        assert ours.scores(board) == [None if s == "x" else int(s) for s in scores], moves
+
+
+@pytest.mark.skipif(not SETS.exists(), reason="the standard position sets are not here")
+def test_standard_set_of_hard_openings() -> None:
+    moves, score, *_ = (SETS / "L1_R3.txt").read_text().splitlines()[1].split()
+    assert solver().score(position_of(moves)) == int(score)
+
+
+def test_the_empty_board_is_won_in_the_middle() -> None:
+    shipped = Solver()
+    empty = position_of("")
+    assert shipped.scores(empty) == [-2, -1, 0, 1, 0, -1, -2]
+    assert shipped.best(empty) == 3
+    assert shipped.outcome(empty) == "win in 21"
+
+
+def test_words_count_the_winners_stones() -> None:
+    ours = solver()
+    assert ours.outcome(position_of("112233")) == "win in 1"
+    assert ours.outcome(position_of("1122335")) == "win in 1"
+    assert ours.outcome(position_of("3141")) == "win in 2"
+    assert ours.outcome(position_of("31414")) == "loss in 2"
+
+
+# ---- batches ----
+
+
+def test_a_batch_in_processes_is_the_same_as_one_by_one() -> None:
+    boards = [as_stones(random_board(6, 7, 4, 22, seed), 6, 4) for seed in range(12)]
+    ours = Solver(book=None, table_bits=18)
+    one_by_one = [ours.scores(board) for board in boards]
+    assert ours.batch(boards, processes=2) == one_by_one
+    assert ours.batch(boards) == one_by_one
+    assert ours.batch([]) == []
+
+
+# ---- the book ----
+
+
+def test_the_rank_numbers_every_position_once() -> None:
+    ways, choose = ranking(6, 7)
+    for stones in range(7):
+        positions, masks = positions_with(stones)
+        places = {int(rank(p, m, stones, 7, 7, ways, choose)) for p, m in zip(positions, masks, strict=True)}
+        assert len(places) == positions.size
+        assert max(places) < layer_size(6, 7, stones)
+
+
+def test_a_book_is_made_resumed_written_and_gives_the_same_scores(tmp_path: Path) -> None:
+    begun = make_layer(tmp_path, 6, rows=4, columns=5, table_bits=16, seconds=0)
+    assert begun.known < begun.total
+    done = make_layer(tmp_path, 6, rows=4, columns=5, table_bits=16)
+    assert (done.at_start, done.known) == (begun.known, begun.total)
+    assert make_layer(tmp_path, 6, rows=4, columns=5, table_bits=16).at_start == begun.total
+    make_book(6, out=tmp_path / "a.book", rows=4, columns=5, folder=tmp_path, table_bits=16)
+    book = load_book(tmp_path / "a.book")
+    assert book.known == {6: begun.total} == kept(tmp_path, 4, 5, 4).known
+    assert [path.name for path in tmp_path.glob("*part*")] == []
+    with_book, without = Solver(4, 5, 4, book=book, table_bits=16), Solver(4, 5, 4, book=None, table_bits=16)
+    for seed in range(60):
+        board = as_stones(random_board(4, 5, 4, seed % 9, seed), 4, 4)
+        assert with_book.scores(board) == without.scores(board)
+    assert with_book.nodes < without.nodes
+
+
+def test_a_book_is_believed() -> None:
+    """A false score in the book comes out: so the book is really read, also for the mirror image."""
+    ways, choose = ranking(4, 5)
+    lie = np.zeros(layer_size(4, 5, 4), dtype=np.uint8)
+    board = position_of("2234", 4, 5, 4)
+    true = Solver(4, 5, 4, book=None, table_bits=16).score(board)
+    lie[rank(np.uint64(board.position), np.uint64(board.mask), 4, 5, 5, ways, choose)] = 128 + 5
+    lying = Solver(4, 5, 4, book=Book(4, 5, 4, {4: lie}), table_bits=16)
+    assert true != 5
+    assert lying.score(board) == lying.score(position_of("4432", 4, 5, 4)) == 5
+
+
+def test_the_shipped_book_is_small_and_true() -> None:
+    book = load_book()
+    assert (book.rows, book.columns, book.inarow) == (6, 7, 4)
+    assert Path(str(book_file())).stat().st_size <= 5_000_000
+    ways, choose = ranking(6, 7)
+    for stones, layer in book.layers.items():
+        assert layer.size == layer_size(6, 7, stones)
+    # A position is worth the best of its moves: layers that are complete agree with their own search.
+    shipped = Solver()
+    board = position_of("4444")
+    stored = book.layers[4][rank(np.uint64(board.position), np.uint64(board.mask), 4, 7, 7, ways, choose)]
+    assert shipped.score(board) == int(stored) - 128
+
+
+def book_file() -> Path:
+    import regard.connectx
+
+    return Path(regard.connectx.__file__).parent / "books" / "6x7x4.book"
+
+
+# ---- mistakes ----
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Solver(8, 8), r"\(rows \+ 1\) × columns of at most 64, got 8×8 \(72\)"),
+        (lambda: Solver(0, 7), "rows must be an integer of at least 1, got 0"),
+        (lambda: Solver(inarow=1), "inarow must be an integer of at least 2, got 1"),
+        (lambda: Solver(table_bits=50), "table_bits must be between 16 and 30"),
+        (lambda: Solver(4, 5, book=Book(6, 7, 4)), "the book is for 6×7, 4 in a row, the solver for 4×5, 4"),
+        (lambda: Solver(book=__file__), "is no opening book"),
+        (lambda: solver().score(position_of("1212121")), "the game is over: somebody has 4 in a row"),
+        (lambda: solver().scores(position_of("1212121")), "the game is over"),
+        (lambda: solver().score(position_of("12", 4, 5, 4)), "the board is 4×5, 4; make a Solver of that size"),
+        (lambda: solver().score(0, 0b10), "stones must stand on each other"),
+        (lambda: solver().score(0b11, 0b11), "the side to move has as many as the other"),
+        (lambda: solver().score(1, 0), "are no board"),
+        (lambda: solver().batch([], processes=0), "processes must be at least 1, got 0"),
+        (lambda: position_of("1111111"), "move 7 plays column 1, which is full"),
+        (lambda: position_of("49"), "move 2 is '9'; moves are columns from 1 to 7"),
+        (lambda: position_of("12121212"), "move 8 comes after the game was won by move 7"),
+        (lambda: make_book(99), "stones must be between 0 and 24, got 99"),
+    ],
+)
+def test_mistakes_are_explained(make: object, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        make()  # type: ignore[operator]
+
+
+def test_a_full_board_is_a_draw_without_moves() -> None:
+    ours = solver(3, 3, 3)
+    full = position_of("112223313", 3, 3, 3)
+    assert ours.score(full) == 0
+    assert ours.scores(full) == [None, None, None]
+    assert ours.line(full) == []
+    with pytest.raises(ValueError, match="the board is full"):
+        ours.best(full)
+
+
+def test_a_position_without_mask_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="a position and a mask"):
+        solver().score(3)  # type: ignore[call-overload]
+
+
+# ---- the commands ----
+
+
+def test_solve_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["connectx", "solve", "23", "--rows", "4", "--columns", "4", "--inarow", "3"]) == 0
+    out = capsys.readouterr().out
+    assert ".  X  O  ." in out
+    assert "X to move" in out
+    assert "best line:" in out
+
+
+def test_solve_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["connectx", "solve", "33333322222211111144", "--json", "--book", "none"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    board = position_of("33333322222211111144")
+    assert told["scores"] == solver().scores(board)
+    assert told["outcome"] == solver().outcome(board)
+    assert told["scores"][:3] == [None] * 3
+
+
+def test_solve_says_mistakes_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["connectx", "solve", "1111111"]) == 2
+    assert capsys.readouterr().err == "regard connectx solve: move 7 plays column 1, which is full\n"
+
+
+def test_book_command_writes_a_book(tmp_path: Path) -> None:
+    size = ["--rows", "4", "--columns", "4", "--inarow", "3"]
+    options = ["--stones", "3", "--folder", str(tmp_path), "--processes", "1", "--table-bits", "16"]
+    assert main(["connectx", "book", *size, *options, "--out", str(tmp_path / "small.book")]) == 0
+    assert load_book(tmp_path / "small.book").known[3] > 0
