@@ -382,11 +382,7 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                     else:
                         most = min(most, best)
                     table[slot] = (
-                        (rest << VALUE_BITS)
-                        | (work << U(16))
-                        | (hint << U(12))
-                        | (U(most + 32) << U(6))
-                        | U(least + 32)
+                        (rest << VALUE_BITS) | (work << U(16)) | (hint << U(12)) | (U(most + 32) << U(6)) | U(least + 32)
                     )
                 value = best
                 if depth == 0:
