@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 SLICE = 0.0015  # seconds: short against any budget, long against the way into machine code
 MARGIN = 0.06  # of the budget is kept back, for what the machine does besides
-FADES = 0.98  # a slice that was long for want of the processor is remembered for some time
+FADES = 0.995  # a slice that was long for want of the processor is remembered for some time
 
 _longest = 0.0
 
@@ -18,8 +18,8 @@ def in_slices(step: Callable[[int], int], seconds: float | None, most: int | Non
     """Call `step(n)`, which does up to n units of work and returns how many, until one of these: it did fewer than
     asked (it has finished), `most` units are done, or the time is nearly over. Returns the units done.
 
-    On a busy machine other processes take the processor away in the middle of a slice. The longest slice of late is
-    what the next one may take, so no slice begins that would then be late.
+    On a busy machine other processes take the processor away in the middle of a slice. The next one may take twice as
+    long as the longest of late: none begins that would then be late.
 
     >>> in_slices(lambda n: n, None, most=1000)
     1000
@@ -30,7 +30,7 @@ def in_slices(step: Callable[[int], int], seconds: float | None, most: int | Non
     while most is None or done < most:
         asked = size if most is None else min(size, most - done)
         start = time.perf_counter()
-        if seconds is not None and done and start - begun + max(SLICE + MARGIN * seconds, _longest) >= seconds:
+        if seconds is not None and done and start - begun + max(SLICE + MARGIN * seconds, 2 * _longest) >= seconds:
             break
         got = step(asked)
         done += got

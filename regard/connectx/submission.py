@@ -18,7 +18,7 @@ from regard.connectx.compiled import numba
 from regard.connectx.kaggle import board_of
 from regard.connectx.players import Mcts, Minimax, Perfect, Player, player, read_amount
 
-SHARE = 0.45  # of the time that a move may take
+SHARE = 0.4  # of the time that a move may take
 ALONE = 20  # stones from which the solver needs no book
 FIRST = 8.0  # seconds that the first move waits for the compiler; on a machine that slow, Python plays on meanwhile
 
