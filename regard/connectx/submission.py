@@ -81,7 +81,8 @@ class PerfectInTime:
         self._perfect: Player | None = None
         self._searching: Player | None = None
         self._book = carried_book()
-        self._seat(_nearly_over(shape)).choose(_nearly_over(shape))  # compiles what this game needs
+        for board in (Board(*shape[:3]), _nearly_over(shape)):
+            self._seat(board).choose(_nearly_over(shape))  # compiles what this game needs
 
     def choose(self, board: Board) -> int:
         """The column to play."""
