@@ -50,7 +50,9 @@ def compare(folder: Path, full: bool) -> None:
 
     ours, theirs = Solver(book=None), bitbully.BitBullyCore()
     ours.score(position_of("44444433333322222211"))  # compiled before the clock runs
-    table = Table("set", "positions", "ms", "bitbully ms", "ratio", "nodes", "bitbully", "M nodes/s", "bitbully", "wrong")
+    table = Table(
+        "set", "positions", "ms", "bitbully ms", "ratio", "nodes", "bitbully", "M nodes/s", "bitbully", "wrong"
+    )
     rows = []
     for name in SETS:
         sample = read(folder, name)[:: 1 if full else SAMPLE.get(name, 1)]
@@ -84,8 +86,8 @@ def compare(folder: Path, full: bool) -> None:
         rows.append(row)
         console.print(f"[dim]{name}: {row['ms']:.4f} ms, bitbully {row['bitbully_ms']:.4f} ms[/]")
         table.add_row(
-            name, str(n), f"{row['ms']:.4f}", f"{row['bitbully_ms']:.4f}", f"{row['ratio']:.2f}", f"{row['nodes']:,.0f}",
-            f"{row['bitbully_nodes']:,.0f}", f"{row['nodes_per_second'] / 1e6:.1f}",
+            name, str(n), f"{row['ms']:.4f}", f"{row['bitbully_ms']:.4f}", f"{row['ratio']:.2f}",
+            f"{row['nodes']:,.0f}", f"{row['bitbully_nodes']:,.0f}", f"{row['nodes_per_second'] / 1e6:.1f}",
             f"{row['bitbully_nodes_per_second'] / 1e6:.1f}", str(wrong),
         )  # fmt: skip
     console.print(table)
@@ -153,7 +155,9 @@ def any_position(count: int, most: int, seconds: float | None) -> None:
     table = Table("stones", "positions", "median ms", "maximum ms")
     for stones, measured in enumerate(times):
         if measured:
-            table.add_row(str(stones), str(len(measured)), f"{1e3 * np.median(measured):.2f}", f"{1e3 * max(measured):.1f}")
+            table.add_row(
+                str(stones), str(len(measured)), f"{1e3 * np.median(measured):.2f}", f"{1e3 * max(measured):.1f}"
+            )
     all_times = np.concatenate([np.array(measured) for measured in times])
     table.add_row("all", str(all_times.size), f"{1e3 * np.median(all_times):.2f}", f"{1e3 * all_times.max():.1f}")
     console.print(table)

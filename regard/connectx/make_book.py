@@ -35,8 +35,8 @@ def make_book(
     folder = Path(folder) if folder is not None else Path(user_cache_dir("regard")) / "connectx-book"
     console = Console(stderr=True)
     bar = Bar(
-        TextColumn(f"positions with {stones} stones"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(), TimeRemainingColumn(), console=console,
+        TextColumn(f"positions with {stones} stones"), BarColumn(), MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=console,
     )  # fmt: skip
     try:
         with bar:

@@ -17,6 +17,9 @@ A player's score is 1 plus the stones left to the winner after the winning one, 
 `n` stones on the board a win by the next stone is worth `(cells + 1 - n) // 2`.
 """
 
+# mypy: disable-error-code="assignment,arg-type,unreachable"
+# (numba infers the types of the compiled function by rules of its own)
+
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -102,11 +105,8 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
             elif middle >= 0 and upper // 2 > middle:
                 middle = upper // 2
             if guess != NO_GUESS and asked < 2:
-                if asked == 0:
-                    middle = guess if guess <= 0 else guess - 1
-                else:
-                    middle = guess - 1 if guess <= 0 else guess
-                middle = min(max(middle, lower), upper - 1)
+                above = (guess <= 0) == (asked == 0)
+                middle = min(max(guess if above else guess - 1, lower), upper - 1)
             asked += 1
 
             depth = 0
@@ -382,7 +382,11 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                     else:
                         most = min(most, best)
                     table[slot] = (
-                        (rest << VALUE_BITS) | (work << U(16)) | (hint << U(12)) | (U(most + 32) << U(6)) | U(least + 32)
+                        (rest << VALUE_BITS)
+                        | (work << U(16))
+                        | (hint << U(12))
+                        | (U(most + 32) << U(6))
+                        | U(least + 32)
                     )
                 value = best
                 if depth == 0:

@@ -37,8 +37,8 @@ def solved_text(solver: Solver, board: Position) -> str:
         if score is None:
             lines.append(f"  {column:>6}      -  full")
         else:
-            mark = "  <- best" if score == best else ""
-            lines.append(f"  {column:>6} {f'{score:+d}' if score else '0':>6}  {solver.in_words(score, stones):<12}{mark}".rstrip())
+            words = solver.in_words(score, stones) + ("  <- best" if score == best else "")
+            lines.append(f"  {column:>6} {f'{score:+d}' if score else '0':>6}  {words}")
     line = " ".join(str(column + 1) for column in solver.line(board))
     return "\n".join([*lines, "", f"best line: {line}"])
 

@@ -246,8 +246,11 @@ class Solver:
                     f"the solver is for {self.rows}×{self.columns}, {self.inarow} in a row, the board is "
                     f"{board.rows}×{board.columns}, {board.inarow}; make a Solver of that size"
                 )
-            board, mask = board.position, board.mask
-        position, mask = int(board), int(mask)  # type: ignore[call-overload]
+            position, mask = int(board.position), int(board.mask)
+        elif isinstance(board, int):
+            position = board
+        else:
+            raise TypeError("a mask goes with a position as a number; a board has its own")
         if (
             mask & ~self._board
             or position & ~mask
@@ -293,7 +296,7 @@ def position_of(moves: str | Sequence[int], rows: int = 6, columns: int = 7, ina
     position = mask = 0
     stride = rows + 1
     for number, move in enumerate(moves, 1):
-        column = int(move) - 1 if str(move).isdigit() else -1
+        column = int(str(move)) - 1 if str(move).isdigit() else -1
         if not 0 <= column < columns:
             raise ValueError(f"move {number} is {move!r}; moves are columns from 1 to {columns}, as in 44435")
         cell = (mask + (1 << (column * stride))) & (((1 << rows) - 1) << (column * stride))
@@ -343,7 +346,7 @@ def _cores() -> int:
 def _said_when_compiling(size: str) -> Iterator[None]:
     """One line on the standard error if numba compiles, which takes seconds, and only the first time."""
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class Listener(event.Listener):
         said = False
 
         def on_start(self, _: Any) -> None:

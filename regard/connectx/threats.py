@@ -8,17 +8,20 @@ The functions take the size as plain numbers. Called with constants, from a func
 straight code.
 """
 
+from typing import Any
+
 import numba
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
+_instruction: Any = intrinsic  # its results are called with fewer arguments than they are written with
 
 
-@intrinsic
+@_instruction
 def popcount(typing_context, bits):  # type: ignore[no-untyped-def]
     """How many bits of a uint64 are set, in one instruction."""
 
@@ -28,7 +31,7 @@ def popcount(typing_context, bits):  # type: ignore[no-untyped-def]
     return types.uint64(types.uint64), generate
 
 
-@intrinsic
+@_instruction
 def lowest(typing_context, bits):  # type: ignore[no-untyped-def]
     """The index of the lowest set bit of a uint64; 64 if there is none."""
 
@@ -38,7 +41,7 @@ def lowest(typing_context, bits):  # type: ignore[no-untyped-def]
     return types.uint64(types.uint64), generate
 
 
-@intrinsic
+@_instruction
 def prefetch(typing_context, array, index):  # type: ignore[no-untyped-def]
     """Ask the memory for a place of an array that will be read soon."""
 
@@ -47,7 +50,7 @@ def prefetch(typing_context, array, index):  # type: ignore[no-untyped-def]
         place = builder.bitcast(builder.gep(struct.data, [arguments[1]]), cgutils.voidptr_t)
         i32 = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        function = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], kind)
         builder.call(function, [place, ir.Constant(i32, 0), ir.Constant(i32, 3), ir.Constant(i32, 1)])
         return context.get_dummy_value()
 
