@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .connectx_solver import book, solve
 from .progress import progress
 from .typed import said_plainly
 
@@ -20,6 +21,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.command()(solve)
+app.command()(book)
 
 PLAYERS = "random, greedy, minimax:5, minimax:100ms, mcts:1000, mcts:100ms, solver, or a Kaggle agent's main.py"
 Size = Annotated[str, typer.Option(metavar="ROWSxCOLUMNSxINAROW", help="The board.")]

@@ -8,6 +8,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -169,7 +170,7 @@ def _played(plan: Plan, standing: Standing, boards: Iterable[Board], processes: 
             yield _pair(a, b, moves, plan.size, plan.seed)
         return
     # Fresh processes: numba's and the players' threads do not survive a fork.
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _deaf) as pool:
         running: set[Future[Pair]] = set()
         try:
             for a, b, moves in open_:
@@ -181,6 +182,11 @@ def _played(plan: Plan, standing: Standing, boards: Iterable[Board], processes: 
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _deaf() -> None:
+    """Ctrl-C reaches every process of a terminal; the one that counts will end the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _key(game: Game) -> tuple[str, str, str]:

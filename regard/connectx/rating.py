@@ -50,13 +50,16 @@ def bradley_terry(wins: Array, draws: Array) -> list[Rating]:
     x, n = np.array(rows), np.array(counts, np.float64)  # (pairs, 3, players + 1), (pairs, 3)
     stiff = np.full(players + 1, 1 / PRIOR**2)
     stiff[players] = 1 / 3**2  # of the draw weight, on the scale of a logarithm
-    theta = np.zeros(players + 1)
+    expected = np.zeros(players + 1)
+    if not np.any(draws):
+        expected[players] = -40.0  # no draw was seen: none is reckoned with
+    theta = expected.copy()
     for _ in range(100):
         logits = x @ theta
         p = np.exp(logits - logits.max(1, keepdims=True))
         p /= p.sum(1, keepdims=True)
         total = n.sum(1)
-        gradient = np.einsum("pkf,pk->f", x, n - total[:, None] * p) - stiff * theta
+        gradient = np.einsum("pkf,pk->f", x, n - total[:, None] * p) - stiff * (theta - expected)
         mean = np.einsum("pkf,pk->pf", x, p)
         curvature = np.einsum("pkf,pkg,pk,p->fg", x, x, p, total) - np.einsum("pf,pg,p->fg", mean, mean, total)
         curvature += np.diag(stiff)
@@ -75,7 +78,7 @@ def score_interval(wins: int, draws: int, losses: int) -> tuple[float, float]:
     """The 95 % interval of the share of points: Wilson's, with draws as the smaller variance that they mean.
 
     >>> [round(bound, 3) for bound in score_interval(10, 0, 0)], [round(b, 2) for b in score_interval(30, 40, 30)]
-    ([0.722, 1.0], [0.43, 0.57])
+    ([0.722, 1.0], [0.42, 0.58])
     """
     games = wins + draws + losses
     if not games:

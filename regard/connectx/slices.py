@@ -9,33 +9,37 @@ from collections.abc import Callable
 
 SLICE = 0.0015  # seconds: short against any budget, long against the way into machine code
 MARGIN = 0.06  # of the budget is kept back, for what the machine does besides
-FADES = 0.98  # a slice that was long for want of the processor is remembered for some time
+HALF = 1.0  # seconds after which a slice that was long for want of the processor counts half
 
-_longest = 0.0
+_longest, _when = 0.0, 0.0
 
 
 def in_slices(step: Callable[[int], int], seconds: float | None, most: int | None = None) -> int:
     """Call `step(n)`, which does up to n units of work and returns how many, until one of these: it did fewer than
     asked (it has finished), `most` units are done, or the time is nearly over. Returns the units done.
 
-    On a busy machine other processes take the processor away in the middle of a slice. The longest slice of late is
-    what the next one may take, so no slice begins that would then be late.
+    On a busy machine other processes take the processor away in the middle of a slice. The next one may take twice as
+    long as the longest of late: none begins that would then be late. Half of the time is used in any case.
 
     >>> in_slices(lambda n: n, None, most=1000)
     1000
     """
-    global _longest
+    global _longest, _when
     begun = time.perf_counter()
     done, size = 0, 16
     while most is None or done < most:
         asked = size if most is None else min(size, most - done)
         start = time.perf_counter()
-        if seconds is not None and done and start - begun + max(SLICE + MARGIN * seconds, _longest) >= seconds:
-            break
+        if seconds is not None and done:
+            late = min(2 * _longest * 0.5 ** ((start - _when) / HALF), seconds / 2)
+            if start - begun + max(SLICE + MARGIN * seconds, late) >= seconds:
+                break
         got = step(asked)
         done += got
-        taken = time.perf_counter() - start
-        _longest = max(taken, FADES * _longest)
+        end = time.perf_counter()
+        taken = end - start
+        if seconds is not None and taken >= _longest * 0.5 ** ((end - _when) / HALF):
+            _longest, _when = min(taken, seconds), end
         if got < asked:
             break
         # At most twice as much as before: one lucky slice must not make the next one long.

@@ -18,8 +18,10 @@ from regard.connectx.compiled import numba
 from regard.connectx.kaggle import board_of
 from regard.connectx.players import Mcts, Minimax, Perfect, Player, player, read_amount
 
-SHARE = 0.45  # of the time that a move may take
-ALONE = 20  # stones from which the solver needs no book
+SHARE = 0.4  # of the time that a move may take
+PATIENCE = 0.5  # of that time for the solver, the rest for another search if it has not answered
+THICK = 5_000  # positions in a book that covers the opening
+OPENING = 12  # stones; after that the solver needs no book
 FIRST = 8.0  # seconds that the first move waits for the compiler; on a machine that slow, Python plays on meanwhile
 
 
@@ -72,30 +74,43 @@ def in_time(name: str, seconds: float, shape: Shape) -> Player:
 
 
 class PerfectInTime:
-    """The solver where it answers at once: on 6×7×4, where it has a book. Elsewhere alpha-beta, for so many seconds."""
+    """The solver on 6×7×4, as far as it answers in time; alpha-beta where it does not, and on other boards.
+
+    The solver cannot be interrupted, so it thinks in a thread (the exported code is compiled to let others run
+    meanwhile). Without a book that covers the opening it is not asked before the opening is over.
+    """
 
     name = "solver"
 
     def __init__(self, seconds: float, shape: Shape) -> None:
         self.seconds = seconds
+        self._searching = Minimax(None, (1 - PATIENCE) * seconds)
         self._perfect: Player | None = None
-        self._searching: Player | None = None
-        self._book = carried_book()
-        self._seat(_nearly_over(shape)).choose(_nearly_over(shape))  # compiles what this game needs
+        self._asked: dict[Board, int] = {}
+        self._thread: Thread | None = None
+        self._from = 0
+        if shape[:3] == (6, 7, 4) and numba is not None:
+            book = carried_book()
+            self._from = 0 if book is not None and sum(book.known.values()) >= THICK else OPENING
+            self._perfect = Perfect(book)
+            self._perfect.choose(_nearly_over(shape))  # compiles it
 
     def choose(self, board: Board) -> int:
         """The column to play."""
-        return self._seat(board).choose(board)
+        if self._perfect is not None and board.shape[:3] == (6, 7, 4) and board.stones >= self._from:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = Thread(target=self._ask, args=(board,), daemon=True)
+                self._thread.start()
+                self._thread.join(PATIENCE * self.seconds)
+            if board in self._asked:
+                return self._asked[board]
+        found = self._searching.choose(board)
+        return self._asked.get(board, found)  # the solver may have come to its end meanwhile
 
-    def _seat(self, board: Board) -> Player:
-        quick = self._book is not None or board.stones >= ALONE
-        if board.shape[:3] == (6, 7, 4) and numba is not None and quick:
-            if self._perfect is None:
-                self._perfect = Perfect(self._book)
-            return self._perfect
-        if self._searching is None:
-            self._searching = Minimax(None, self.seconds)
-        return self._searching
+    def _ask(self, board: Board) -> None:
+        assert self._perfect is not None
+        with suppress(Exception):
+            self._asked[board] = self._perfect.choose(board)
 
 
 def carried_book() -> Any:

@@ -5,7 +5,6 @@ from .colours import THEMES as THEMES
 from .colours import Theme as Theme
 from .colours import colour_table as colour_table
 from .cross import cross_attention as cross_attention
-from .crosstable import crosstable as crosstable
 from .curves import training_curves as training_curves
 from .flow import computation_flow as computation_flow
 from .heatmap import similarity_heatmap as similarity_heatmap
@@ -27,3 +26,4 @@ from .seen import save_seen as save_seen
 from .seen import seen_overview as seen_overview
 from .seen import seen_page as seen_page
 from .seen import token_names as token_names
+from .standings import crosstable as crosstable

@@ -31,7 +31,7 @@ def test_saved_without_strengths(tmp_path: Path) -> None:
 
 
 def test_nothing_played_is_left_blank() -> None:
-    assert crosstable(["a", "b"], np.zeros((2, 2)), np.zeros((2, 2))).figure.axes[0].texts == []
+    assert len(crosstable(["a", "b"], np.zeros((2, 2)), np.zeros((2, 2))).figure.axes[0].texts) == 0
 
 
 def test_shapes_are_checked() -> None:
