@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from regard.models.board_tiles import Floats, Tiling, from_points, tiling, to_points
 
 FEWEST_CHANNELS = 48
-FEWEST_BOARDS = 4  # with fewer, reading the filters of all points takes longer than what is saved
+FEWEST_BOARDS = 16  # with fewer, computing the filters at all points takes longer than what is saved
+FEWEST_KEPT = 4  # the same for reading them, where they are kept
 MOST_THREADS = 4  # the loops between boards and points have one thread, torch's convolution has all
 AT_ONCE = 2304  # boards × channels whose points stay in the cache next to the core
 
@@ -25,7 +26,7 @@ AtPoints = Tensor  # (points, C_out, C_in)
 class BoardConv(nn.Conv2d):
     """3×3 convolution with zeros around the board; optionally plus `rest`, then relu.
 
-    >>> conv, x = BoardConv(64, 64), torch.randn(8, 64, 6, 7)
+    >>> conv, x = BoardConv(64, 64), torch.randn(16, 64, 6, 7)
     >>> plain = nn.functional.conv2d(x, conv.weight, conv.bias, padding=1)
     >>> torch.allclose(conv(x), plain, atol=1e-5)
     True
@@ -41,7 +42,7 @@ class BoardConv(nn.Conv2d):
 
     def forward(self, x: Tensor, rest: Tensor | None = None, relu: bool = False) -> Tensor:
         """conv(x), or with what is asked for, relu(conv(x) + rest)."""
-        if not _tiles_pay(x, self.weight):
+        if not _tiles_pay(x, self.weight, FEWEST_BOARDS if self.kept is None else FEWEST_KEPT):
             y = super().forward(x)
         elif torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad):
             y = _Tiled.apply(x, self.weight)  # type: ignore[no-untyped-call]
@@ -60,13 +61,13 @@ class BoardConv(nn.Conv2d):
         return self.kept[size]
 
 
-def _tiles_pay(x: Tensor, weight: Tensor) -> bool:
+def _tiles_pay(x: Tensor, weight: Tensor, fewest: int) -> bool:
     return (
         x.is_cpu
         and type(x) in (Tensor, nn.Parameter)
         and x.dtype == weight.dtype == torch.float32
         and min(weight.shape[:2]) >= FEWEST_CHANNELS
-        and len(x) >= FEWEST_BOARDS
+        and len(x) >= fewest
         and min(x.shape[-2:]) >= 3
         and torch.get_num_threads() <= MOST_THREADS
         and not torch.compiler.is_compiling()

@@ -165,7 +165,7 @@ def test_the_same_seed_gives_the_same_weights_and_the_same_training():
         net = seeded("tiny", channels=48)  # wide enough for tiles
         optimizer = torch.optim.AdamW(net.parameters(), fused=True)
         for step in range(3):
-            policy, value, _ = net(boards(8, seed=step))
+            policy, value, _ = net(boards(16, seed=step))
             loss = policy.logsumexp(-1).mean() + (value - 0.3).square().mean()
             optimizer.zero_grad()
             loss.backward()
@@ -340,7 +340,7 @@ def test_a_schedule_depends_on_the_share_alone():
 @pytest.mark.parametrize("size", SIZES)
 def test_folded_equals_unfolded(preset, size):
     net = settled(preset, score="columns")
-    folded, planes = net.for_inference(), boards(6, *size)
+    folded, planes = net.for_inference(), boards(16, *size)
     with torch.no_grad():
         for found, wanted in zip(folded(planes), net(planes), strict=True):
             torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
@@ -384,13 +384,13 @@ def test_saved_and_loaded(fold, tmp_path):
     assert asdict(again.config) == asdict(net.config)
     assert again.blocks[0].first.conv.weight.is_contiguous(memory_format=torch.channels_last)
     with torch.no_grad():
-        torch.testing.assert_close(again(boards(8)), net(boards(8)), atol=1e-6, rtol=0)
+        torch.testing.assert_close(again(boards(16)), net(boards(16)), atol=1e-6, rtol=0)
 
 
-def test_double_precision_and_other_devices_of_thought():
+def test_double_precision_and_shapes_without_numbers():
     net = settled("small")
     with torch.no_grad():
-        wide = copy.deepcopy(net).double()(boards(8).double())
-        torch.testing.assert_close(net(boards(8)).policy.double(), wide.policy, atol=1e-5, rtol=0)
+        wide = copy.deepcopy(net).double()(boards(16).double())
+        torch.testing.assert_close(net(boards(16)).policy.double(), wide.policy, atol=1e-5, rtol=0)
     with torch.device("meta"):
         assert BoardNet("light")(torch.zeros(2, 2, 6, 7)).policy.shape == (2, 7)
