@@ -5,7 +5,7 @@ what has become usual since: pre-norm, RMSNorm, SwiGLU, rotary places, no biases
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from regard.attention import check_groups, check_heads
 
@@ -13,6 +13,8 @@ Norm = Literal["post", "pre"]
 Normalisation = Literal["layer", "rms"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
+
+C = TypeVar("C", bound="Common")
 
 MODERN: dict[str, Any] = {
     "norm": "pre",
@@ -101,7 +103,7 @@ class Common:
         return -(-8 * self.d_model // 3 // 32) * 32 if self.activation == "swiglu" else 4 * self.d_model
 
     @classmethod
-    def modern(cls, *vocabularies: int, **changes: Any) -> Self:
+    def modern(cls: type[C], *vocabularies: int, **changes: Any) -> C:
         """Pre-norm, RMSNorm, SwiGLU, rotary places, no biases, no dropout; with changes.
 
         >>> DecoderConfig.modern(1000, d_model=64).activation

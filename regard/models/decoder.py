@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.models.config import DecoderConfig
@@ -31,7 +32,9 @@ class Decoder(nn.Module):
         self.head = None if config.tied else nn.Linear(config.d_model, config.vocabulary, bias=False)
         shrink_residuals(self.layers)
 
-    def forward(self, tokens: Tensor, lengths: Tensor | None = None, cache: Past | None = None) -> Tensor:
+    def forward(
+        self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None, cache: Past | None = None
+    ) -> Float[Tensor, "b l v"]:
         """Scores of the token after each.
 
         lengths     (B,) how many tokens of each row are real. The rest stand at the end, where no real token sees
@@ -40,7 +43,9 @@ class Decoder(nn.Module):
         """
         return F.linear(self.states(tokens, lengths, cache), self.table)
 
-    def states(self, tokens: Tensor, lengths: Tensor | None = None, cache: Past | None = None) -> Tensor:
+    def states(
+        self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None, cache: Past | None = None
+    ) -> Float[Tensor, "b l d"]:
         """The vectors (B, L, D) that the output layer scores."""
         check_lengths(tokens, lengths, self.config.context, 0 if cache is None else cache.length)
         new = tokens.shape[1]
@@ -53,7 +58,13 @@ class Decoder(nn.Module):
             x = layer(x, mask=mask, cache=kept, **turned)
         return x if self.norm is None else self.norm(x)
 
-    def loss(self, tokens: Tensor, targets: Tensor, lengths: Tensor | None = None, **options: Any) -> Tensor:
+    def loss(
+        self,
+        tokens: Int[Tensor, "b l"],
+        targets: Int[Tensor, "b l"],
+        lengths: Int[Tensor, " b"] | None = None,
+        **options: Any,
+    ) -> Float[Tensor, ""]:
         """The cross-entropy of the token after each, targets (B, L); options as `regard.models.cross_entropy`.
 
         Faster than `F.cross_entropy(model(tokens), …)`, and without the memory of all scores.
@@ -61,10 +72,10 @@ class Decoder(nn.Module):
         return cross_entropy(self.states(tokens, lengths), self.table, targets, **options)
 
     @property
-    def table(self) -> Tensor:
+    def table(self) -> Float[Tensor, "v d"]:
         """The weights of the output layer (V, D): the embedding's own when tied."""
         return self.embedding.weight if self.head is None else self.head.weight
 
-    def past(self, batch: int, length: int, before: Tensor | None = None) -> Past:
+    def past(self, batch: int, length: int, before: Int[Tensor, " b"] | None = None) -> Past:
         """An empty cache for `batch` rows of at most `length` tokens."""
         return Past(self.config, self.config.layers, batch, length, self.embedding.weight, before)

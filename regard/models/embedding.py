@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.models.config import Common
@@ -37,7 +38,7 @@ class Embedding(nn.Module):
         if isinstance(self.places, Learned):
             self.places.reset_parameters()
 
-    def forward(self, tokens: Tensor, positions: Places = 0) -> Tensor:
+    def forward(self, tokens: Int[Tensor, "b l"], positions: Places = 0) -> Float[Tensor, "b l d"]:
         """Vectors of tokens (B, L) that stand at `positions`: the place of the first, or of each."""
         x = rows(self.weight, tokens)
         if self.scale != 1:
@@ -47,7 +48,7 @@ class Embedding(nn.Module):
         return F.dropout(x, self.dropout) if self.training and self.dropout else x
 
 
-def rows(table: Tensor, tokens: Tensor) -> Tensor:
+def rows(table: Float[Tensor, "v d"], tokens: Int[Tensor, "b l"]) -> Float[Tensor, "b l d"]:
     """The rows of an embedding's table (V, D) for token ids (...)."""
     check_tokens(tokens)
     try:

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.masks import padding
@@ -35,7 +36,7 @@ class Encoder(nn.Module):
         self.guess = Guess(config, self.embedding.weight)
         shrink_residuals(self.layers)
 
-    def forward(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None) -> Float[Tensor, "b l d"]:
         """States (B, L, D).
 
         lengths     (B,) how many tokens of each row are real; no token attends to the rest
@@ -49,11 +50,17 @@ class Encoder(nn.Module):
             x = layer(x, mask=mask)
         return x if self.norm is None else self.norm(x)
 
-    def logits(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def logits(self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None) -> Float[Tensor, "b l v"]:
         """Scores of every token of the vocabulary at each place, (B, L, V): for those that were hidden."""
         return F.linear(self.guess(self(tokens, lengths)), self.table, self.guess.bias)
 
-    def loss(self, tokens: Tensor, targets: Tensor, lengths: Tensor | None = None, **options: Any) -> Tensor:
+    def loss(
+        self,
+        tokens: Int[Tensor, "b l"],
+        targets: Int[Tensor, "b l"],
+        lengths: Int[Tensor, " b"] | None = None,
+        **options: Any,
+    ) -> Float[Tensor, ""]:
         """The cross-entropy of the hidden tokens, targets (B, L) with -100 for those that were not hidden.
 
         Only the places with a target are scored. Options as `regard.models.cross_entropy`.
@@ -62,7 +69,7 @@ class Encoder(nn.Module):
         return cross_entropy(self.guess(states[wanted]), self.table, targets[wanted], bias=self.guess.bias, **options)
 
     @property
-    def table(self) -> Tensor:
+    def table(self) -> Float[Tensor, "v d"]:
         """The weights of the output layer (V, D): the embedding's own when tied."""
         return self.embedding.weight if self.guess.weight is None else self.guess.weight
 
@@ -70,7 +77,7 @@ class Encoder(nn.Module):
 class Guess(nn.Module):
     """What BERT puts between its states and the table: one more projection, activated and normalised; and a bias."""
 
-    def __init__(self, config: EncoderConfig, table: Tensor) -> None:
+    def __init__(self, config: EncoderConfig, table: Float[Tensor, "v d"]) -> None:
         super().__init__()
         self.activation = config.activation
         self.dense = nn.Linear(config.d_model, config.d_model)
@@ -80,7 +87,7 @@ class Guess(nn.Module):
         if self.weight is not None:
             nn.init.normal_(self.weight, std=config.d_model**-0.5)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         hidden: Tensor = self.dense(x)
         hidden = F.gelu(hidden) if self.activation == "swiglu" else activated(hidden, self.activation)
         normed: Tensor = self.norm(hidden)

@@ -5,6 +5,7 @@ swiglu          FFN(x) = (silu(g) ∘ u) W_downᵀ + b_down        [g u] = x W_u
 """
 
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.models.config import Activation
@@ -34,7 +35,7 @@ class FeedForward(nn.Module):
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         inner = self.up(x)
         if self.activation == "relu" and not (self.up._forward_hooks or self.up._backward_hooks):
             inner = F.relu_(inner)  # nobody else has it, so it need not be written twice

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.models.config import Common
@@ -56,7 +57,9 @@ class Layer(nn.Module):
         self.feed = FeedForward(config.d_model, config.inner, config.activation, bias=config.bias)
         self.feed_norm = norm_of(config)
 
-    def forward(self, x: Tensor, *, source: Any = None, source_mask: Any = None, **attention: Any) -> Tensor:
+    def forward(
+        self, x: Float[Tensor, "b l d"], *, source: Any = None, source_mask: Any = None, **attention: Any
+    ) -> Float[Tensor, "b l d"]:
         """x (B, L, D) → (B, L, D).
 
         source          what `cross` attends to: vectors (B, S, D), or their keys and values, projected before

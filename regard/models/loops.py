@@ -5,6 +5,7 @@ that does nothing but read them once, in order, is faster than a library made fo
 is nothing to call. float32, on the CPU; the weights are the model's own memory, not a copy.
 """
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, cast
@@ -22,9 +23,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 def compiled(function: F) -> F:
     """Compiled at its first call, and kept on disk for the next process.
 
-    Sums may be taken in any order, so that the processor can add eight numbers at once; NaN stays NaN.
+    Sums may be taken in any order, so that the processor can add eight numbers at once; NaN stays NaN. What is compiled
+    is the function itself, without the checks that tests wrap it in.
     """
-    made: Any = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")(function)
+    made: Any = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")(
+        inspect.unwrap(function)
+    )
     return cast(F, made)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor
 
 SCORES_AT_ONCE = 1 << 21  # 8 MB of float32
@@ -21,15 +22,15 @@ Reduction = Literal["mean", "sum"]
 
 
 def cross_entropy(
-    states: Tensor,
-    table: Tensor,
-    targets: Tensor,
+    states: Float[Tensor, "*b d"],
+    table: Float[Tensor, "v d"],
+    targets: Int[Tensor, "*b"],
     *,
-    bias: Tensor | None = None,
+    bias: Float[Tensor, " v"] | None = None,
     ignore: int = -100,
     smoothing: float = 0.0,
     reduction: Reduction = "mean",
-) -> Tensor:
+) -> Float[Tensor, ""]:
     """Cross-entropy of targets (...) under the scores states (..., D) · table (V, D)ᵀ + bias (V,).
 
     ignore      the target of tokens that do not count; if none counts, the loss is 0
@@ -117,7 +118,9 @@ class _Chunked(torch.autograd.Function):
         return *(None if x is None else x * grad for x in ctx.saved_tensors), None, None
 
 
-def _loss_and_gradient(z: Tensor, targets: Tensor, smoothing: float, gradient: bool) -> Tensor:
+def _loss_and_gradient(
+    z: Float[Tensor, "n v"], targets: Int[Tensor, "n 1"], smoothing: float, gradient: bool
+) -> Tensor:
     """The sum of the losses of scores z (n, V), which become their own gradient if that is wanted."""
     highest, hit = z.amax(-1, keepdim=True), z.gather(1, targets)
     said = hit if not smoothing else (1 - smoothing) * hit + smoothing * z.mean(-1, keepdim=True)

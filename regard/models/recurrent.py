@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -97,17 +98,17 @@ class Recurrent(nn.Module):
 
     def forward(
         self,
-        source: Tensor,
-        target: Tensor,
-        source_lengths: Tensor | None = None,
-        target_lengths: Tensor | None = None,
+        source: Int[Tensor, "b s"],
+        target: Int[Tensor, "b t"],
+        source_lengths: Int[Tensor, " b"] | None = None,
+        target_lengths: Int[Tensor, " b"] | None = None,
         *,
         weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Float[Tensor, "b t v"] | tuple[Float[Tensor, "b t v"], Float[Tensor, "b t s"]]:
         """Scores of the token after each of the target's; with weights=True also what each attended to."""
         return self.decode(target, self.encode(source, source_lengths), None, target_lengths, weights=weights)
 
-    def encode(self, source: Tensor, source_lengths: Tensor | None = None) -> Read:
+    def encode(self, source: Int[Tensor, "b s"], source_lengths: Int[Tensor, " b"] | None = None) -> Read:
         """The source, read in both directions."""
         check_lengths(source, source_lengths, self.config.context)
         batch, length = source.shape
@@ -126,14 +127,14 @@ class Recurrent(nn.Module):
 
     def decode(
         self,
-        target: Tensor,
+        target: Int[Tensor, "b t"],
         memory: Read,
-        source_lengths: Tensor | None = None,
-        target_lengths: Tensor | None = None,
+        source_lengths: Int[Tensor, " b"] | None = None,
+        target_lengths: Int[Tensor, " b"] | None = None,
         cache: State | None = None,
         *,
         weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Float[Tensor, "b t v"] | tuple[Float[Tensor, "b t v"], Float[Tensor, "b t s"]]:
         """Scores (B, T, V), given what `encode` returned.
 
         cache       `model.past(…)`: target holds the tokens after what it has seen
@@ -148,8 +149,12 @@ class Recurrent(nn.Module):
         return scores, maps
 
     def states(
-        self, target: Tensor, memory: Read, target_lengths: Tensor | None = None, cache: State | None = None
-    ) -> tuple[Tensor, Tensor | None]:
+        self,
+        target: Int[Tensor, "b t"],
+        memory: Read,
+        target_lengths: Int[Tensor, " b"] | None = None,
+        cache: State | None = None,
+    ) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t s"] | None]:
         """The vectors (B, T, D) that the output layer scores, and the weights of attention (B, T, S), if any."""
         check_lengths(target, target_lengths, self.config.context, 0 if cache is None else cache.length)
         x = self._dropped(rows(self.target.weight, target))  # (B, T, D)
@@ -171,13 +176,13 @@ class Recurrent(nn.Module):
 
     def loss(
         self,
-        source: Tensor,
-        target: Tensor,
-        targets: Tensor,
-        source_lengths: Tensor | None = None,
-        target_lengths: Tensor | None = None,
+        source: Int[Tensor, "b s"],
+        target: Int[Tensor, "b t"],
+        targets: Int[Tensor, "b t"],
+        source_lengths: Int[Tensor, " b"] | None = None,
+        target_lengths: Int[Tensor, " b"] | None = None,
         **options: Any,
-    ) -> Tensor:
+    ) -> Float[Tensor, ""]:
         """The cross-entropy of targets (B, T), the tokens after each of `target`; options as `cross_entropy`."""
         states, _ = self.states(target, self.encode(source, source_lengths), target_lengths)
         return cross_entropy(states, self.table, targets, **options)
@@ -212,7 +217,7 @@ class Recurrent(nn.Module):
         return F.dropout(x, self.config.dropout, self.training)
 
     @property
-    def table(self) -> Tensor:
+    def table(self) -> Float[Tensor, "v d"]:
         """The weights of the output layer (V, D): the target embedding's own when tied."""
         return self.target.weight if self.head is None else self.head.weight
 
@@ -230,7 +235,7 @@ class Additive(nn.Module):
         self.key = nn.Linear(width, width, bias=False)
         self.score = nn.Linear(width, 1, bias=False)
 
-    def forward(self, state: Tensor, memory: Read) -> tuple[Tensor, Tensor]:
+    def forward(self, state: Float[Tensor, "b d"], memory: Read) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b s"]]:
         """The context (B, D) and the weights (B, S)."""
         scores = self.score(torch.tanh(self.query(state)[:, None] + memory.keys))[..., 0]  # (B, S)
         weights = scores.masked_fill(~memory.real, float("-inf")).softmax(-1)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -34,18 +35,18 @@ class Row:
                       for layer in writer.layers]  # fmt: skip
         self.norm = None if writer.norm is None else (_array(writer.norm.weight), _bias(writer.norm))
         first, room = writer.layers[0].attention, past.storage.shape[4]
-        places = writer.embedding.places
-        self.places = None if places is None else places(torch.zeros(room, config.d_model)).detach().numpy()
+        self.places = writer.embedding.places
         self.turns = None if first.rotary is None else _turns(first.rotary, room)
         self.slopes = NOTHING if first.alibi is None else np.array(first.alibi.slopes, np.float32)
         self.kept = past.storage.detach().numpy()[:, :, 0]  # (layers, 2, H_kv, room, d_k)
         self.sources = [tuple(x[0].contiguous().numpy() for x in known) for known in past.sources]
 
-    def __call__(self, tokens: Tensor) -> Tensor:
+    def __call__(self, tokens: Int[Tensor, "1"]) -> Float[Tensor, "1 v"]:
         t, kind = self.past.length, self.kind
         x = self.table[int(tokens)] * self.scale
         if self.places is not None:
-            x = x + self.places[t]
+            # As a tensor, the place is computed alone: a table of all would be memory that grows with the text.
+            x = self.places(torch.from_numpy(x)[None], torch.tensor([t]))[0].numpy()
         cos, sin = (NOTHING, NOTHING) if self.turns is None else (self.turns[0][t], self.turns[1][t])
         for n, (attention, cross, feed) in enumerate(self.parts):
             keys, values = self.kept[n]

@@ -9,6 +9,7 @@ top-p           only the largest ones that together reach probability p, at leas
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 
@@ -31,14 +32,14 @@ class Choice:
             raise ValueError("top_k and top_p choose among several tokens, and temperature 0 takes the best one; "
                              "say temperature=1.0")  # fmt: skip
 
-    def __call__(self, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(self, scores: Float[Tensor, "b v"], generator: torch.Generator | None = None) -> Int[Tensor, " b"]:
         """One token (B,) for each row of scores (B, V)."""
         if self.temperature == 0:
             return scores.argmax(-1)
         chances = self.probabilities(scores)
         return torch.multinomial(chances, 1, generator=generator)[:, 0]
 
-    def probabilities(self, scores: Tensor) -> Tensor:
+    def probabilities(self, scores: Float[Tensor, "b v"]) -> Float[Tensor, "b v"]:
         """The chance of each token to be drawn, (B, V).
 
         >>> Choice(1.0, top_k=2).probabilities(torch.tensor([[0.0, 0.0, -9.0]]))

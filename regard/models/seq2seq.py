@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.masks import padding
@@ -31,27 +32,29 @@ class Seq2Seq(nn.Module):
 
     def forward(
         self,
-        source: Tensor,
-        target: Tensor,
-        source_lengths: Tensor | None = None,
-        target_lengths: Tensor | None = None,
-    ) -> Tensor:
+        source: Int[Tensor, "b s"],
+        target: Int[Tensor, "b t"],
+        source_lengths: Int[Tensor, " b"] | None = None,
+        target_lengths: Int[Tensor, " b"] | None = None,
+    ) -> Float[Tensor, "b t v"]:
         """Scores of the token after each of the target's; lengths (B,) say how many of each row are real."""
         return self.decode(target, self.encode(source, source_lengths), source_lengths, target_lengths)
 
-    def encode(self, source: Tensor, source_lengths: Tensor | None = None) -> Tensor:
+    def encode(
+        self, source: Int[Tensor, "b s"], source_lengths: Int[Tensor, " b"] | None = None
+    ) -> Float[Tensor, "b s d"]:
         """What the decoder attends to: a vector for each token of the source, (B, S, D)."""
         memory: Tensor = self.encoder(source, source_lengths)
         return memory
 
     def decode(
         self,
-        target: Tensor,
-        memory: Tensor,
-        source_lengths: Tensor | None = None,
-        target_lengths: Tensor | None = None,
+        target: Int[Tensor, "b t"],
+        memory: Float[Tensor, "b s d"],
+        source_lengths: Int[Tensor, " b"] | None = None,
+        target_lengths: Int[Tensor, " b"] | None = None,
         cache: Past | None = None,
-    ) -> Tensor:
+    ) -> Float[Tensor, "b t v"]:
         """Scores (B, T, V) of the tokens after each of the target's, given what `encode` returned.
 
         cache       `model.past(…)`: target holds the tokens after what is in it. The keys and values of the source
@@ -61,23 +64,23 @@ class Seq2Seq(nn.Module):
 
     def loss(
         self,
-        source: Tensor,
-        target: Tensor,
-        targets: Tensor,
-        source_lengths: Tensor | None = None,
-        target_lengths: Tensor | None = None,
+        source: Int[Tensor, "b s"],
+        target: Int[Tensor, "b t"],
+        targets: Int[Tensor, "b t"],
+        source_lengths: Int[Tensor, " b"] | None = None,
+        target_lengths: Int[Tensor, " b"] | None = None,
         **options: Any,
-    ) -> Tensor:
+    ) -> Float[Tensor, ""]:
         """The cross-entropy of targets (B, T), the tokens after each of `target`; options as `cross_entropy`."""
         states = self.decoder(target, self.encode(source, source_lengths), source_lengths, target_lengths)
         return cross_entropy(states, self.table, targets, **options)
 
     @property
-    def table(self) -> Tensor:
+    def table(self) -> Float[Tensor, "v d"]:
         """The weights of the output layer (V, D): the target embedding's own when tied."""
         return self.decoder.embedding.weight if self.decoder.head is None else self.decoder.head.weight
 
-    def past(self, batch: int, length: int, before: Tensor | None = None) -> Past:
+    def past(self, batch: int, length: int, before: Int[Tensor, " b"] | None = None) -> Past:
         """An empty cache for `batch` targets of at most `length` tokens."""
         return Past(self.config, len(self.decoder.layers), batch, length, self.decoder.embedding.weight, before)
 
@@ -94,7 +97,7 @@ class Reader(nn.Module):
         self.norm = norm_of(config) if config.norm == "pre" else None
         shrink_residuals(self.layers)
 
-    def forward(self, source: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def forward(self, source: Int[Tensor, "b s"], lengths: Int[Tensor, " b"] | None = None) -> Float[Tensor, "b s d"]:
         check_lengths(source, lengths, self.context)
         mask = None if lengths is None else padding(lengths)
         x = self.embedding(source)
@@ -118,12 +121,12 @@ class Writer(nn.Module):
 
     def forward(
         self,
-        target: Tensor,
-        memory: Tensor,
-        source_lengths: Tensor | None = None,
-        target_lengths: Tensor | None = None,
+        target: Int[Tensor, "b t"],
+        memory: Float[Tensor, "b s d"],
+        source_lengths: Int[Tensor, " b"] | None = None,
+        target_lengths: Int[Tensor, " b"] | None = None,
         cache: Past | None = None,
-    ) -> Tensor:
+    ) -> Float[Tensor, "b t d"]:
         check_lengths(target, target_lengths, self.context, 0 if cache is None else cache.length)
         if memory.shape[0] != target.shape[0]:
             raise ValueError(f"source and target must have as many rows, got {memory.shape[0]} and {target.shape[0]}")

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.models.feedforward import activated
@@ -51,7 +52,7 @@ class Step:
             size = past.sources[0].keys.shape[2]
             self.source_visible = _hiding(torch.arange(size) < source_lengths.cpu()[:, None], table)
 
-    def __call__(self, tokens: Tensor) -> Tensor:
+    def __call__(self, tokens: Int[Tensor, " b"]) -> Float[Tensor, "b v"]:
         past = self.past
         t = past.length
         here = t if past.before is None else t - past.before  # each row's own place

@@ -20,17 +20,18 @@ LONG = 100  # new tokens from which compiled loops are worth loading (a second, 
 
 @contextmanager
 def written(model: nn.Module) -> Iterator[None]:
-    """Eval mode and no gradients, and afterwards the mode as it was.
+    """Eval mode and no gradients, and afterwards every module in the mode it was in.
 
     For those who listen to attention it is not inference mode: its tensors do not say whether they were changed since.
     """
-    training = model.training
+    training = [module for module in model.modules() if module.training]
     model.eval()
     try:
         with torch.no_grad() if listeners else torch.inference_mode():
             yield
     finally:
-        model.train(training)
+        for module in training:
+            module.training = True
 
 
 class Remembered:

@@ -49,6 +49,7 @@ WRONG = {
 }
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("case", WRONG)
 def test_what_cannot_be_is_refused(case) -> None:
     error, changes, message = WRONG[case]

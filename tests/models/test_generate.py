@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard.models import generate, stream
+from regard.models.prompt import read_prompt
 from regard.models.row import Row
 from regard.models.sampling import Choice
 from regard.models.step import Step
@@ -77,8 +78,6 @@ def test_a_step_gives_the_scores_of_the_modules(changes, with_source, way) -> No
 
 def test_the_scores_of_a_batch_of_different_lengths_are_those_of_each_alone() -> None:
     model = seq2seq(**VARIANTS["modern"])
-    from regard.models.prompt import read_prompt
-
     cpu = torch.device("cpu")
     with torch.inference_mode():
         prompt, source = read_prompt("prompt", PROMPTS, None, cpu), read_prompt("source", SOURCES, None, cpu)
@@ -96,11 +95,10 @@ def test_long_rows_are_written_by_the_compiled_loops_and_say_the_same() -> None:
     model = decoder(**VARIANTS["modern"])
     long = generate(model, [1, 2, 3], new_tokens=LONG)[0]
     assert long.tolist() == generate(model, [1, 2, 3], new_tokens=LONG, cache=False)[0].tolist()
-    from regard.models.prompt import read_prompt
-
     with torch.inference_mode():
         writing = begin(model, read_prompt("prompt", [1], None, torch.device("cpu")), None, LONG, cache=True)
-        writing.scores(torch.tensor([1])) if writing.scores(None) is not None else None
+        writing.scores(None)
+        writing.scores(torch.tensor([1]))
         assert type(writing.step) is Row
 
 
@@ -233,9 +231,10 @@ def test_prompts_in_every_form() -> None:
 
 def test_the_mode_of_the_model_is_left_as_it_was() -> None:
     model = decoder(dropout=0.5).train()
+    model.layers[0].eval()
     first, second = (generate(model, PROMPTS, new_tokens=5) for _ in range(2))
     assert lists(first) == lists(second)
-    assert model.training
+    assert [model.training, model.layers[0].training, model.layers[1].feed.training] == [True, False, True]
     assert all(not row.is_inference() for row in first)
     model.loss(tokens(1, 5), tokens(1, 5)).backward()  # what generation left behind can be trained on
 
@@ -271,6 +270,7 @@ def test_what_cannot_be_written_is_refused(case) -> None:
         generate(decoder(), prompt, **options)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_other_mistakes() -> None:
     with pytest.raises(TypeError, match="only Decoder, Seq2Seq and Recurrent write, got Linear"):
         generate(torch.nn.Linear(2, 2), [1], new_tokens=1)

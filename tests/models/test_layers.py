@@ -76,6 +76,7 @@ def test_from_torch_keeps_what_the_layer_says_of_itself() -> None:
     assert not from_torch(theirs.eval()).training
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_from_torch_refuses_what_it_does_not_know() -> None:
     with pytest.raises(TypeError, match=r"takes nn\.TransformerEncoderLayer or .*, got Linear"):
         from_torch(nn.Linear(2, 2))

@@ -114,6 +114,7 @@ def test_the_losses_of_the_models_are_those_of_their_scores() -> None:
     )
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("targets", "options", "message"),
     [
