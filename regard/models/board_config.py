@@ -9,8 +9,9 @@
 | `tiny` | 32 | 4 | 4 blocks | 4 | tests, and search with many visits |
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 from regard.attention import check_heads
 from regard.models.board_sight import check_sights
@@ -53,7 +54,7 @@ class BoardConfig:
     attn_every: int | None = 4
     layers: int = 10
     norm: BoardNorm = "batch"
-    sees: tuple[str, ...] = ("all",)
+    sees: Sequence[str] = ("all",)  # kept as a tuple
     planes: int = 2
     head_channels: int = 32
     value_hidden: int = 64
@@ -80,7 +81,7 @@ class BoardConfig:
         return 0 if self.attn_every is None else self.layers // self.attn_every
 
     @classmethod
-    def preset(cls, name: str, **changes: Any) -> Self:
+    def preset(cls, name: str, **changes: Any) -> "BoardConfig":
         """The sizes that go by a name, with changes. The depth of a documented preset keeps to its range.
 
         >>> BoardConfig.preset("light", layers=12).attentions

@@ -53,12 +53,13 @@ class BoardConv(nn.Conv2d):
 
     def _filters(self, x: Tensor) -> Tensor:
         """At all points, (points, C_in, C_out)."""
+        rows, columns = _tilings(x)
         if self.kept is None:
-            return at_points(self.weight, *_tilings(x)).transpose(1, 2)
-        size = x.shape[-2], x.shape[-1]
-        if size not in self.kept:
-            self.kept[size] = at_points(self.weight, *_tilings(x)).transpose(1, 2).contiguous()
-        return self.kept[size]
+            return at_points(self.weight, rows, columns).transpose(1, 2)
+        tile = rows.m, columns.m
+        if tile not in self.kept:
+            self.kept[tile] = at_points(self.weight, rows, columns).transpose(1, 2).contiguous()
+        return self.kept[tile]
 
 
 def _tiles_pay(x: Tensor, weight: Tensor, fewest: int) -> bool:

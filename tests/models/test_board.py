@@ -67,6 +67,7 @@ def test_the_depth_of_a_preset_keeps_to_its_range(preset, low, high):
             BoardNet(preset, layers=layers)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
@@ -93,6 +94,7 @@ def test_wrong_configurations_say_what_is_wrong(changes, error, message):
         BoardNet("light", **changes)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_wrong_presets():
     with pytest.raises(ValueError, match="'high', 'balanced', 'light', 'small', 'tiny', got 'medium'"):
         BoardNet("medium")
@@ -125,6 +127,7 @@ def test_scores():
     assert seeded("tiny", score="columns")(planes).score.shape == (5, 7)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_illegal_columns():
     net, planes = settled("tiny"), boards(2)
     legal = torch.tensor([[True] * 6 + [False], [False] * 7])
@@ -135,6 +138,7 @@ def test_illegal_columns():
         net(planes, legal[:, :6])
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("planes", "error", "message"),
     [
@@ -303,6 +307,7 @@ def test_at_warmth_zero_the_network_is_exactly_the_one_before():
     assert warming.attention[0].squares.qkv.weight.grad.abs().max() > 0
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -322,7 +327,7 @@ def test_wrong_changes_of_heads(call, message):
 
 
 def test_a_schedule_depends_on_the_share_alone():
-    schedule = HeadSchedule(((0, 2), (0.3, 4), (0.7, 8)), warmup=0.1)
+    schedule = HeadSchedule(((0.0, 2), (0.3, 4), (0.7, 8)), warmup=0.1)
     went, jumped = settled("tiny"), settled("tiny")
     for share in (0.0, 0.2, 0.3, 0.33, 0.5, 0.7, 0.75):
         schedule.apply(went, share)
@@ -330,7 +335,7 @@ def test_a_schedule_depends_on_the_share_alone():
     assert torch.equal(went(boards(3)).policy, jumped(boards(3)).policy)
     assert schedule.at(0.75) == (8, 4, pytest.approx(0.5))
     assert schedule.at(1.0) == (8, 8, 1.0)
-    assert HeadSchedule(((0, 2), (0.5, 4)), warmup=0).at(0.5) == (4, 4, 1.0)
+    assert HeadSchedule(((0.0, 2), (0.5, 4)), warmup=0.0).at(0.5) == (4, 4, 1.0)
 
 
 # -- folded, saved ---------------------------------------------------------------------------------------------
