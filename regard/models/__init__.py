@@ -12,6 +12,9 @@
 | `save`, `load` | safetensors and JSON |
 | `Layer`, `from_torch` | one layer, and torch's own as one |
 | `from_hf_gpt2`, `from_hf_bert` | weights of Hugging Face's models |
+| `BoardNet`, `BoardConfig` | policy and value of a board: residual convolutions with attention between them |
+| `Evaluator` | a board network for use: the positions of many games, judged together |
+| `HeadSchedule`, `sight` | heads whose number follows the stage of training; what a head sees of a board |
 
 Names are loaded when first used.
 """

@@ -98,7 +98,8 @@ class BoardNet(nn.Module):
         self.stem = Unit(config.planes, config)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.attention = nn.ModuleList(
-            BoardAttention(config.channels, config.heads, config.sees, config.norm) for _ in range(config.attentions)
+            BoardAttention(config.channels, config.heads, tuple(config.sees), config.norm)
+            for _ in range(config.attentions)
         )
         self.policy = Reading(config, (2,), 2 if config.score == "columns" else 1)
         self.value = Reading(config, (2, 3), 2 if config.score == "position" else 1)

@@ -9,6 +9,7 @@
 | `tiny` | 32 | 4 | 4 blocks | 4 | tests, and search with many visits |
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -53,7 +54,7 @@ class BoardConfig:
     attn_every: int | None = 4
     layers: int = 10
     norm: BoardNorm = "batch"
-    sees: tuple[str, ...] = ("all",)
+    sees: Sequence[str] = ("all",)  # kept as a tuple
     planes: int = 2
     head_channels: int = 32
     value_hidden: int = 64

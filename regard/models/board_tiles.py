@@ -14,6 +14,7 @@ Tiles of at most 4 outputs keep the rounding within a few times that of the plai
 Here are the matrices, and the two loops between boards and points, in which a vector of channels is the unit.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,18 +29,23 @@ POINTS = (0.0, 1.0, -1.0, 0.5, -2.0)
 TERMS = 6  # of a sum below: the largest n; shorter sums end in zeros
 
 
+ARITHMETIC: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy"}
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
-    """As machine code, cached on disk; it runs without Python's lock, so that threads run it side by side."""
-    machine: Any = njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")(function)
+    """As machine code, cached on disk; it runs without Python's lock, so that threads run it side by side.
+
+    What is compiled is the function itself, without the checks that tests wrap it in.
+    """
+    machine: Any = njit(cache=True, nogil=True, **ARITHMETIC)(inspect.unwrap(function))
     return machine
 
 
 def inlined(function: F) -> F:
     """Written out where it is called: a call for every vector of channels would take longer than the vector."""
-    machine: Any = njit(inline="always", fastmath={"contract"}, error_model="numpy")(function)
+    machine: Any = njit(inline="always", **ARITHMETIC)(inspect.unwrap(function))
     return machine
 
 

@@ -67,6 +67,7 @@ def test_the_depth_of_a_preset_keeps_to_its_range(preset, low, high):
             BoardNet(preset, layers=layers)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
@@ -93,6 +94,7 @@ def test_wrong_configurations_say_what_is_wrong(changes, error, message):
         BoardNet("light", **changes)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_wrong_presets():
     with pytest.raises(ValueError, match="'high', 'balanced', 'light', 'small', 'tiny', got 'medium'"):
         BoardNet("medium")
@@ -125,6 +127,7 @@ def test_scores():
     assert seeded("tiny", score="columns")(planes).score.shape == (5, 7)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_illegal_columns():
     net, planes = settled("tiny"), boards(2)
     legal = torch.tensor([[True] * 6 + [False], [False] * 7])
@@ -135,6 +138,7 @@ def test_illegal_columns():
         net(planes, legal[:, :6])
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("planes", "error", "message"),
     [
@@ -165,7 +169,7 @@ def test_the_same_seed_gives_the_same_weights_and_the_same_training():
         net = seeded("tiny", channels=48)  # wide enough for tiles
         optimizer = torch.optim.AdamW(net.parameters(), fused=True)
         for step in range(3):
-            policy, value, _ = net(boards(8, seed=step))
+            policy, value, _ = net(boards(16, seed=step))
             loss = policy.logsumexp(-1).mean() + (value - 0.3).square().mean()
             optimizer.zero_grad()
             loss.backward()
@@ -303,6 +307,7 @@ def test_at_warmth_zero_the_network_is_exactly_the_one_before():
     assert warming.attention[0].squares.qkv.weight.grad.abs().max() > 0
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -322,7 +327,7 @@ def test_wrong_changes_of_heads(call, message):
 
 
 def test_a_schedule_depends_on_the_share_alone():
-    schedule = HeadSchedule(((0, 2), (0.3, 4), (0.7, 8)), warmup=0.1)
+    schedule = HeadSchedule(((0.0, 2), (0.3, 4), (0.7, 8)), warmup=0.1)
     went, jumped = settled("tiny"), settled("tiny")
     for share in (0.0, 0.2, 0.3, 0.33, 0.5, 0.7, 0.75):
         schedule.apply(went, share)
@@ -330,7 +335,7 @@ def test_a_schedule_depends_on_the_share_alone():
     assert torch.equal(went(boards(3)).policy, jumped(boards(3)).policy)
     assert schedule.at(0.75) == (8, 4, pytest.approx(0.5))
     assert schedule.at(1.0) == (8, 8, 1.0)
-    assert HeadSchedule(((0, 2), (0.5, 4)), warmup=0).at(0.5) == (4, 4, 1.0)
+    assert HeadSchedule(((0.0, 2), (0.5, 4)), warmup=0.0).at(0.5) == (4, 4, 1.0)
 
 
 # -- folded, saved ---------------------------------------------------------------------------------------------
@@ -340,7 +345,7 @@ def test_a_schedule_depends_on_the_share_alone():
 @pytest.mark.parametrize("size", SIZES)
 def test_folded_equals_unfolded(preset, size):
     net = settled(preset, score="columns")
-    folded, planes = net.for_inference(), boards(6, *size)
+    folded, planes = net.for_inference(), boards(16, *size)
     with torch.no_grad():
         for found, wanted in zip(folded(planes), net(planes), strict=True):
             torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
@@ -384,13 +389,13 @@ def test_saved_and_loaded(fold, tmp_path):
     assert asdict(again.config) == asdict(net.config)
     assert again.blocks[0].first.conv.weight.is_contiguous(memory_format=torch.channels_last)
     with torch.no_grad():
-        torch.testing.assert_close(again(boards(8)), net(boards(8)), atol=1e-6, rtol=0)
+        torch.testing.assert_close(again(boards(16)), net(boards(16)), atol=1e-6, rtol=0)
 
 
-def test_double_precision_and_other_devices_of_thought():
+def test_double_precision_and_shapes_without_numbers():
     net = settled("small")
     with torch.no_grad():
-        wide = copy.deepcopy(net).double()(boards(8).double())
-        torch.testing.assert_close(net(boards(8)).policy.double(), wide.policy, atol=1e-5, rtol=0)
+        wide = copy.deepcopy(net).double()(boards(16).double())
+        torch.testing.assert_close(net(boards(16)).policy.double(), wide.policy, atol=1e-5, rtol=0)
     with torch.device("meta"):
         assert BoardNet("light")(torch.zeros(2, 2, 6, 7)).policy.shape == (2, 7)

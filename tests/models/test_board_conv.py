@@ -34,7 +34,7 @@ def test_fewest_points():
 @given(
     rows=st.integers(3, 10),
     columns=st.integers(3, 10),
-    boards=st.integers(4, 40),
+    boards=st.integers(16, 40),
     taken=st.sampled_from([48, 50, 64]),
     given_=st.sampled_from([48, 65]),
     rest=st.booleans(),
@@ -83,12 +83,12 @@ def test_rounding_stays_within_a_few_times_that_of_the_sum():
 
 
 def test_nan_is_not_made_zero_by_relu():
-    conv, x = BoardConv(48, 48), torch.randn(4, 48, 6, 7)
+    conv, x = BoardConv(48, 48), torch.randn(16, 48, 6, 7)
     x[1, 0, 3, 3] = float("nan")
     with torch.no_grad():
         y = conv(x, relu=True)
     assert y[1].isnan().any()
-    assert not y[[0, 2, 3]].isnan().any()
+    assert not y[[0, 2, 15]].isnan().any()
 
 
 def used(monkeypatch, call) -> bool:
@@ -99,23 +99,28 @@ def used(monkeypatch, call) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("channels", "boards", "tiles"), [(64, 8, True), (32, 8, False), (64, 3, False), (144, 4, True)]
+    ("channels", "boards", "kept", "tiles"),
+    [(64, 16, False, True), (64, 15, False, False), (64, 4, True, True), (64, 3, True, False), (32, 64, True, False)],
 )
-def test_tiles_are_used_where_they_pay(monkeypatch, channels, boards, tiles):
-    conv = BoardConv(channels, channels)
+def test_tiles_are_used_where_they_pay(monkeypatch, channels, boards, kept, tiles):
+    conv = BoardConv(channels, channels).requires_grad_(False)
+    if kept:
+        conv.keep()
     assert used(monkeypatch, lambda: conv(torch.randn(boards, channels, 6, 7))) is tiles
 
 
 def test_where_tiles_cannot_go_torch_does(monkeypatch):
-    conv, x = BoardConv(48, 48), torch.randn(8, 48, 6, 7)
+    conv, x = BoardConv(48, 48), torch.randn(16, 48, 6, 7)
     wanted = F.conv2d(x, conv.weight, conv.bias, padding=1)
+
+    assert used(monkeypatch, lambda: conv(x))
 
     def mapped() -> None:
         found = torch.vmap(lambda one: conv(one[None])[0])(x)
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
 
     assert not used(monkeypatch, mapped)
-    assert not used(monkeypatch, lambda: conv(torch.randn(8, 48, 2, 7)))
+    assert not used(monkeypatch, lambda: conv(torch.randn(16, 48, 2, 7)))
     assert not used(monkeypatch, lambda: conv.double()(x.double()))
 
 
@@ -123,14 +128,14 @@ def test_what_is_kept_serves_every_board_size():
     conv = BoardConv(48, 48)
     conv.keep()
     with torch.no_grad():
-        for size in ((6, 7), (5, 4), (6, 7), (6, 8)):
+        for size in ((6, 7), (8, 9), (6, 7), (6, 8)):
             x = torch.randn(4, 48, *size)
             torch.testing.assert_close(conv(x), F.conv2d(x, conv.weight, conv.bias, padding=1), atol=1e-5, rtol=0)
-    assert len(conv.kept) == 3
+    assert set(conv.kept) == {(3, 4), (4, 3)}  # by the tiles that a size is cut into
 
 
 def test_the_second_derivative_is_refused_and_not_wrong():
-    conv, x = BoardConv(48, 48), torch.randn(4, 48, 6, 7, requires_grad=True)
+    conv, x = BoardConv(48, 48), torch.randn(16, 48, 6, 7, requires_grad=True)
     (first,) = torch.autograd.grad(conv(x).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         first.sum().backward()

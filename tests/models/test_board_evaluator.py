@@ -145,6 +145,7 @@ def test_it_does_not_follow_the_network_it_was_made_of():
     assert not np.allclose(Evaluator(net)(planes).value, before)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("planes", "legal", "message"),
     [
@@ -161,6 +162,7 @@ def test_mistakes(net, planes, legal, message):
         Evaluator(net)(planes, legal)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("batch", [0, True, 2.5])
 def test_wrong_batches(net, batch):
     with pytest.raises(ValueError, match=f"at least 1, got {batch}"):
