@@ -18,7 +18,6 @@ from .game import play_in_terminal as play_in_terminal
 from .halving import Chosen as Chosen
 from .halving import gumbel as gumbel
 from .kaggle import agent as agent
-from .make_book import make_book as make_book
 from .match import Game as Game
 from .match import play_game as play_game
 from .opening import openings as openings
