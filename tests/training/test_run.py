@@ -73,7 +73,7 @@ class TestShipped:
             usual = make_plan(about["plan"]["task"], tuple(about["plan"]["data"]), settings={"store": "float16"})
             kept = json.loads(json.dumps(usual.to_json()))
             assert about["plan"]["sizes"] == kept["sizes"]
-            assert about["plan"]["settings"] == {key: kept["settings"][key] for key in about["plan"]["settings"]}
+            assert about["plan"]["settings"] == kept["settings"]
 
 
 class TestAsked:
