@@ -165,3 +165,13 @@ def test_a_reader_that_stops_early_is_no_error() -> None:
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in result.stderr
     assert "BrokenPipe" not in result.stderr
+
+
+def test_ctrl_c_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("regard.cost.terminal.run", interrupted)
+    monkeypatch.setattr("regard.cost.run", interrupted, raising=False)
+    assert main(["cost"]) == 130
+    assert capsys.readouterr().err.strip() == "regard: stopped"

@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
+from regard.files import write_whole
 from regard.models.board import BoardNet
 from regard.models.board_config import BoardConfig
 from regard.models.config import DecoderConfig, EncoderConfig, RecurrentConfig, Seq2SeqConfig
@@ -55,12 +56,10 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
     numbers, words = place / "model.safetensors", place / "model.json"
     temporary = [path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in (numbers, words)]
     try:
-        save_file(weights, temporary[0])
-        temporary[1].write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+        write_whole(temporary[0], serialised(weights))
+        write_whole(temporary[1], json.dumps(said, indent=1) + "\n")
         temporary[1].replace(words)
         temporary[0].replace(numbers)
-    except SafetensorError as error:  # how safetensors reports a full disk
-        raise OSError(f"cannot write {numbers}: {error}") from None
     finally:
         for path in temporary:
             path.unlink(missing_ok=True)

@@ -1,7 +1,6 @@
 from .calendar import dates as dates
 from .checkpoint import load_checkpoint as load_checkpoint
 from .checkpoint import save_checkpoint as save_checkpoint
-from .files import write_whole as write_whole
 from .grammar import phrases as phrases
 from .loop import Interrupted as Interrupted
 from .loop import Loop as Loop

@@ -1,29 +1,7 @@
-"""Files written whole or not at all."""
+"""What a file needs beside being written whole: that its name, too, is on the disk."""
 
 import os
-import tempfile
 from pathlib import Path
-
-
-def write_whole(path: Path, content: bytes) -> Path:
-    """Write to a temporary name beside the path, make sure it is on the disk, then rename.
-
-    A reader sees the old file or the new one, also when the machine stops in between.
-    """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp's own is for the owner alone
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    return path
 
 
 def settle(folder: Path) -> None:

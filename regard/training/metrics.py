@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from regard.training.files import write_whole
+from regard.files import write_whole
 
 Row = dict[str, Any]
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 import regard
+from regard.files import write_whole
 from regard.training.clock import clock
-from regard.training.files import write_whole
 from regard.training.loop import Loop
 from regard.training.metrics import Row
 from regard.training.pairs import Pair

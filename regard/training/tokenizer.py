@@ -19,7 +19,7 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
-from regard.training.files import write_whole
+from regard.files import write_whole
 
 SPECIAL = ("<pad>", "<begin>", "<end>", "<mask>", "<unknown>")
 PAD, BEGIN, END, MASK, UNKNOWN = range(len(SPECIAL))
