@@ -32,7 +32,7 @@ RESULTS = Path(__file__).parent / "results"
 SETS = ("L3_R1", "L2_R1", "L2_R2", "L1_R1", "L1_R2", "L1_R3")
 SAMPLE = {"L2_R2": 2, "L1_R1": 2, "L1_R2": 10, "L1_R3": 50}
 ROUNDS = {"L3_R1": 7, "L2_R1": 5}
-console = Console()
+console = Console(width=130)  # a table of ten columns, also when written to a file
 
 
 def read(folder: Path, name: str) -> list[tuple[str, int, list[int | None]]]:
