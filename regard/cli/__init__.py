@@ -40,8 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show √ shows ?, not a traceback
     try:
         return app(args=arguments, prog_name="regard", standalone_mode=False) or 0
-    except typer.Abort:  # Ctrl-C; a command that has something to say about it has said it
-        print("regard: stopped", file=sys.stderr)  # noqa: T201
+    except typer.Abort:  # Ctrl-C, in versions of typer that do not turn it into this code themselves
         return 130
     except Exception as error:
         # What typer finds wrong with the arguments; its own report is a box of several lines.
