@@ -10,6 +10,7 @@ from .bits import fits as fits
 from .board import Board as Board
 from .book import Book as Book
 from .book import load_book as load_book
+from .book_progress import make_book as make_book
 from .bookmaking import kept as kept
 from .bookmaking import make_layer as make_layer
 from .exporting import export as export
@@ -17,7 +18,6 @@ from .game import play_in_terminal as play_in_terminal
 from .halving import Chosen as Chosen
 from .halving import gumbel as gumbel
 from .kaggle import agent as agent
-from .make_book import make_book as make_book
 from .match import Game as Game
 from .match import play_game as play_game
 from .opening import openings as openings

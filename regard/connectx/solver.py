@@ -65,9 +65,9 @@ class Solver:
     >>> solver = Solver(4, 4, 3, table_bits=16)
     >>> board = position_of("23", 4, 4, 3)
     >>> solver.scores(board)
-    [7, 7, 7, 6]
+    [-5, 4, 3, -2]
     >>> solver.best(board), solver.outcome(board), solver.line(board)
-    (1, 'win in 2', [1, 0, 3])
+    (1, 'win in 4', [1, 1, 2, 1, 2, 2, 0])
     """
 
     def __init__(
