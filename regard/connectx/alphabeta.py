@@ -249,9 +249,7 @@ class AlphaBeta:
             stack.position[0], stack.mask[0], stack.tried[0] = position, mask, -1
             stack.alpha[0] = stack.first_alpha[0] = -WIN
             stack.beta[0] = WIN
-            if seconds is not None and deep > 1 and time.perf_counter() - begun >= seconds * 0.9:
-                break
-            in_slices(self._step, None if seconds is None else seconds - (time.perf_counter() - begun))
+            in_slices(self._step, seconds, begun=None if deep == 1 else begun)
             total += int(register[NODES])
             finished = bool(register[FINISHED])
             if register[BEST] >= 0:  # also of a depth not finished: its first move was the best so far

@@ -14,23 +14,27 @@ HALF = 1.0  # seconds after which a slice that was long for want of the processo
 _longest, _when = 0.0, 0.0
 
 
-def in_slices(step: Callable[[int], int], seconds: float | None, most: int | None = None) -> int:
+def in_slices(
+    step: Callable[[int], int], seconds: float | None, most: int | None = None, begun: float | None = None
+) -> int:
     """Call `step(n)`, which does up to n units of work and returns how many, until one of these: it did fewer than
     asked (it has finished), `most` units are done, or the time is nearly over. Returns the units done.
 
     On a busy machine other processes take the processor away in the middle of a slice. The next one may take twice as
     long as the longest of late: none begins that would then be late. Half of the time is used in any case.
+    `begun` (of `time.perf_counter`) is when the time began to run, if not now; then there may be none left to begin.
 
     >>> in_slices(lambda n: n, None, most=1000)
     1000
     """
     global _longest, _when
-    begun = time.perf_counter()
+    needed = begun is None
+    begun = time.perf_counter() if begun is None else begun
     done, size = 0, 16
     while most is None or done < most:
         asked = size if most is None else min(size, most - done)
         start = time.perf_counter()
-        if seconds is not None and done:
+        if seconds is not None and (done or not needed):
             late = min(2 * _longest * 0.5 ** ((start - _when) / HALF), seconds / 2)
             if start - begun + max(SLICE + MARGIN * seconds, late) >= seconds:
                 break
