@@ -7,6 +7,7 @@ the moves that were then really made is kept for the next search.
 """
 
 import math
+import time
 from itertools import permutations
 from typing import Any, NamedTuple
 
@@ -170,6 +171,7 @@ class Uct:
 
     def run(self, position: int, mask: int, *, simulations: int | None = None, seconds: float | None = None) -> None:
         """Search from this position until the root has so many visits, or the time is over."""
+        begun = time.perf_counter()
         self._begin(position, mask)
         self._moves = uncompiled(candidates)(position, mask, self.shape)
         if not self._moves:
@@ -181,7 +183,8 @@ class Uct:
                 self._simulate(times, self.tree, position, mask, self._moves, self.explore, self.shape)
             )  # fmt: skip
 
-        in_slices(step, seconds, wanted)
+        spent = time.perf_counter() - begun  # a large tree takes some milliseconds to keep or to clear
+        in_slices(step, None if seconds is None else max(seconds - spent, 1e-9), wanted)
 
     def visits(self) -> list[int]:
         """How often each column was tried at the root."""
