@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import signal
 from collections.abc import Iterator
 
 import jaxtyping
@@ -9,6 +10,10 @@ from hypothesis import settings
 
 # Two test processes on two cores: more threads would only wait for each other.
 torch.set_num_threads(1)
+
+# A test run in the background is told to ignore Ctrl-C, and so would be the commands it starts, which tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every run: a failure is seen by everyone, not by whoever was unlucky.
 settings.register_profile("regard", deadline=None, derandomize=True, max_examples=60)
