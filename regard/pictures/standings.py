@@ -67,7 +67,7 @@ def crosstable(
         axes.set_yticks(np.arange(1, players) - 0.5, minor=True)
         axes.grid(which="minor", color=colours.background, linewidth=1.5)
         axes.tick_params(length=0, which="both", top=False, labeltop=True, bottom=False, labelbottom=False)
-        axes.set_xlabel("points of the row against the column; wins–draws–losses", fontsize=8.5)
+        axes.set_xlabel("points of the row against the column\nwins–draws–losses", fontsize=8.5)
         if elo is not None:
             spread = None if margins is None else [margins[at] for at in order]
             _strengths(panels[1], [elo[at] for at in order], spread, colours)
