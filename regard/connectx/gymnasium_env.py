@@ -80,7 +80,7 @@ class ConnectX(gymnasium.Env[Array, np.int64]):
         observation, info = self._observed()
         return observation, reward, ended, False, info
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> Any:  # versions of gymnasium differ in what they allow
         """The board as text, where the render mode is "ansi"."""
         return self.board.text() + "\n" if self.render_mode == "ansi" else None
 
