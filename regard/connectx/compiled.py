@@ -61,7 +61,7 @@ def _listen() -> None:
 
         def on_start(self, happening: Any) -> None:
             function = happening.data["dispatcher"].py_func
-            if not self.said and function.__module__.startswith("regard."):
+            if not self.said and function.__module__.startswith("regard.connectx"):
                 Saying.said = True
                 sys.stderr.write("regard: compiling the board game for this machine (some seconds, only once) …\n")
 

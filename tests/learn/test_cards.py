@@ -147,7 +147,8 @@ def test_every_command_runs(command: str, capsys: pytest.CaptureFixture[str]) ->
     assert main(shlex.split(command)[1:]) == 0
     said = capsys.readouterr()
     assert said.out
-    assert said.err == ""
+    # The first use on a machine says that it compiles; nothing else may be said.
+    assert all(line.startswith("regard: compiling ") for line in said.err.splitlines())
 
 
 def test_what_the_cards_say_of_torch() -> None:
