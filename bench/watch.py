@@ -42,7 +42,7 @@ def inputs_kept(length: int) -> list[Row]:
         with regard.watch(model):
             model(input_ids=ids)
 
-    ms = race({"watched": quiet(watched), "plain": quiet(lambda: model(input_ids=ids))}, rounds=9)
+    ms = race({"watched": quiet(watched), "plain": quiet(lambda: model(input_ids=ids))}, rounds=9 * max(1, 1024 // length) + 4)
     return [
         Row("watched / unwatched forward, keep='inputs'", f"{length} tokens", ms["watched"], ms["plain"], "ms", 1.03)
     ]
