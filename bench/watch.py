@@ -42,7 +42,8 @@ def inputs_kept(length: int) -> list[Row]:
         with regard.watch(model):
             model(input_ids=ids)
 
-    ms = race({"watched": quiet(watched), "plain": quiet(lambda: model(input_ids=ids))}, rounds=9 * max(1, 1024 // length) + 4)
+    rounds = 4 + 9 * max(1, 1024 // length)
+    ms = race({"watched": quiet(watched), "plain": quiet(lambda: model(input_ids=ids))}, rounds=rounds)
     return [
         Row("watched / unwatched forward, keep='inputs'", f"{length} tokens", ms["watched"], ms["plain"], "ms", 1.03)
     ]
