@@ -79,6 +79,12 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores; {platform.system()}; {versions}"
 
 
+def _figure(value: float, unit: str) -> str:
+    if 0 < value < 0.01:
+        return f"{value:.1e} {unit}".strip()
+    return f"{value:.1f} {unit}" if unit else f"{value:.2f}"
+
+
 def steps(items: list[Callable[[], list[Row]]]) -> list[Row]:
     """Run each comparison, with progress on stderr."""
     console = Console(stderr=True)
@@ -95,7 +101,7 @@ def report(name: str, title: str, rows: list[Row]) -> None:
     for row in rows:
         missed = row.bound is not None and row.ratio > row.bound
         bound = "" if row.bound is None else f"≤ {row.bound:.2f} {'missed' if missed else 'met'}"
-        figures = [f"{value:.1f} {row.unit}" if row.unit else f"{value:.2f}" for value in (row.ours, row.theirs)]
+        figures = [_figure(value, row.unit) for value in (row.ours, row.theirs)]
         table.add_row(row.what, row.at, *figures, f"{row.ratio:.2f}", bound)
     Console(width=140 if not sys.stdout.isatty() else None).print(table)
     RESULTS.mkdir(exist_ok=True)

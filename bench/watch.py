@@ -4,11 +4,15 @@ A GPT-2 of 4 layers with random weights from `transformers` (768 wide, 12 heads)
 """
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
+import numpy as np
 import torch
 from side_by_side import Row, memory_mb, one_thread, race, report, steps
 
@@ -79,6 +83,99 @@ def with_statistics(length: int = 2048) -> list[Row]:
     ]
 
 
+def precision() -> list[Row]:
+    """Every figure is the largest error there is, beside what is allowed."""
+    model, eager = gpt2(), gpt2("eager")
+    ids = torch.randint(0, 50257, (1, 2048))
+    rows = []
+    with torch.no_grad():
+        with regard.watch(model) as seen:
+            model(input_ids=ids)
+        rows += _errors([(call, head) for call in seen.calls for head in (0, 11)], "GPT-2, 2048 tokens")
+        for length, keys in ((2048, 2048), (256, 32768)):
+            layer = Normal(length, keys)
+            with regard.watch(layer) as normal:
+                layer()
+            rows += _errors([(normal.calls[0], 0)], f"normal q and k, {length} queries, {keys} keys")
+        some = list(range(0, 2048, 61))
+        maps = eager(input_ids=ids, output_attentions=True).attentions
+        far = max(
+            float((call.weights(head=3, queries=some)[0] - w[0, 3, some]).abs().max())
+            for call, w in zip(seen.calls, maps, strict=True)
+        )
+    return [*rows, Row("one head's rows from weights() against eager attention's maps / 1e-5", "", far, 1e-5, "", 1.0)]
+
+
+class Normal(torch.nn.Module):
+    """Causal attention of one head between random vectors, much less even than an untrained model's."""
+
+    def __init__(self, length: int, keys: int) -> None:
+        super().__init__()
+        self.q, self.k = torch.randn(1, 1, length, 64), torch.randn(1, 1, keys, 64)
+
+    def forward(self) -> torch.Tensor:
+        return regard.attend(self.q, self.k, self.k, regard.masks.causal())
+
+
+def _errors(heads: list[tuple[Any, int]], at: str) -> list[Row]:
+    entropy = distance = 0.0
+    for call, h in heads:
+        q, k = (x[0, h].double().numpy() for x in (call.q, call.k))
+        keys = np.arange(len(k))
+        own = np.arange(len(k) - len(q), len(k))
+        for part in np.array_split(np.arange(len(q)), -(-len(q) // 128)):
+            scores = np.where(keys <= own[part, None], call.scale * q[part] @ k.T, -np.inf)
+            w = np.exp(scores - scores.max(-1, keepdims=True))
+            w /= w.sum(-1, keepdims=True)
+            exact = -(w * np.log(np.where(w > 0, w, 1.0))).sum(-1), own[part] - w @ keys
+            found = (x[0, h, part].numpy() for x in (call.entropy(), call.distance()))
+            errors = [float(np.abs(a - b).max()) for a, b in zip(found, exact, strict=True)]
+            entropy, distance = max(entropy, errors[0]), max(distance, errors[1])
+    return [
+        Row("entropy against float64 NumPy / 1e-4", at, entropy, 1e-4, "", 1.0),
+        Row("distance against float64 NumPy / 1e-4", at, distance, 1e-4, "", 1.0),
+    ]
+
+
+def page() -> list[Row]:
+    """The HTML page of a whole model: how large it is, and how soon a browser has drawn it."""
+    from regard.pictures import Factors, attention_page
+
+    at = "12 layers × 12 heads × 512 tokens"
+    rng = np.random.default_rng(0)
+    layers = [Factors(rng.normal(size=(12, 512, 64)), rng.normal(size=(12, 512, 64))) for _ in range(12)]
+    with TemporaryDirectory() as folder:
+        file = attention_page(layers, [f"t{i}" for i in range(512)]).save(Path(folder) / "page.html")
+        rows = [Row("HTML page: size / 25 MB", at, file.stat().st_size / 1e6, 25.0, "MB", 1.0)]
+        chromium = shutil.which("chromium")
+        if chromium is None:
+            return [*rows, Row("HTML page: NOT OPENED, Chromium is missing (apt-get install chromium)", at, 0, 1, "")]
+        complaints: list[str] = []
+        drawn = min(opened(chromium, file, complaints) for _ in range(3))
+    return [
+        *rows,
+        Row("HTML page: first view drawn / 2 s", at, drawn, 2.0, "s", 1.0),
+        Row("HTML page: errors on the console / none allowed", at, len(complaints), 1.0, "", 0.0),
+    ]
+
+
+def opened(chromium: str, file: Path, complaints: list[str]) -> float:
+    """Seconds until the page says that all of its first view is drawn."""
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=flags)
+        tab = browser.new_page(viewport={"width": 1200, "height": 900})
+        tab.on("console", lambda message: complaints.append(message.text))
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.goto(file.as_uri())
+        tab.wait_for_selector("html[data-ready]", timeout=60_000)
+        ready = tab.locator("html").get_attribute("data-ready")
+        browser.close()
+    return int(ready or 0) / 1000
+
+
 def memory(length: int = 32768) -> list[Row]:
     done = subprocess.run(
         [sys.executable, __file__, "--memory", str(length)], capture_output=True, text=True, check=True
@@ -114,5 +211,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--memory"]:
         memory_of(int(sys.argv[2]))
     else:
-        todo = [*(lambda n=n: inputs_kept(n) for n in (256, 1024, 2048)), with_statistics, memory]
+        todo = [*(lambda n=n: inputs_kept(n) for n in (256, 1024, 2048)), with_statistics, memory, precision, page]
         report("watch", "Watching a GPT-2 of 4 layers", steps(todo))

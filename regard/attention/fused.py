@@ -122,7 +122,7 @@ def planned(mask: Mask | None, queries: int, keys: int, *, bias: tiles.BiasRule 
     >>> [(tile.rows.stop - tile.rows.start, tile.keys) for tile in planned(masks.window(keys=100), 384, 384)]
     [(128, 128), (128, 256), (128, 256)]
     """
-    rule = None if mask is None else _rules_and_tables(mask)[0]
+    rule = None if mask is None else rules_and_tables(mask)[0]
     return _plan(rule, bias, queries, keys)
 
 
@@ -241,11 +241,11 @@ def _read_mask(mask: MaskLike | None, q: Tensor, k: Tensor) -> tuple[Mask | None
     if transformed() or _not_here(q):
         # Inside a transform the data of a rule may be symbolic: only rules of plain numbers can be planned by.
         return (mask, None) if mask.fixed else (None, _seen(mask, q, k))
-    rule, tables = _rules_and_tables(mask)
+    rule, tables = rules_and_tables(mask)
     return rule, _seen(All(tables), q, k) if tables else None
 
 
-def _rules_and_tables(mask: Mask) -> tuple[Mask | None, tuple[Mask, ...]]:
+def rules_and_tables(mask: Mask) -> tuple[Mask | None, tuple[Mask, ...]]:
     """The part of a mask to plan by, and the boolean tensors in it, which are added to the scores instead."""
     parts = mask.parts if isinstance(mask, All) else (mask,)
     tables = tuple(part for part in parts if isinstance(part, Given))

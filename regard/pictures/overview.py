@@ -88,7 +88,7 @@ def _draw(table: Array, maps: list[Array] | None, names: list[str], what: str, t
                 ink = ink_on(theme, (value - low) / (high - low))
                 panels[0].text(j, i, in_cell(value), ha="center", va="center", fontsize=8.5, color=ink)
         panels[0].set_title(what, fontsize=10)
-        bar = figure.colorbar(image, ax=panels[0], aspect=28, pad=0.03)
+        bar = figure.colorbar(image, cax=panels[0].inset_axes((1.02, 0.0, 0.02, 1.0)))  # as tall as the table
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=8)
         if maps is not None:

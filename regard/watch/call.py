@@ -100,7 +100,7 @@ class Call:
         return found
 
     def parts(self) -> Iterator[Part]:
-        """Every visible weight once, in parts of 4 MB that share a buffer: use each before asking for the next."""
+        """Every visible weight once, in parts of at most 16 MB that share a buffer: use one, then ask for the next."""
         return exact.parts(self)
 
     def rows(self, rows: slice) -> Float[Tensor, "b h rows s"]:
@@ -183,7 +183,7 @@ class Call:
         own = torch.arange(self.shape[3] - self.shape[2], self.shape[3])
         return Statistics(
             entropy=-(w * w.clamp_min(1e-300).log()).sum(-1).float(),
-            distance=torch.where(empty, 0.0, own - mean).float(),
+            distance=torch.where(empty, 0.0, own - mean),
             spread=(square - mean**2).clamp_min(0).sqrt().float(),
             sink=w[..., 0].float(),
             empty=empty,

@@ -1,7 +1,8 @@
 """Statistics of attention for every head and query, with memory linear in length.
 
-With w = softmax(s), s_ij = scale · q_i·k_j + added_ij, all of these are averages under w, and an average under w is
-what attention computes. One fused call with the values
+On the CPU in single precision they come from compiled loops over blocks of scores (`rows`, `kernels`). Elsewhere from
+fused attention itself: with w = softmax(s), s_ij = scale · q_i·k_j + added_ij, all of these are averages under w, and
+an average under w is what attention computes. One call with the values
 
     v_j = [k_j, p_j, p_j², 1 if j is in the chosen set]        p_j = (j − S/2) / S
 
@@ -26,6 +27,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention import attend_with_lse, masks
+from regard.watch import rows
 
 if TYPE_CHECKING:
     from regard.watch.call import Call
@@ -38,15 +40,36 @@ class Statistics:
     """Of every head and query of a call, each (B, H, L); rows that see nothing have 0 in all but `empty`."""
 
     entropy: Rows  # nats
-    distance: Rows  # places from the query back to what it attends to; negative: ahead
+    distance: Rows  # places from the query back to what it attends to; negative: ahead. float64, for long rows
     spread: Rows  # standard deviation of the attended place
     sink: Rows  # weight on the chosen keys, the first unless told
     empty: Tensor  # whether the row sees nothing
     lse: Rows  # log-sum-exp of the scores
+    received: Float[Tensor, "b h s"] | None = None  # what each key gets from all queries, where it came with the rest
 
 
 def statistics(call: "Call", on: tuple[int, ...] = (0,)) -> Statistics:
-    """Entropy, distance, spread and mass on some keys, from one fused call."""
+    """Entropy, distance, spread and mass on some keys."""
+    return _by_rows(call, on) if rows.possible(call) else _by_attention(call, on)
+
+
+def _by_rows(call: "Call", on: tuple[int, ...]) -> Statistics:
+    found = rows.describe(call, on)
+    places = torch.arange(call.shape[3] - call.shape[2], call.shape[3])
+    empty = found.lse.isneginf()
+    return Statistics(
+        entropy=found.entropy.float(),
+        distance=(places - found.mean).masked_fill_(empty, 0.0),
+        spread=found.spread.float(),
+        sink=found.mass.float(),
+        empty=empty,
+        lse=found.lse.float(),
+        received=found.received.float(),
+    )
+
+
+def _by_attention(call: "Call", on: tuple[int, ...] = (0,)) -> Statistics:
+    """The same from one fused call, on any device."""
     q, k = call.q, call.k
     keys, width = k.shape[-2], k.shape[-1]
     place = torch.arange(keys, dtype=torch.float32, device=k.device) / keys - 0.5
@@ -64,7 +87,7 @@ def statistics(call: "Call", on: tuple[int, ...] = (0,)) -> Statistics:
     zero = torch.zeros((), dtype=lse.dtype, device=q.device)
     return Statistics(
         entropy=torch.where(empty, zero, (lse - score).clamp_min(0.0)),
-        distance=torch.where(empty, zero, places - (mean + 0.5) * keys),
+        distance=torch.where(empty, zero.double(), places.double() - (mean.double() + 0.5) * keys),
         spread=torch.where(empty, zero, (square - mean**2).clamp_min(0.0).sqrt() * keys),
         sink=mass,
         empty=empty,
@@ -87,9 +110,14 @@ def expected_bias(call: "Call", lse: Rows) -> Rows:
 
 def received(call: "Call") -> Float[Tensor, "b h s"]:
     """How much weight each key gets from all queries together, for every query head."""
+    together = call.statistics.received
+    return _received_by_attention(call) if together is None else together
+
+
+def _received_by_attention(call: "Call") -> Float[Tensor, "b h s"]:
     q, k, lse = call.q, call.k, call.lse
     if call.added is not None or (call.rule is not None and not (call.rule.relative and call.rule.fixed)):
-        return _received_by_rows(call)
+        return _received_by_parts(call)
     # exp(k·q − lse) as a plain dot product: one more column, 1 for the keys and −lse for the queries.
     # An empty row gives to nobody: its score underflows.
     offset = (-lse).masked_fill(lse.isneginf(), -1e30).to(q.dtype)[..., None]
@@ -106,20 +134,24 @@ def received(call: "Call") -> Float[Tensor, "b h s"]:
     return total if rule is None else total.flip(-1)
 
 
-def _received_by_rows(call: "Call") -> Float[Tensor, "b h s"]:
+def _received_by_parts(call: "Call") -> Float[Tensor, "b h s"]:
     total = torch.zeros(*call.shape[:2], call.shape[3], dtype=torch.float32, device=call.q.device)
     for part in call.parts():
         total[part.batch, part.heads, part.keys] += part.weights.sum(-2)
     return total
 
 
-def top(call: "Call", count: int, block: int = 32) -> tuple[Float[Tensor, "b h l n"], Int[Tensor, "b h l n"]]:
-    """The largest weights of every row and their keys, largest first; key −1 where there are no more to be seen.
+def top(call: "Call", count: int) -> tuple[Float[Tensor, "b h l n"], Int[Tensor, "b h l n"]]:
+    """The largest weights of every row and their keys, largest first; key −1 where there are no more to be seen."""
+    count = min(count, call.shape[3])
+    if call.maps is None and count <= rows.MOST and rows.possible(call):
+        return rows.top(call, count)
+    return _top_by_parts(call, count)
 
-    The `count` largest of a row lie in the `count` blocks with the largest maxima: only those are sorted.
-    """
-    batch, heads, queries, keys = call.shape
-    count = min(count, keys)
+
+def _top_by_parts(call: "Call", count: int, block: int = 32) -> tuple[Float[Tensor, "b h l n"], Int[Tensor, "b h l n"]]:
+    """The `count` largest of a row lie in the `count` blocks with the largest maxima: only those are sorted."""
+    batch, heads, queries, _ = call.shape
     values = torch.zeros(batch, heads, queries, count)
     indices = torch.full((batch, heads, queries, count), -1)
     for part in call.parts():

@@ -94,6 +94,24 @@ def test_parts_of_the_weights() -> None:
         call.weights(head="one")
 
 
+def test_parts_hide_what_a_given_table_hides() -> None:
+    q = torch.randn(2, 2, 200, 8)
+    table = masks.given(torch.rand(2, 1, 200, 200) < 0.3)
+    for mask in (table, table & masks.causal(), table | masks.prefix(3)):
+        call = call_of(q, q, mask)
+        found = torch.zeros(call.shape)
+        for part in call.parts():
+            found[part.batch, part.heads, part.rows, part.keys] = part.weights
+        torch.testing.assert_close(found, call.weights())
+
+
+def test_what_keys_receive_is_kept_with_the_statistics() -> None:
+    model, q = Attends(), torch.randn(1, 2, 30, 8)
+    with torch.no_grad(), regard.watch(model, keep="statistics") as seen:
+        model(q, q, masks.causal())
+    torch.testing.assert_close(seen.calls[0].received(), call_of(q, q, masks.causal()).weights().sum(-2))
+
+
 def test_summary_compare_and_rollout() -> None:
     model = nn.ModuleList([regard.nn.MultiHeadAttention(16, 2) for _ in range(2)])
     stack = nn.Sequential(*model)
