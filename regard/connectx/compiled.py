@@ -61,7 +61,8 @@ def _listen() -> None:
 
         def on_start(self, happening: Any) -> None:
             function = happening.data["dispatcher"].py_func
-            if not self.said and function.__module__.startswith("regard.connectx"):
+            ours = function.__module__.startswith("regard.") and ".connectx." in function.__module__
+            if ours and not self.said:  # an exported player has other names for its modules, and says nothing
                 Saying.said = True
                 sys.stderr.write("regard: compiling the board game for this machine (some seconds, only once) …\n")
 
