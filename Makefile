@@ -12,8 +12,8 @@ help:  ## this list
 	@echo "regard: a workbench for attention in PyTorch"
 	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-lab: $(VENV)/.runs  ## see attention computed, number by number
-	@$(BIN)/regard trace "The cat sat on the mat"
+lab: $(VENV)/.runs  ## open the lab: see attention computed, number by number
+	@$(BIN)/regard lab
 
 test: check browser  ## style, types, rooms and tests
 	$(BIN)/pytest -n 2 --dist worksteal

@@ -16,6 +16,7 @@ import regard
 from .connectx import app as connectx
 from .cost import cost
 from .generate import generate
+from .lab import lab
 from .learn import learn
 from .trace import trace
 from .train import train
@@ -28,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (trace, watch, cost, train, generate):
+for command in (lab, trace, watch, cost, train, generate):
     app.command()(command)
 app.add_typer(connectx)
 app.add_typer(learn)

@@ -1,0 +1,44 @@
+"""`regard lab`: the local page."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .typed import said_plainly
+
+if TYPE_CHECKING:
+    from regard.lab import Lab
+
+
+def lab(
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port to serve at; the next free one when it is taken.")
+    ] = 8742,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to serve at; any but 127.0.0.1 needs --no-runner.")
+    ] = "127.0.0.1",
+    runner: Annotated[bool, typer.Option(help="Run and grade the programs you write on the page.")] = True,
+) -> None:
+    """Open the lab: a page on this machine where attention is computed on your own words, number by number.
+
+    Everything is computed here and nothing is fetched from elsewhere. The page answers this machine alone, and only
+    who has the address printed below: it holds the key of this launch. Ctrl-C ends it.
+
+    Example: regard lab --no-browser --port 9000
+    """
+    with said_plainly("lab"):
+        from regard.lab import Settings, serve
+
+        serve(Settings(runner=runner), host=host, port=port, browser=browser, told=_tell(port))
+
+
+def _tell(asked: int) -> Callable[["Lab"], None]:
+    def told(lab: "Lab") -> None:
+        if asked not in (0, lab.port):
+            typer.echo(f"Port {asked} is taken; using {lab.port}.", err=True)
+        typer.echo(f"The lab is at {lab.url}")
+        typer.echo("Ctrl-C ends it.")
+
+    return told

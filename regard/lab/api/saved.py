@@ -1,0 +1,17 @@
+"""The frame of a page that is saved as one file; the page itself puts in what it has."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from regard.lab.asking import Asked, get, one_of
+from regard.lab.page import LANGUAGES
+from regard.lab.saved import frame
+
+
+def empty(given: Asked) -> Any:
+    """The file without its numbers."""
+    return Response(frame(language=one_of(given, "language", "en", LANGUAGES)), media_type="text/html")
+
+
+routes = [get("/api/saved", empty)]

@@ -1,0 +1,270 @@
+// The page around the views: navigation, language, theme, and the view that the address names.
+//
+// A view is static/views/NAME.js (its contract is in regard/lab/README.md):
+//   export const defaults = { … }                       its state, which the permanent link holds
+//   export function mount(root, state, kit) → { update(state), unmount(), picture() }
+
+import * as api from "./kit/api.js";
+import * as colour from "./kit/colour.js";
+import { calm, freshId, h, paused, put, s } from "./kit/dom.js";
+import { facts, saved } from "./kit/facts.js";
+import * as fields from "./kit/fields.js";
+import { heatmap, thumbnail } from "./kit/heatmap.js";
+import * as keep from "./kit/keep.js";
+import { linkTo, parseLink, stateOf } from "./kit/link.js";
+import { display, m, math } from "./kit/math.js";
+import { matrix } from "./kit/matrix.js";
+import { notes, say, toast } from "./kit/notes.js";
+import { knows, LANGUAGES, languageNow, number, speak, t } from "./kit/text.js";
+
+const views = saved ? [saved.view] : facts.views;
+const remembered = {
+  get: (name) => {
+    try {
+      return localStorage.getItem(`regard.${name}`);
+    } catch {
+      return null; // a file opened from disk may have no storage
+    }
+  },
+  set: (name, value) => {
+    try {
+      localStorage.setItem(`regard.${name}`, value);
+    } catch {
+      // then the next visit starts afresh
+    }
+  },
+};
+
+// ---- what is on the page ------------------------------------------------------------------------------------
+
+const header = h("header", { class: "top" });
+const main = h("main", { id: "main", tabindex: -1 });
+const footer = h("footer", { class: "bottom" });
+document.body.append(header, main, footer, ...notes());
+
+const open = { name: null, module: null, view: null, state: {}, failed: null };
+
+const kit = {
+  t,
+  knows,
+  number,
+  language: languageNow,
+  h,
+  s,
+  put,
+  paused,
+  freshId,
+  calm,
+  api,
+  colour,
+  matrix,
+  heatmap,
+  thumbnail,
+  math,
+  display,
+  m,
+  ...fields,
+  toast,
+  say,
+  runner: Boolean(facts.runner),
+  saved: Boolean(saved),
+  link: (view, state) => linkTo(view, state, open.name === view ? open.module.defaults : state),
+  /** Change the state: the address follows, and the view's update is called. */
+  go(patch, { push = false, quiet = false } = {}) {
+    open.state = { ...open.state, ...patch };
+    const link = linkTo(open.name, open.state, open.module.defaults);
+    try {
+      if (push) history.pushState(null, "", link);
+      else history.replaceState(null, "", link);
+    } catch {
+      // some browsers keep the address of a file as it is; the view changes all the same
+    }
+    if (!quiet) open.view?.update?.(open.state);
+  },
+  /** Say that something failed: at its field if it has one, else as a toast. */
+  failed(error, at = {}) {
+    if (error.name === "AbortError") return;
+    if (fields.complainAt(at, error, open.name)) return;
+    toast(fields.wordsOf(error, open.name), { wrong: true, seconds: 8 });
+  },
+};
+
+// ---- language and theme -------------------------------------------------------------------------------------
+
+function chooseLanguage(wanted) {
+  remembered.set("language", wanted);
+  speak(wanted);
+  frame();
+  show({ again: true });
+  header.querySelector(".language")?.focus();
+}
+
+function applyTheme() {
+  const root = document.documentElement;
+  const theme = remembered.get("theme");
+  if (theme === "light" || theme === "dark") root.dataset.theme = theme;
+  else delete root.dataset.theme;
+  if (remembered.get("contrast") === "more") root.dataset.contrast = "more";
+  else delete root.dataset.contrast;
+}
+
+function switchTheme() {
+  remembered.set("theme", colour.dark() ? "light" : "dark");
+  applyTheme();
+  frame();
+  header.querySelector(".theme").focus();
+  dispatchEvent(new Event("regard-theme"));
+  show({ again: true });
+}
+
+function switchContrast() {
+  remembered.set("contrast", remembered.get("contrast") === "more" ? "usual" : "more");
+  applyTheme();
+  frame();
+  header.querySelector(".contrast").focus();
+}
+
+const icon = (path) => s("svg", { viewBox: "0 0 24 24", class: "icon", "aria-hidden": "true" }, s("path", { d: path }));
+const ICONS = {
+  moon: "M20 14.5A8.5 8.5 0 0 1 9.5 4a8.5 8.5 0 1 0 10.5 10.5Z",
+  sun: "M12 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8ZM12 2v3M12 19v3M2 12h3M19 12h3M4.9 4.9 7 7M17 17l2.1 2.1M4.9 19.1 7 17M17 7l2.1-2.1",
+  contrast: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18ZM12 3v18M12 7h6.5M12 12h9M12 17h6.5",
+};
+
+function frame() {
+  const other = languageNow() === "en" ? "zh" : "en";
+  const more = document.documentElement.dataset.contrast === "more";
+  put(
+    header,
+    h("a", { class: "skip", href: "#main", onclick: skip }, t("skip")),
+    h("a", { class: "brand", href: saved ? null : linkTo(views[0]) }, mark(), h("span", {}, "regard"), h("small", {}, t("lab"))),
+    h(
+      "nav",
+      { "aria-label": t("views") },
+      views.map((name) => h("a", { href: linkTo(name), "aria-current": name === open.name ? "page" : null, dataset: { view: name } }, t(`${name}.name`))),
+    ),
+    h(
+      "div",
+      { class: "switches" },
+      h("button", { type: "button", class: "quiet language", lang: other === "zh" ? "zh-Hans" : "en", onclick: () => chooseLanguage(other) }, LANGUAGES[other]),
+      h("button", { type: "button", class: "quiet icon-button contrast", "aria-pressed": String(more), "aria-label": t("contrast"), title: t("contrast"), onclick: switchContrast }, icon(ICONS.contrast)),
+      h("button", { type: "button", class: "quiet icon-button theme", "aria-label": colour.dark() ? t("light") : t("dark"), title: colour.dark() ? t("light") : t("dark"), onclick: switchTheme }, icon(colour.dark() ? ICONS.sun : ICONS.moon)),
+    ),
+  );
+  put(footer, h("p", {}, saved ? t("foot.saved", { version: facts.version }) : t("foot", { version: facts.version })));
+}
+
+function skip(event) {
+  event.preventDefault();
+  main.focus();
+}
+
+function mark() {
+  const places = [[0, 0, 1], [1, 0, 0.5], [1, 1, 1], [2, 0, 0.25], [2, 1, 0.7], [2, 2, 1]];
+  return s(
+    "svg",
+    { viewBox: "0 0 26 26", class: "mark", "aria-hidden": "true" },
+    places.map(([i, j, much]) => s("rect", { x: 1 + 8.5 * j, y: 1 + 8.5 * i, width: 7, height: 7, rx: 1.6, opacity: much, class: i === 2 && j === 1 ? "seen" : "" })),
+  );
+}
+
+// ---- the view that is open ------------------------------------------------------------------------------------
+
+const keeps = [
+  ["keep.link", async () => navigator.clipboard.writeText(location.href), "kept.link"],
+  ["keep.copy", async () => keep.copyPng(await open.view.picture()), "kept.copy"],
+  ["keep.png", async () => keep.download(await keep.png(await open.view.picture()), `regard-${open.name}.png`)],
+  ["keep.svg", async () => keep.download(keep.svgText(await open.view.picture()), `regard-${open.name}.svg`, "image/svg+xml")],
+  ["keep.page", async () => keep.download(await keep.pageOf(open.name, open.state), `regard-${open.name}.html`, "text/html")],
+];
+
+function toolbar() {
+  const wanted = keeps.filter(([key]) => (open.view.picture || !/copy|png|svg/.test(key)) && !(saved && key === "keep.link"));
+  return h(
+    "div",
+    { class: "keeps", role: "group", "aria-label": t("keep") },
+    wanted.map(([key, act, done]) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet small",
+          dataset: { keep: key.split(".")[1] },
+          onclick: async () => {
+            try {
+              await act();
+              if (done) toast(t(done));
+            } catch (error) {
+              toast(t("keep.failed", { why: error.message }), { wrong: true });
+            }
+          },
+        },
+        t(key),
+      ),
+    ),
+  );
+}
+
+async function show({ again = false, focus = false } = {}) {
+  const asked = parseLink(location.hash);
+  const name = views.includes(asked.view) ? asked.view : saved ? saved.view : views[0];
+  if (asked.asked.get("lang") in LANGUAGES && asked.asked.get("lang") !== languageNow()) {
+    speak(asked.asked.get("lang"));
+    again = true;
+  }
+  if (name === open.name && !again) {
+    open.state = stateOf(asked.asked, open.module.defaults);
+    open.view.update?.(open.state);
+    return;
+  }
+  const module = await (saved ? import(`lab/views/${name}.js`) : import(`./views/${name}.js`));
+  if (facts.styles.includes(name)) await style(`/static/views/${name}.css`);
+  open.view?.unmount?.();
+  if (name !== open.name) api.forgetAnswers();
+  let state = stateOf(asked.asked, module.defaults);
+  if (name === open.name) state = open.state;
+  else if (saved && !location.hash) state = { ...state, ...saved.state };
+  Object.assign(open, { name, module, state, view: null });
+  frame();
+  const root = h("div", { class: `view view-${name}` });
+  const tools = h("div");
+  put(
+    main,
+    h(
+      "div",
+      { class: "view-head" },
+      h("div", {}, h("h1", { tabindex: -1 }, t(`${name}.title`)), h("p", { class: "lead" }, t(`${name}.lead`))),
+      tools,
+    ),
+    root,
+  );
+  document.title = `${t(`${name}.name`)} · regard`;
+  open.view = (await module.mount(root, state, kit)) ?? {};
+  tools.replaceWith(toolbar());
+  if (focus) {
+    main.querySelector("h1").focus({ preventScroll: true });
+    scrollTo({ top: 0 });
+    say(t(`${name}.title`));
+  }
+  document.documentElement.dataset.view = name;
+}
+
+const styles = new Map();
+function style(href) {
+  if (!styles.has(href)) {
+    styles.set(
+      href,
+      new Promise((done) => document.head.append(h("link", { rel: "stylesheet", href, onload: done, onerror: done }))),
+    );
+  }
+  return styles.get(href);
+}
+
+applyTheme();
+speak(saved?.language ?? remembered.get("language") ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show({ again: true }));
+addEventListener("hashchange", () => show({ focus: parseLink(location.hash).view !== open.name }));
+frame();
+await show();
+document.documentElement.dataset.ready = "";
+performance.mark("regard-ready");

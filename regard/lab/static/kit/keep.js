@@ -1,0 +1,77 @@
+// What a learner takes away: the link, a picture (PNG or SVG, copied or saved), or the view as one HTML file.
+
+import { answersNow, get } from "./api.js";
+import { token } from "./colour.js";
+import { saved } from "./facts.js";
+import { languageNow } from "./text.js";
+
+export function download(content, name, type) {
+  const url = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
+  const anchor = document.createElement("a");
+  anchor.href = url;
+  anchor.download = name;
+  anchor.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+/** An SVG element as text that stands alone; a canvas is put into one. */
+export function svgText(drawn) {
+  let svg = drawn;
+  if (drawn instanceof HTMLCanvasElement) {
+    const [width, height] = [drawn.width, drawn.height];
+    svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    svg.setAttribute("width", width);
+    svg.setAttribute("height", height);
+    const image = document.createElementNS("http://www.w3.org/2000/svg", "image");
+    image.setAttribute("href", drawn.toDataURL("image/png"));
+    image.setAttribute("width", width);
+    image.setAttribute("height", height);
+    svg.append(image);
+  }
+  const copy = svg.cloneNode(true);
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(copy)}\n`;
+}
+
+/** A picture as a PNG blob on the page's background, twice as fine as the screen. */
+export async function png(drawn) {
+  const canvas = document.createElement("canvas");
+  if (drawn instanceof HTMLCanvasElement) {
+    canvas.width = drawn.width;
+    canvas.height = drawn.height;
+  } else {
+    const box = drawn.viewBox.baseVal;
+    canvas.width = 2 * box.width;
+    canvas.height = 2 * box.height;
+  }
+  const paint = canvas.getContext("2d");
+  paint.fillStyle = token("--background");
+  paint.fillRect(0, 0, canvas.width, canvas.height);
+  if (drawn instanceof HTMLCanvasElement) paint.drawImage(drawn, 0, 0);
+  else {
+    const image = new Image();
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svgText(drawn))}`;
+    await image.decode();
+    paint.drawImage(image, 0, 0, canvas.width, canvas.height);
+  }
+  return new Promise((done) => canvas.toBlob(done, "image/png"));
+}
+
+export async function copyPng(drawn) {
+  await navigator.clipboard.write([new ClipboardItem({ "image/png": await png(drawn) })]);
+}
+
+/** The view that is open, with the answers it has had, as one HTML file. */
+export async function pageOf(view, state) {
+  const content = { view, state, answers: answersNow(), language: languageNow() };
+  const json = JSON.stringify(content).replaceAll("<", "\\u003c");
+  if (saved) {
+    const copy = document.documentElement.cloneNode(true);
+    copy.querySelector("#saved").textContent = JSON.stringify({ ...saved, view, state, language: languageNow() }).replaceAll("<", "\\u003c");
+    copy.querySelector("body").replaceChildren();
+    return `<!DOCTYPE html>\n${copy.outerHTML}`;
+  }
+  const frame = await get(`/api/saved?language=${languageNow()}`, { remember: false });
+  return frame.replace("{{saved}}", () => json);
+}
