@@ -72,7 +72,7 @@ def build(settings: Settings | None = None) -> Starlette:
 class _Files(StaticFiles):
     """The page's own files; a browser asks each time whether they have changed, since the next launch may be newer."""
 
-    def file_response(self, *args: object, **options: object) -> Response:  # type: ignore[override]
+    def file_response(self, *args: object, **options: object) -> Response:
         response = super().file_response(*args, **options)  # type: ignore[arg-type]
         response.headers["cache-control"] = "no-cache"
         return response

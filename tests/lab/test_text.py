@@ -10,7 +10,7 @@ from regard.lab.page import LANGUAGES, STATIC, texts, views
 
 WRITTEN = re.compile(r"""\bt\(\s*"([\w.-]+)"|"((?:keep|kept)\.\w+)\"""")
 BEGUN = re.compile(r"\bt\(\s*`([\w.-]+\.)\$\{")
-REFUSED = re.compile(r"""Mistake\(\s*"[^"]*",\s*"([\w-]+)\"""")
+REFUSED = re.compile(r"""Mistake\(\s*[^,]+,\s*"([\w-]+)\"""")
 CODED = {
     "error.busy",
     "error.gone",

@@ -6,9 +6,10 @@
 
 import * as api from "./kit/api.js";
 import * as colour from "./kit/colour.js";
-import { calm, freshId, h, paused, put, s } from "./kit/dom.js";
+import { calm, freshId, h, paused, put, rich, s } from "./kit/dom.js";
 import { facts, saved } from "./kit/facts.js";
 import * as fields from "./kit/fields.js";
+import { figure } from "./kit/figure.js";
 import { heatmap, thumbnail } from "./kit/heatmap.js";
 import * as keep from "./kit/keep.js";
 import { linkTo, parseLink, stateOf } from "./kit/link.js";
@@ -60,6 +61,8 @@ const kit = {
   matrix,
   heatmap,
   thumbnail,
+  figure,
+  rich,
   math,
   display,
   m,
@@ -205,20 +208,24 @@ function toolbar() {
   );
 }
 
+let turn = 0;
+
 async function show({ again = false, focus = false } = {}) {
+  const mine = ++turn; // a view may be asked for while another is still on its way: the last one counts
   const asked = parseLink(location.hash);
   const name = views.includes(asked.view) ? asked.view : saved ? saved.view : views[0];
   if (asked.asked.get("lang") in LANGUAGES && asked.asked.get("lang") !== languageNow()) {
     speak(asked.asked.get("lang"));
     again = true;
   }
-  if (name === open.name && !again) {
+  if (name === open.name && !again && open.view) {
     open.state = stateOf(asked.asked, open.module.defaults);
     open.view.update?.(open.state);
     return;
   }
   const module = await (saved ? import(`lab/views/${name}.js`) : import(`./views/${name}.js`));
   if (facts.styles.includes(name)) await style(`/static/views/${name}.css`);
+  if (mine !== turn) return;
   open.view?.unmount?.();
   if (name !== open.name) api.forgetAnswers();
   let state = stateOf(asked.asked, module.defaults);
@@ -233,13 +240,19 @@ async function show({ again = false, focus = false } = {}) {
     h(
       "div",
       { class: "view-head" },
-      h("div", {}, h("h1", { tabindex: -1 }, t(`${name}.title`)), h("p", { class: "lead" }, t(`${name}.lead`))),
+      h("h1", { tabindex: -1 }, t(`${name}.title`)),
       tools,
+      h("p", { class: "lead" }, t(`${name}.lead`)),
     ),
     root,
   );
   document.title = `${t(`${name}.name`)} · regard`;
-  open.view = (await module.mount(root, state, kit)) ?? {};
+  const view = (await module.mount(root, state, kit)) ?? {};
+  if (mine !== turn) {
+    view.unmount?.();
+    return;
+  }
+  open.view = view;
   tools.replaceWith(toolbar());
   if (focus) {
     main.querySelector("h1").focus({ preventScroll: true });

@@ -37,7 +37,7 @@ export function inkOn([red, green, blue]) {
   return (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) ? "#000000" : "#ffffff";
 }
 
-export const css = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
+export const css = ([red, green, blue]) => `rgb(${red}, ${green}, ${blue})`;
 
 /** The colour of value number x of a matrix: kind "weights" (0 to 1), "signed" (to ± most) or "plain". */
 export function colourOf(x, kind, most = 1) {

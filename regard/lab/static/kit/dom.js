@@ -28,6 +28,19 @@ export function put(element, ...children) {
   return element;
 }
 
+const BELOW = { "₀": 0, "₁": 1, "₂": 2, "₃": 3, "₄": 4, "₅": 5, "₆": 6, "₇": 7, "₈": 8, "₉": 9 };
+
+/** A name with its marks set as such: d_k and Q₁ get a subscript, Kᵀ a superscript. */
+export function rich(text) {
+  const parts = text.split(/(_[A-Za-z]+|[₀-₉]+|ᵀ)/);
+  const set = (part) => {
+    if (part.startsWith("_")) return h("sub", {}, part.slice(1));
+    if (part === "ᵀ") return h("sup", {}, "⊤");
+    return part[0] in BELOW ? h("sub", {}, part.replace(/./gu, (digit) => BELOW[digit])) : part;
+  };
+  return h("span", {}, parts.filter(Boolean).map(set));
+}
+
 let count = 0;
 /** An id that no other element has. */
 export const freshId = (word = "id") => `${word}-${++count}`;

@@ -1,6 +1,6 @@
 // Labelled controls with a message at the field. Each is { element, input, value, set, complain }.
 
-import { freshId, h } from "./dom.js";
+import { freshId, h, rich } from "./dom.js";
 import { knows, t } from "./text.js";
 
 function field(label, input, { hint, kind = "", after = null, wide = false } = {}) {
@@ -12,7 +12,7 @@ function field(label, input, { hint, kind = "", after = null, wide = false } = {
   const element = h(
     "div",
     { class: `field ${kind}${wide ? " wide" : ""}` },
-    h("label", { for: id }, label),
+    h("label", { for: id }, rich(label)),
     h("div", { class: "field-control" }, input, after),
     said,
     message,

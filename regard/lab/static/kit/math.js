@@ -16,7 +16,8 @@ function part(child) {
     if (!text.startsWith("−")) return m.n(text);
     return element("mrow", [m.o("−", { form: "prefix" }), m.n(text.slice(1))]);
   }
-  return /^[\p{L}\p{M}]/u.test(text) ? m.i(text) : m.o(text);
+  if (/^[\p{L}\p{M}]/u.test(text)) return m.i(text);
+  return "+−×=·".includes(text) ? m.o(text, { form: "infix" }) : m.o(text); // also where a line begins with it
 }
 
 const leaf = (tag) => (text, properties) => {
@@ -41,6 +42,7 @@ export const m = {
   brackets: (...children) => m.row(m.o("("), ...children, m.o(")")),
   /** A number as it stands in a product or after a minus: negative ones in brackets. */
   factor: (text) => (String(text).startsWith("−") ? m.brackets(text) : part(text)),
+  cases: (...lines) => m.row(m.o("{"), element("mtable", lines.map((cells) => element("mtr", cells.map((cell) => element("mtd", [cell])))), { columnalign: "left left" })),
   mark: (name, ...children) => element("mrow", children, { class: `mark-${name}` }),
 };
 

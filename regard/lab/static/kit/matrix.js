@@ -11,7 +11,7 @@
 // → { element, light({ rows, columns, cell }), look(i, j), value(i, j) }
 
 import { colourOf, css, inkOn } from "./colour.js";
-import { freshId, h } from "./dom.js";
+import { freshId, h, rich } from "./dom.js";
 import { heatmap } from "./heatmap.js";
 import { number, t } from "./text.js";
 
@@ -35,7 +35,7 @@ function caption(spec, id) {
   return h(
     "figcaption",
     { id },
-    h("span", { class: "matrix-name" }, spec.title ?? spec.name),
+    h("span", { class: "matrix-name" }, rich(spec.title ?? spec.name)),
     spec.shape ? h("span", { class: "matrix-shape" }, spec.shape) : null,
     spec.note ? h("span", { class: "matrix-note" }, spec.note) : null,
   );
@@ -43,8 +43,9 @@ function caption(spec, id) {
 
 function paint(cell, x, spec) {
   const colour = colourOf(x, spec.kind, spec.most);
-  cell.style.setProperty("background-color", colour ? css(colour) : "");
-  cell.style.setProperty("color", colour ? inkOn(colour) : "");
+  if (!colour) return;
+  cell.style.setProperty("--fill", css(colour));
+  cell.style.setProperty("--on", inkOn(colour));
 }
 
 function table(spec, window = { top: 0, left: 0, rows: spec.rows.length, columns: spec.columns.length }) {
@@ -190,8 +191,8 @@ function table(spec, window = { top: 0, left: 0, rows: spec.rows.length, columns
   return {
     element,
     value: (i, j) => spec.values[i][j],
-    /** Light whole rows and columns and one cell; everything else steps back. */
-    light({ rows = [], columns = [], cell = null, lines = true } = {}) {
+    /** Light whole rows and columns and one cell; everything else steps back, unless this is done softly. */
+    light({ rows = [], columns = [], cell = null } = {}, soft = false) {
       for (const one of lit) one.classList.remove("lit-row", "lit-column", "lit-cell", "lit");
       lit = [];
       const mark = (one, name) => {
@@ -208,13 +209,11 @@ function table(spec, window = { top: 0, left: 0, rows: spec.rows.length, columns
         for (const row of cells) mark(row?.[j], "lit-column");
       }
       if (cell) {
-        if (lines) {
-          mark(sides[cell[0]], "lit");
-          mark(heads[cell[1]], "lit");
-        }
+        mark(sides[cell[0]], "lit");
+        mark(heads[cell[1]], "lit");
         mark(cells[cell[0]]?.[cell[1]], "lit-cell");
       }
-      element.classList.toggle("dimmed", lit.length > 0);
+      element.classList.toggle("dimmed", lit.length > 0 && !soft);
     },
     /** Move the keyboard's place here, with focus if asked. */
     look(i, j, focus = false) {
@@ -277,21 +276,21 @@ function lensed(spec) {
     );
     place.replaceChildren(small.element);
     small.look(i, j, focus);
-    small.light(lights);
+    small.light(lights, true);
   }
   let lights = {};
   move(0, 0);
   return {
     element,
     value: (i, j) => spec.values[i][j],
-    light(wanted = {}) {
+    light(wanted = {}, soft = false) {
       lights = wanted;
       const row = wanted.cell?.[0] ?? wanted.rows?.[0];
       const column = wanted.cell?.[1] ?? wanted.columns?.[0];
       const outside = (row !== undefined && !inside(row, 0)) || (column !== undefined && !inside(column, 1));
       if (outside) move(row ?? at[0], column ?? at[1]);
       map.mark(wanted);
-      small.light(wanted);
+      small.light(wanted, soft);
     },
     look: move,
   };

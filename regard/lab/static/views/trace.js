@@ -1,15 +1,414 @@
-export const defaults = { text: "The cat sat on the mat", heads: 2 };
+// The view Trace: a sentence through one attention layer, step by step, every number real and explained.
 
-export async function mount(root, state, kit) {
-  const { h, t } = kit;
-  const place = h("div", { class: "card" });
-  async function draw(state) {
-    const trace = await kit.api.post("/api/trace", { text: state.text, heads: state.heads });
-    const weights = trace.steps.find((step) => step.name === "weights").parts[0].values[0];
-    kit.put(place, kit.matrix({ name: "W", values: weights, rows: trace.tokens.queries, columns: trace.tokens.keys, kind: "weights" }).element);
+import { figure } from "../kit/figure.js";
+import { flow } from "./trace/flow.js";
+import { attended, Numbers } from "./trace/numbers.js";
+import { IN_HEADS, PRODUCTS, scene, STEPS } from "./trace/scenes.js";
+import { letters, worked } from "./trace/worked.js";
+
+export const defaults = {
+  text: "The cat sat on the mat",
+  heads: 2,
+  d_model: 8,
+  mask: "none",
+  scale: true,
+  temperature: 1,
+  seed: 0,
+  edits: [],
+  step: "project",
+  head: 0,
+  which: "Q",
+  cell: [],
+};
+
+const ASKED = ["text", "heads", "d_model", "mask", "scale", "temperature", "seed", "edits"];
+const MASKS = ["none", "causal", "window(keys=3)", "causal & window(keys=3)", "prefix(3)"];
+const TICK = 520; // milliseconds between two cells while playing
+
+export async function mount(root, given, kit) {
+  const { h, t, number, put } = kit;
+  let state = given;
+  let data = null;
+  let now = null; // the scene that is drawn, and its matrices
+  let looked = null; // { key, i, j }
+  let asking = null;
+  let asked = "";
+  let timer = null;
+  let beat = 0;
+
+  // ---- controls ---------------------------------------------------------------------------------------------
+
+  /** New numbers for Q, K and V make the learner's own changes to the old ones meaningless. */
+  const anew = (patch) => kit.go({ ...patch, edits: [], cell: [] });
+  const own = !MASKS.includes(state.mask);
+  const fields = {
+    text: kit.textField({ label: t("trace.sentence"), value: state.text, wide: false, onchange: kit.paused((text) => anew({ text }), 120) }),
+    heads: kit.numberField({ label: t("trace.heads"), value: state.heads, min: 1, max: 128, onchange: (heads) => kit.go({ heads }) }),
+    d_model: kit.numberField({ label: t("trace.width"), value: state.d_model, min: 1, max: 128, onchange: (d_model) => anew({ d_model }) }),
+    choice: kit.choiceField({
+      label: t("trace.mask"),
+      value: own ? "own" : state.mask,
+      options: [...MASKS.map((mask, i) => [mask, t(`trace.masks.${i}`)]), ["own", t("trace.masks.own")]],
+      onchange: (mask) => {
+        const mine = mask === "own";
+        fields.mask.element.hidden = !mine;
+        if (mine) fields.mask.input.focus();
+        else kit.go({ mask });
+      },
+    }),
+    mask: kit.textField({ label: t("trace.mask.own"), value: state.mask, wide: false, onchange: kit.paused((mask) => kit.go({ mask }), 250) }),
+    temperature: kit.sliderField({
+      label: t("trace.temperature"),
+      value: state.temperature,
+      min: 0.05,
+      max: 20,
+      log: true,
+      format: (x) => number(x, 2),
+      onchange: (x) => kit.go({ temperature: Math.abs(x - 1) < 0.03 ? 1 : x }),
+    }),
+    scale: kit.switchField({ label: t("trace.scale"), value: state.scale, onchange: (scale) => kit.go({ scale }) }),
+    seed: kit.numberField({ label: t("trace.seed"), value: state.seed, min: 0, max: 4294967295, onchange: (seed) => anew({ seed }) }),
+  };
+  fields.mask.element.hidden = !own;
+  const restore = h("button", { type: "button", class: "small restore", hidden: true, onclick: () => kit.go({ edits: [] }) });
+  const controls = h(
+    "form",
+    { class: "card trace-controls", onsubmit: (event) => event.preventDefault() },
+    h("div", { class: "fields" }, Object.values(fields).map((field) => field.element)),
+    restore,
+  );
+
+  // ---- the flow and the player --------------------------------------------------------------------------------
+
+  const diagram = flow((step) => go(step));
+  const icon = (path) => kit.s("svg", { viewBox: "0 0 24 24", class: "icon solid", "aria-hidden": "true" }, kit.s("path", { d: path }));
+  const PLAY = "M7 4.5v15l13-7.5z";
+  const PAUSE = "M6 5h4v14H6zM14 5h4v14h-4z";
+  const back = h("button", { type: "button", class: "icon-button", "aria-label": t("trace.back"), title: t("trace.back"), onclick: () => by(-1) }, icon("M17 4.5v15L7 12zM5 5h2v14H5z"));
+  const next = h("button", { type: "button", class: "icon-button", "aria-label": t("trace.next"), title: t("trace.next"), onclick: () => by(1) }, icon("M7 4.5v15L17 12zM17 5h2v14h-2z"));
+  const play = h("button", { type: "button", class: "icon-button primary play", onclick: toggle });
+  const counter = h("span", { class: "counter" });
+  const player = h("div", { class: "player", role: "group", "aria-label": t("trace.player") }, back, play, next, counter);
+  const bar = h("section", { class: "trace-bar", "aria-label": t("trace.flow") }, diagram.element, player);
+
+  // ---- the stage ----------------------------------------------------------------------------------------------
+
+  const title = h("h2", {});
+  const formula = h("div", { class: "letters" });
+  const explanation = h("p", { class: "explanation" });
+  const aside = h("div", { class: "worked", "aria-live": "polite" });
+  const panel = h("section", { class: "card trace-panel", "aria-label": t("trace.explained") }, title, explanation, formula, aside);
+  const heads = h("div", { class: "trace-heads" });
+  const board = h("div", { class: "trace-board" });
+  const stage = h("section", { class: "card trace-stage", "aria-label": t("trace.numbers") }, heads, board);
+  root.append(controls, bar, h("div", { class: "trace-main" }, stage, panel));
+
+  // ---- moving through the steps -------------------------------------------------------------------------------
+
+  function go(step, quiet = false) {
+    if (step === state.step) return;
+    performance.mark("trace-step-asked");
+    kit.go({ step });
+    if (!quiet) kit.say(`${STEPS.indexOf(step) + 1}. ${t(`trace.title.${step}`)}`);
+    painted(() => performance.measure("trace-step", "trace-step-asked"));
   }
-  const text = kit.textField({ label: t("trace.sentence"), value: state.text, onchange: (text) => kit.go({ text }) });
-  root.append(h("div", { class: "card" }, text.element), place);
-  await draw(state);
-  return { update: draw };
+
+  function by(steps) {
+    const to = Math.min(Math.max(STEPS.indexOf(state.step) + steps, 0), STEPS.length - 1);
+    go(STEPS[to]);
+  }
+
+  function toggle() {
+    if (timer) return stop();
+    if (state.step === STEPS.at(-1)) go(STEPS[0]);
+    beat = 0;
+    timer = setInterval(tick, TICK);
+    showPlayer();
+    return undefined;
+  }
+
+  function stop() {
+    clearInterval(timer);
+    timer = null;
+    showPlayer();
+  }
+
+  /** While playing: along one row of the result, cell by cell, then the next step. */
+  function tick() {
+    const { values } = now.scene.matrices[now.scene.result];
+    const cells = Math.min(6, values[0].length);
+    if (beat < cells) {
+      if (!kit.calm()) look(now.scene.result, looked?.i ?? 0, beat);
+      beat++;
+    } else if (state.step === STEPS.at(-1)) stop();
+    else {
+      beat = 0;
+      go(STEPS[STEPS.indexOf(state.step) + 1]);
+    }
+  }
+
+  function showPlayer() {
+    put(play, icon(timer ? PAUSE : PLAY));
+    play.setAttribute("aria-label", timer ? t("trace.pause") : t("trace.play"));
+    play.title = timer ? t("trace.pause") : t("trace.play");
+    const at = STEPS.indexOf(state.step);
+    counter.textContent = t("trace.counter", { at: at + 1, of: STEPS.length });
+    back.disabled = at === 0;
+    next.disabled = at === STEPS.length - 1;
+  }
+
+  function keys(event) {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest?.("input, select, textarea, [contenteditable], canvas")) return;
+    if (event.key === "ArrowRight") by(1);
+    else if (event.key === "ArrowLeft") by(-1);
+    else if (event.key === " " && !event.target.closest("button, a, summary")) toggle();
+    else return;
+    event.preventDefault();
+  }
+  addEventListener("keydown", keys);
+
+  // ---- drawing ------------------------------------------------------------------------------------------------
+
+  function draw() {
+    const { step } = state;
+    const head = Math.min(state.head, data.heads - 1);
+    diagram.show(step, data);
+    showPlayer();
+    title.textContent = t(`trace.title.${step}`);
+    explanation.textContent = said(step);
+    put(formula, letters(step, state, data));
+    formula.hidden = PRODUCTS.has(step); // there it stands between the matrices
+    restore.hidden = state.edits.length === 0;
+    restore.textContent = t("trace.restore", { count: state.edits.length });
+    drawHeads(step, head);
+    const described = scene(step, data, state);
+    const drawn = {};
+    for (const [key, spec] of Object.entries(described.matrices)) {
+      drawn[key] = kit.matrix({
+        ...spec,
+        onlook: (i, j) => {
+          if (looked?.key === key && looked.i === i && looked.j === j && !looked.soft) return;
+          look(key, i, j);
+        },
+        onedit: spec.edit && !kit.saved ? (i, j, value) => edit(spec.edit(i, j), value) : undefined,
+        onwrong: (words) => kit.toast(words, { wrong: true }),
+      });
+    }
+    now = { scene: described, drawn };
+    const parts = Object.keys(drawn).map((key) =>
+      h("div", { class: `part part-${key}`, dataset: { part: key } }, described.joints[key] !== undefined ? h("span", { class: "joint", "aria-hidden": "true" }, described.joints[key]) : null, drawn[key].element),
+    );
+    board.className = `trace-board ${described.layout} step-${step}`;
+    board.classList.toggle("compact", step === "softmax" || Object.values(described.matrices).some((spec) => spec.columns.length > 6));
+    put(board, described.layout === "product" ? crossing(described) : null, parts);
+    first();
+  }
+
+  /** Between the two matrices that are multiplied: the formula, and how to read the crossing. */
+  function crossing({ matrices, result }) {
+    const [a, b] = Object.values(matrices);
+    const names = { a: a.name, b: b.name, c: matrices[result].name };
+    return h("div", { class: "crossing" }, letters(state.step, state, data), h("p", { class: "remark" }, kit.rich(t("trace.crossing", names))));
+  }
+
+  /** The words of a step; some say more when something unusual was chosen. */
+  function said(step) {
+    const facts = { width: data.width, heads: data.heads, d_k: data.d_k, root: number(Math.sqrt(data.d_k), 2) };
+    if (step === "mask" && !data.visible) return t("trace.said.mask-none");
+    if (step === "scale" && !state.scale) return t("trace.said.scale-off", facts);
+    if (step === "split" && data.heads === 1) return t("trace.said.split-one");
+    return t(`trace.said.${step}`, facts);
+  }
+
+  function drawHeads(step, head) {
+    heads.hidden = false;
+    if (step === "project") {
+      put(
+        heads,
+        h("span", { class: "label" }, t("trace.which")),
+        ["Q", "K", "V"].map((symbol) => h("button", { type: "button", class: "small", "aria-pressed": String(symbol === state.which), dataset: { which: symbol }, onclick: () => again(() => kit.go({ which: symbol }), `[data-which="${symbol}"]`) }, symbol, h("span", { class: "faint" }, t(`trace.role.${symbol}`)))),
+      );
+    } else if (IN_HEADS.has(step) && data.heads > 1) {
+      const weights = data.of("weights");
+      put(
+        heads,
+        h("span", { class: "label" }, t("trace.head")),
+        weights.map((one, i) =>
+          h(
+            "button",
+            { type: "button", class: "head", "aria-pressed": String(i === head), "aria-label": t("trace.head-n", { n: i + 1 }), dataset: { head: i }, onclick: () => again(() => kit.go({ head: i }), `[data-head="${i}"]`) },
+            kit.thumbnail(one, { size: data.heads > 12 ? 26 : 38 }),
+            h("span", {}, String(i + 1)),
+          ),
+        ),
+      );
+    } else heads.hidden = true;
+  }
+
+  /** Do something that draws these buttons anew, and keep the focus where it was. */
+  function again(act, selector) {
+    act();
+    heads.querySelector(selector)?.focus();
+  }
+
+  /** The cell that is explained when a step opens: the one in the link, the one looked at before, or a telling one. */
+  function first() {
+    const { matrices, result } = now.scene;
+    const { values } = matrices[result];
+    const [i, j] = state.cell.length === 2 ? state.cell : telling();
+    look(result, Math.min(Math.max(0, i), values.length - 1), Math.min(Math.max(0, j), values[0].length - 1), true);
+  }
+
+  /** A late query, since it sees most, and its second favourite, since the favourite has e⁰ = 1, which shows little. */
+  function telling() {
+    const i = Math.min(data.queries.length, 6) - 1;
+    const weights = data.of("weights")[Math.min(state.head, data.heads - 1)];
+    if (state.step === "mask" && data.visible) {
+      const row = weights.findIndex((one) => one.includes(0));
+      if (row >= 0) return [row, weights[row].indexOf(0)];
+    }
+    const order = weights[i].slice(0, 6).map((w, j) => [w, j]).sort((a, b) => b[0] - a[0]);
+    return [i, (order[1] ?? order[0])[1]];
+  }
+
+  function look(key, i, j, soft = false) {
+    looked = { key, i, j, soft };
+    const lights = now.scene.lights(key, i, j);
+    for (const [name, one] of Object.entries(now.drawn)) one.light(lights[name], soft);
+    const found = worked(state.step, key, i, j, data, state, now.scene);
+    put(
+      aside,
+      h("h3", {}, t("trace.this-cell")),
+      h("div", { class: "pieces" }, found.pieces),
+      found.products ? strip(found.products, found.result) : null,
+      found.seen !== undefined ? h("p", { class: "remark" }, t(found.seen ? "trace.sees" : "trace.blind", { query: found.pair[0], key: found.pair[1] })) : null,
+      found.empty ? h("p", { class: "remark" }, t("trace.empty")) : null,
+      found.row ? bars(found.row, found.at, found.query) : null,
+      now.scene.matrices[key].edit && !kit.saved ? h("p", { class: "remark" }, t("trace.editable")) : null,
+    );
+  }
+
+  /** The products of a dot product, each in its colour, with the pluses that make them a sum. */
+  function strip(products, result) {
+    const most = Math.max(...products.map(Math.abs), 1e-12);
+    const shown = products.slice(0, 16);
+    return h(
+      "div",
+      { class: "strip", role: "img", "aria-label": t("trace.strip", { count: products.length }) },
+      shown.map((x, n) => [n ? h("span", { class: "plus" }, "+") : null, chip(x, most)]),
+      shown.length < products.length ? h("span", { class: "plus" }, `+ … ${products.length - shown.length}`) : null,
+      h("span", { class: "plus" }, "="),
+      h("strong", {}, number(result)),
+    );
+  }
+
+  function chip(x, most) {
+    const colour = kit.colour.signedColour(x / most);
+    return h("span", { class: "chip", style: { "background-color": kit.colour.css(colour), color: kit.colour.inkOn(colour) } }, number(x, 2));
+  }
+
+  /** One query's weights as bars, and how many keys it attends to in effect. */
+  function bars(row, at, query) {
+    const shown = row.map((w, j) => [w, j]);
+    const top = shown.length > 12 ? [...shown].sort((a, b) => b[0] - a[0]).slice(0, 12) : shown;
+    return h(
+      "div",
+      { class: "bars" },
+      h("h3", {}, t("trace.bars", { query: data.queries[query] })),
+      h(
+        "ul",
+        {},
+        top.map(([w, j]) =>
+          h(
+            "li",
+            { class: j === at ? "here" : "" },
+            h("span", { class: "bar-name" }, data.keys[j]),
+            h("span", { class: "bar" }, h("span", { style: { width: `${100 * w}%`, "background-color": kit.colour.css(kit.colour.weightColour(0.35 + 0.5 * w)) } })),
+            h("span", { class: "bar-value" }, number(w)),
+          ),
+        ),
+      ),
+      h("p", { class: "remark" }, t("trace.attended", { keys: number(attended(row), 1), all: row.length })),
+    );
+  }
+
+  function edit([symbol, row, column], value) {
+    const rest = state.edits.filter(([a, b, c]) => a !== symbol || b !== row || c !== column);
+    kit.go({ edits: [...rest, [symbol, row, column, value]], cell: looked ? [looked.i, looked.j] : [] });
+  }
+
+  // ---- asking the server --------------------------------------------------------------------------------------
+
+  async function update(next) {
+    state = next;
+    if (!STEPS.includes(state.step)) state.step = STEPS[0];
+    if (!["Q", "K", "V"].includes(state.which)) state.which = "Q";
+    const body = Object.fromEntries(ASKED.map((name) => [name, state[name]]));
+    const question = JSON.stringify(body);
+    for (const name of ["text", "heads", "d_model", "seed", "temperature", "scale"]) fields[name].set(state[name]);
+    if (question === asked && data) {
+      draw();
+      return;
+    }
+    asking?.abort();
+    asking = new AbortController();
+    const { signal } = asking;
+    const kept = focusPlace();
+    try {
+      const trace = await kit.api.post("/api/trace", body, { signal });
+      kit.complainAt(fields, null);
+      data = new Numbers(trace);
+      asked = question;
+      draw();
+      focusAgain(kept);
+    } catch (error) {
+      kit.failed(error, fields);
+    }
+  }
+
+  const focusPlace = () => {
+    const cell = document.activeElement?.closest?.("td");
+    const part = cell?.closest("[data-part]");
+    return part && board.contains(part) ? [part.dataset.part, Number(cell.dataset.row), Number(cell.dataset.column)] : null;
+  };
+
+  function focusAgain(kept) {
+    if (kept) now.drawn[kept[0]]?.look(kept[1], kept[2], true);
+  }
+
+  board.addEventListener("pointerleave", () => {
+    if (looked && !board.contains(document.activeElement)) look(looked.key, looked.i, looked.j, true);
+  });
+  board.addEventListener("focusin", (event) => {
+    const at = focusPlace();
+    if (at && event.target.closest("td") && at[0] === now.scene.result) kit.go({ cell: [at[1], at[2]] }, { quiet: true });
+  });
+
+  showPlayer();
+  diagram.show(state.step, null);
+  await update(state);
+  return {
+    update,
+    unmount() {
+      stop();
+      asking?.abort();
+      removeEventListener("keydown", keys);
+    },
+    picture: () =>
+      figure({
+        title: `${STEPS.indexOf(state.step) + 1}. ${t(`trace.title.${state.step}`)}`,
+        note: [state.text, data.heads > 1 && IN_HEADS.has(state.step) ? t("trace.head-n", { n: Math.min(state.head, data.heads - 1) + 1 }) : null].filter(Boolean).join(" · "),
+        matrices: Object.entries(now.scene.matrices).map(([key, spec]) => ({ ...spec, sign: now.scene.joints[key] })),
+      }),
+  };
+}
+
+/** Call when what was drawn has been painted. */
+function painted(call) {
+  requestAnimationFrame(() => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = call;
+    port2.postMessage(null);
+  });
 }

@@ -1,0 +1,67 @@
+// Matrices as an SVG figure that stands alone: for papers and slides, with the colours of the page.
+//
+// figure({ title, note, matrices: [{ name, sign, shape, values, rows, columns, kind, most, hidden }] }) → <svg>
+
+import { colourOf, css, dark, inkOn, token } from "./colour.js";
+import { s } from "./dom.js";
+import { most } from "./matrix.js";
+import { number } from "./text.js";
+
+const CELL = { width: 50, height: 26 };
+const SMALL = 6; // pixels of a cell without its number
+const WIDEST = 1180;
+const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
+
+export function figure({ title, note, matrices }) {
+  const ink = token("--ink");
+  const faint = token("--faint");
+  const drawn = matrices.map((one) => draw(one, ink, faint));
+  let [x, y, tall, wide] = [0, 74, 0, 0];
+  for (const one of drawn) {
+    if (x > 0 && x + one.width > WIDEST) {
+      x = 0;
+      y += tall + 26;
+      tall = 0;
+    }
+    one.group.setAttribute("transform", `translate(${24 + x} ${y})`);
+    x += one.width + 26;
+    wide = Math.max(wide, x);
+    tall = Math.max(tall, one.height);
+  }
+  const [width, height] = [Math.max(wide + 24, 360), y + tall + 24];
+  return s(
+    "svg",
+    { viewBox: `0 0 ${width} ${height}`, width, height, "font-family": FONT, role: "img", "aria-label": title },
+    s("rect", { width, height, fill: dark() ? "#12161c" : "#ffffff" }),
+    s("text", { x: 24, y: 34, fill: ink, "font-size": 19, "font-weight": 700 }, title),
+    note ? s("text", { x: 24, y: 55, fill: faint, "font-size": 13 }, note) : null,
+    drawn.map((one) => one.group),
+  );
+}
+
+function draw({ name, title, sign, shape, values, rows, columns, kind = "signed", most: given, hidden = () => false }, ink, faint) {
+  const large = rows.length > 24 || columns.length > 24;
+  const cell = large ? { width: SMALL, height: SMALL } : CELL;
+  const full = given ?? (kind === "weights" ? 1 : most(values));
+  const left = (sign ? 26 : 0) + (large ? 0 : 64);
+  const top = large ? 22 : 42;
+  const group = s("g");
+  if (sign) group.append(s("text", { x: 8, y: top + (rows.length * cell.height) / 2 + 7, fill: faint, "font-size": 20, "text-anchor": "middle" }, sign));
+  group.append(s("text", { x: left, y: 14, fill: ink, "font-size": 14, "font-weight": 700 }, typeof title === "string" ? title : name, s("tspan", { fill: faint, "font-weight": 400, dx: 8, "font-size": 12 }, shape ?? "")));
+  if (!large) {
+    columns.forEach((text, j) => group.append(s("text", { x: left + (j + 0.5) * cell.width, y: 35, fill: faint, "font-size": 11, "text-anchor": "middle" }, short(text, 7))));
+    rows.forEach((text, i) => group.append(s("text", { x: left - 6, y: top + (i + 0.5) * cell.height + 4, fill: faint, "font-size": 11, "text-anchor": "end" }, short(text, 8))));
+  }
+  values.forEach((row, i) =>
+    row.forEach((x, j) => {
+      const colour = colourOf(x, kind, full);
+      const [px, py] = [left + j * cell.width, top + i * cell.height];
+      const gap = large ? 0 : 1;
+      group.append(s("rect", { x: px + gap, y: py + gap, width: cell.width - 2 * gap, height: cell.height - 2 * gap, rx: large ? 0 : 3, fill: colour ? css(colour) : token("--raised") }));
+      if (!large) group.append(s("text", { x: px + cell.width / 2, y: py + cell.height / 2 + 4, fill: hidden(i, j) || !colour ? faint : inkOn(colour), "font-size": 11.5, "text-anchor": "middle" }, number(x)));
+    }),
+  );
+  return { group, width: left + columns.length * cell.width, height: top + rows.length * cell.height };
+}
+
+const short = (text, longest) => (text.length > longest ? `${text.slice(0, longest - 1)}…` : text);
