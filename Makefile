@@ -24,8 +24,9 @@ check: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Tests of pages need a browser, and tests of Chinese in pictures a font that has it. Neither is on PyPI.
-browser:
+# Tests of pages need a browser, those of Chinese in pictures a font that has it, and those of access axe-core. None is
+# on PyPI.
+browser: $(VENV)/.installed
 	@missing=; \
 	command -v chromium >/dev/null || missing="chromium"; \
 	fc-list 2>/dev/null | grep -qi 'noto sans cjk' || missing="$$missing fonts-noto-cjk"; \
@@ -37,6 +38,11 @@ browser:
 			echo "WARNING: could not install:$${missing:+ }$$missing." >&2; \
 			echo "WARNING: without chromium no page is opened, without the font no Chinese is drawn: those tests are SKIPPED." >&2; \
 		}; \
+	fi
+	@if [ ! -e $(VENV)/npm/node_modules/axe-core/axe.min.js ]; then \
+		echo "Installing axe-core with npm"; \
+		npm install --silent --no-audit --no-fund --prefix $(VENV)/npm axe-core@4 >/dev/null 2>&1 || \
+			echo "WARNING: could not install axe-core (is npm there?): no page is checked for access, those tests are SKIPPED." >&2; \
 	fi
 
 bench: $(VENV)/.bench  ## side by side with the peers: tables of ratios

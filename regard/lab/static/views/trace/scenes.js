@@ -3,6 +3,7 @@
 //   { layout: "product" | "row", matrices: { key: spec of kit.matrix + edit(i, j) → [symbol, row, column] },
 //     result: key, joints: { key: sign in front of it }, lights(key, i, j) → { key: what to light } }
 
+import { number } from "../../kit/text.js";
 import { subscript, transposed } from "./numbers.js";
 
 export const STEPS = ["project", "split", "scores", "scale", "mask", "softmax", "context", "merge", "output"];
@@ -20,6 +21,7 @@ export function scene(step, data, state) {
   const at = data.heads > 1 ? subscript(h + 1) : "";
   const strip = count(d_k, h * d_k + 1);
   const hidden = (i, j) => !data.sees(h, i, j);
+  const none = (x, i, j) => (hidden(i, j) ? "0" : number(x)); // exactly 0, not a small number
   const edited = (symbol) => {
     const places = new Set(state.edits.filter((edit) => edit[0] === symbol).map((edit) => `${edit[1]} ${edit[2]}`));
     return (row, column) => places.has(`${row} ${column}`);
@@ -84,9 +86,9 @@ export function scene(step, data, state) {
       const matrices = {
         before: pairs(`M${at}`, masked, { hidden }),
         maximum: column("m", data.of("maximum")[h], "max"),
-        grown: pairs(`E${at}`, data.of("exponentials")[h], { kind: "weights", hidden }),
+        grown: pairs(`E${at}`, data.of("exponentials")[h], { kind: "weights", hidden, text: none }),
         sum: column("Σ", data.of("sum")[h], "Σ"),
-        result: pairs(`A${at}`, data.of("weights")[h], { kind: "weights", hidden }),
+        result: pairs(`A${at}`, data.of("weights")[h], { kind: "weights", hidden, text: none }),
       };
       return row(matrices, "result", { maximum: "", grown: "→", sum: "", result: "→" }, (key, i, j) => {
         const single = key === "maximum" || key === "sum";
@@ -96,7 +98,7 @@ export function scene(step, data, state) {
     }
     case "context":
       return product(
-        { key: "A", ...pairs(`A${at}`, data.of("weights")[h], { kind: "weights", hidden }) },
+        { key: "A", ...pairs(`A${at}`, data.of("weights")[h], { kind: "weights", hidden, text: none }) },
         { key: "V", ...head("V", keys) },
         { key: "result", name: `C${at}`, values: data.of("context")[h], rows: queries, columns: strip, shape: `${L} × ${d_k}` },
       );

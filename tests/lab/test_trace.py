@@ -1,0 +1,486 @@
+"""The view Trace on the real page: its numbers, its keys, its links, and what a learner does with it."""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from lab_page import AXE, Opened
+from regard.attention import embed, masks, projections, reference, tokenize
+
+STEPS = ["project", "split", "scores", "scale", "mask", "softmax", "context", "merge", "output"]
+Open = Callable[..., Opened]
+
+
+def numpys(text: str, d_model: int, heads: int, mask: Any = None, seed: int = 0) -> dict[str, np.ndarray]:
+    """The same computation in NumPy, written out here."""
+    tokens = tokenize(text)
+    x, (w_q, w_k, w_v, w_o) = embed(tokens, d_model, seed), projections(d_model, seed)
+    found = {"X": x, "Q": x @ w_q, "K": x @ w_k, "V": x @ w_v}
+    count, d_k = len(tokens), d_model // heads
+
+    def cut(whole: np.ndarray) -> np.ndarray:
+        return whole.reshape(count, heads, d_k).transpose(1, 0, 2)
+
+    q, k, v = cut(found["Q"]), cut(found["K"]), cut(found["V"])
+    scores = q @ k.transpose(0, 2, 1)
+    scaled = scores / math.sqrt(d_k)
+    seen = np.ones((count, count), dtype=bool) if mask is None else mask
+    masked = np.where(seen, scaled, -np.inf)
+    grown = np.exp(masked - masked.max(-1, keepdims=True))
+    weights = grown / grown.sum(-1, keepdims=True)
+    context = weights @ v
+    merged = context.transpose(1, 0, 2).reshape(count, d_model)
+    return found | {
+        "split": np.stack([q, k, v]),
+        "scores": scores,
+        "scale": scaled,
+        "mask": masked,
+        "softmax": weights,
+        "context": context,
+        "merge": merged,
+        "output": merged @ w_o,
+    }
+
+
+def shown(opened: Opened, part: str = "result") -> np.ndarray:
+    """The exact numbers of a matrix in the page."""
+    read = (
+        "(part) => [...document.querySelectorAll(`[data-part=${part}] tbody tr`)]"
+        ".map((row) => [...row.querySelectorAll('td')].map((cell) => cell.dataset.value))"
+    )
+    rows = opened.tab.evaluate(read, part)
+    return np.array([[float(x.replace("Infinity", "inf")) for x in row] for row in rows])
+
+
+def step(opened: Opened, name: str) -> None:
+    opened.tab.locator(f".flow-step[data-step={name}]").click()
+    expect(opened.tab.locator(f".flow-step[data-step={name}]")).to_have_attribute("aria-current", "step")
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("text", "d_model", "heads", "mask"),
+        [
+            ("The cat sat on the mat", 8, 2, "none"),
+            ("猫坐在垫子上", 12, 3, "causal"),
+            ("один GPT模型 🙂 <b>x</b>", 4, 1, "causal & window(keys=2)"),
+        ],
+    )
+    def test_every_step_is_numpys(self, opened: Open, text: str, d_model: int, heads: int, mask: str) -> None:
+        page = opened()
+        page.tab.get_by_label("Your sentence").fill(text)
+        page.tab.get_by_label("Width").fill(str(d_model))
+        page.tab.get_by_label("Heads").fill(str(heads))
+        page.tab.get_by_label("Mask").select_option("own")
+        page.tab.get_by_label("Rule").fill(mask)
+        count = len(tokenize(text))
+        page.tab.wait_for_function(
+            "([count, heads, mask]) => document.querySelectorAll('.part-result tbody tr').length === count"
+            " && new URLSearchParams(location.hash.split('?')[1]).get('mask') === (mask === 'none' ? null : mask)",
+            arg=[count, heads, mask],
+        )
+        page.tab.wait_for_load_state("networkidle")
+        seen = None
+        if mask != "none":
+            causal = np.tri(count, dtype=bool)
+            near = ~np.tri(count, k=-2, dtype=bool)
+            seen = causal & near if "window" in mask else causal
+        expected = numpys(text, d_model, heads, seen)
+        head = heads - 1
+        for name in STEPS:
+            step(page, name)
+            if name == "project":
+                for symbol in "QKV":
+                    page.tab.locator(f"[data-which={symbol}]").click()
+                    np.testing.assert_allclose(shown(page), expected[symbol], rtol=0, atol=1e-9)
+                np.testing.assert_allclose(shown(page, "X"), expected["X"], rtol=0, atol=1e-9)
+                continue
+            if name == "split" and heads > 1:
+                page.tab.locator(f"[data-head='{head}']").click()
+            if name == "split":
+                for i, symbol in enumerate("QKV"):
+                    np.testing.assert_allclose(shown(page, symbol), expected["split"][i, head], rtol=0, atol=1e-9)
+                continue
+            wanted = expected[name] if name in ("merge", "output") else expected[name][head]
+            np.testing.assert_allclose(shown(page), wanted, rtol=0, atol=1e-9)
+
+    def test_cells_show_three_decimals(self, page: Opened) -> None:
+        for cell in page.tab.locator(".part-result td").all()[:8]:
+            exact = float(cell.get_attribute("data-value") or "nan")
+            assert float(cell.inner_text().replace("−", "-")) == pytest.approx(exact, abs=5.01e-4)
+
+    def test_an_empty_row_is_zero_and_said(self, opened: Open) -> None:
+        page = opened("#/trace?step=softmax&mask=~prefix(9)&cell=[0,0]")
+        assert (shown(page) == 0).all()
+        expect(page.tab.locator(".worked")).to_contain_text("sees nothing")
+        step(page, "output")
+        assert (shown(page) == 0).all()
+
+    def test_scale_off_and_temperature_saturate(self, opened: Open) -> None:
+        page = opened("#/trace?step=softmax&d_model=64&heads=1&text=The%20cat%20sat")
+        calm = shown(page).max(-1)
+        page.tab.get_by_label("Divide by").uncheck()
+        page.tab.wait_for_load_state("networkidle")
+        sharp = shown(page).max(-1)
+        assert (sharp > calm).all()
+        q, k = (
+            embed(["The", "cat", "sat"], 64) @ projections(64)[0],
+            embed(["The", "cat", "sat"], 64) @ projections(64)[1],
+        )
+        np.testing.assert_allclose(shown(page), reference.attention(q, k, k, scale=1.0, weights=True)[1], atol=1e-9)
+
+
+class TestCells:
+    def test_hovering_lights_the_row_and_the_column(self, opened: Open) -> None:
+        page = opened("#/trace?step=scores")
+        page.tab.locator(".part-result td[data-row='2'][data-column='4']").hover()
+        rows = page.tab.locator(".part-Q td.lit-row")
+        columns = page.tab.locator(".part-K td.lit-column")
+        assert {cell.get_attribute("data-row") for cell in rows.all()} == {"2"}
+        assert {cell.get_attribute("data-column") for cell in columns.all()} == {"4"}
+        assert (rows.count(), columns.count()) == (4, 4)
+        assert page.tab.locator(".part-Q tbody th.lit").inner_text() == "sat"
+        assert page.tab.locator(".part-K thead th.lit").inner_text() == "the"
+
+    def test_the_formula_has_the_numbers_of_the_cell(self, opened: Open) -> None:
+        page = opened("#/trace?step=scores")
+        cell = page.tab.locator(".part-result td[data-row='1'][data-column='3']")
+        cell.hover()
+        said = page.tab.locator(".worked .pieces").inner_text().replace("−", "-")
+        found = [float(x) for x in re.findall(r"-?\d+\.\d{3}", said)]
+        *factors, result = found
+        expected = numpys("The cat sat on the mat", 8, 2)
+        q, k = expected["split"][0, 0, 1], expected["split"][1, 0, 3]
+        np.testing.assert_allclose(factors[0::2], q, atol=5.1e-4)
+        np.testing.assert_allclose(factors[1::2], k, atol=5.1e-4)
+        assert result == pytest.approx(q @ k, abs=5.1e-4)
+        assert page.tab.locator(".worked math").count() >= 5
+        assert page.tab.locator(".strip .chip").count() == 4
+
+    @pytest.mark.parametrize("name", STEPS)
+    def test_every_cell_of_every_matrix_is_explained(self, opened: Open, name: str) -> None:
+        page = opened(f"#/trace?step={name}&mask=causal&text=a%20b%20a")
+        for part in page.tab.locator("[data-part]").all():
+            part.locator("td").last.hover()
+            exact = float((part.locator("td").last.get_attribute("data-value") or "").replace("Infinity", "inf"))
+            result = page.tab.locator(".worked .mark-result").last.inner_text().replace("−", "-").replace("∞", "inf")
+            assert float(result) == pytest.approx(exact, abs=5.1e-4)
+
+    def test_a_number_is_typed_over_and_the_rest_follows(self, opened: Open) -> None:
+        page = opened("#/trace?step=split")
+        cell = page.tab.locator(".part-Q td[data-row='1'][data-column='2']")
+        cell.dblclick()
+        page.tab.keyboard.type("3.5")
+        page.tab.keyboard.press("Enter")
+        expect(page.tab.locator(".part-Q td.edited")).to_have_count(1)
+        q, k, _ = numpys("The cat sat on the mat", 8, 2)["split"]
+        q[0, 1, 2] = 3.5
+        step(page, "scores")
+        np.testing.assert_allclose(shown(page), q[0] @ k[0].T, atol=1e-9)
+        page.tab.get_by_role("button", name="Take back 1 changed numbers").click()
+        page.tab.wait_for_load_state("networkidle")
+        np.testing.assert_allclose(shown(page), numpys("The cat sat on the mat", 8, 2)["scores"][0], atol=1e-9)
+
+    def test_what_is_no_number_is_refused_where_it_is_typed(self, opened: Open) -> None:
+        page = opened("#/trace?step=split")
+        page.tab.locator(".part-K td").first.dblclick()
+        page.tab.keyboard.type("cat")
+        page.tab.keyboard.press("Enter")
+        expect(page.tab.locator("td.wrong input[aria-invalid=true]")).to_have_count(1)
+        expect(page.tab.locator(".toast")).to_contain_text("A number, please")
+        page.tab.keyboard.press("Escape")
+        expect(page.tab.locator("td input")).to_have_count(0)
+
+
+class TestFields:
+    @pytest.mark.parametrize(
+        ("label", "typed", "english", "chinese"),
+        [
+            (0, "   ", "at least one word", "至少输入一个词"),
+            (1, "3", "3 heads do not divide a width of 8", "3 个头不能整除宽度 8"),
+            (1, "0", "A whole number from 1 to 128", "1 到 128 之间的整数"),
+            (2, "999", "A whole number from 1 to 128", "1 到 128 之间的整数"),
+        ],
+    )
+    @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+    def test_bad_input_is_said_at_the_field(
+        self, opened: Open, locale: str, label: int, typed: str, english: str, chinese: str
+    ) -> None:
+        page = opened(locale=locale)
+        field = page.tab.locator(".trace-controls .field").nth(label)
+        field.locator("input").fill(typed)
+        said = field.locator(".field-message")
+        expect(said).to_contain_text(english if locale == "en-US" else chinese)
+        assert field.locator("input").get_attribute("aria-invalid") == "true"
+        assert said.get_attribute("id") in (field.locator("input").get_attribute("aria-describedby") or "")
+        field.locator("input").fill(["cat", "4", "16"][label])
+        expect(said).to_be_hidden()
+
+    def test_a_bad_rule(self, page: Opened) -> None:
+        page.tab.get_by_label("Mask").select_option("own")
+        page.tab.get_by_label("Rule").fill("future")
+        expect(page.tab.locator(".field.wrong .field-message")).to_contain_text("That is no mask")
+
+
+class TestKeys:
+    def test_the_whole_view_by_keyboard_alone(self, page: Opened) -> None:
+        keyboard = page.tab.keyboard
+
+        def focus() -> str:
+            return page.tab.evaluate(
+                "document.activeElement.className + ' ' + (document.activeElement.dataset.step ?? '')"
+            )
+
+        keyboard.press("Tab")
+        assert "skip" in focus()
+        keyboard.press("Enter")
+        assert page.tab.evaluate("document.activeElement.id") == "main"
+        seen = []
+        for _ in range(60):
+            keyboard.press("Tab")
+            seen.append(focus())
+            if page.tab.evaluate("document.activeElement.closest('td') !== null"):
+                break
+        assert next(name for name in seen if "flow-step" in name).endswith("project")
+        assert len([name for name in seen if "flow-step" in name]) == 9
+        assert page.tab.evaluate("document.activeElement.closest('td') !== null")
+        keyboard.press("ArrowRight")
+        keyboard.press("ArrowDown")
+        at = page.tab.evaluate("({ ...document.activeElement.dataset })")
+        assert (at["row"], at["column"]) == ("1", "1")
+        keyboard.press("Escape")
+        page.tab.locator("main").focus()
+        for name in STEPS[1:]:
+            keyboard.press("ArrowRight")
+            expect(page.tab.locator("[aria-current=step]")).to_have_attribute("data-step", name)
+        keyboard.press("ArrowRight")
+        expect(page.tab.locator("[aria-current=step]")).to_have_attribute("data-step", "output")
+        keyboard.press("ArrowLeft")
+        expect(page.tab.locator("[aria-current=step]")).to_have_attribute("data-step", "merge")
+        expect(page.tab.locator("#said")).to_contain_text("Put the heads side by side")
+
+    def test_editing_by_keyboard(self, opened: Open) -> None:
+        page = opened("#/trace?step=split")
+        page.tab.locator(".part-V td").first.focus()
+        page.tab.keyboard.press("ArrowDown")
+        page.tab.keyboard.type("-2")
+        page.tab.keyboard.press("Enter")
+        expect(page.tab.locator(".part-V td.edited")).to_have_attribute("data-value", "-2")
+        assert page.tab.evaluate("({ ...document.activeElement.dataset }).row") == "1"
+
+    def test_play_and_pause(self, page: Opened) -> None:
+        page.tab.get_by_role("button", name="Play").click()
+        expect(page.tab.locator("[aria-current=step]")).to_have_attribute("data-step", "split", timeout=15_000)
+        page.tab.get_by_role("button", name="Pause").click()
+        expect(page.tab.get_by_role("button", name="Play")).to_be_visible()
+
+
+class TestLinks:
+    LINK = (
+        "#/trace?text=%E7%8C%AB%E5%9D%90+the+mat&heads=4&mask=causal&temperature=0.5&seed=7"
+        "&step=context&head=2&cell=[3,1]"
+    )
+
+    def test_a_link_restores_everything(self, opened: Open) -> None:
+        page = opened(self.LINK)
+        assert page.tab.get_by_label("Your sentence").input_value() == "猫坐 the mat"
+        assert page.tab.get_by_label("Heads").input_value() == "4"
+        assert page.tab.get_by_label("Mask").input_value() == "causal"
+        assert page.tab.locator("[aria-current=step]").get_attribute("data-step") == "context"
+        assert page.tab.locator(".head[aria-pressed=true]").get_attribute("data-head") == "2"
+        lit = page.tab.locator(".part-result td.lit-cell")
+        assert (lit.get_attribute("data-row"), lit.get_attribute("data-column")) == ("3", "1")
+
+    def test_what_is_done_is_in_the_link(self, page: Opened) -> None:
+        page.tab.get_by_label("Your sentence").fill("猫 and dog")
+        page.tab.get_by_label("Seed").fill("5")
+        step(page, "softmax")
+        page.tab.locator("[data-head='1']").click()
+        page.tab.locator(".part-result td[data-row='2'][data-column='0']").click()
+        page.tab.locator("[data-keep=link]").click()
+        link = page.tab.evaluate("navigator.clipboard.readText()")
+        numbers = shown(page)
+        page.go(link.removeprefix(page.lab.origin + "/"))
+        np.testing.assert_array_equal(shown(page), numbers)
+        lit = page.tab.locator(".part-result td.lit-cell")
+        assert (lit.get_attribute("data-row"), lit.get_attribute("data-column")) == ("2", "0")
+        assert page.tab.get_by_label("Seed").input_value() == "5"
+
+    @pytest.mark.parametrize(
+        "link", ["#/trace?heads=x&step=nothing&head=99&cell=[9,9]&edits={}", "#/nothing?x=1", "#%"]
+    )
+    def test_a_broken_link_opens_all_the_same(self, opened: Open, link: str) -> None:
+        page = opened(link)
+        assert shown(page).shape == (6, 8)
+
+    def test_back_goes_back(self, page: Opened) -> None:
+        page.tab.evaluate("location.hash = '#/trace?seed=4'")
+        page.tab.wait_for_load_state("networkidle")
+        page.tab.go_back()
+        expect(page.tab.get_by_label("Seed")).to_have_value("0")
+
+
+class TestLooks:
+    @pytest.mark.parametrize(
+        "options", [{}, {"color_scheme": "dark"}, {"reduced_motion": "reduce"}, {"locale": "zh-CN"}]
+    )
+    def test_a_phone_needs_no_sideways_scrolling(self, opened: Open, options: dict[str, Any]) -> None:
+        page = opened(viewport={"width": 390, "height": 844}, **options)
+        for name in STEPS:
+            step(page, name)
+            assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
+            assert page.tab.locator("[aria-current=step]").is_visible()
+
+    def test_the_flow_stays_in_sight(self, opened: Open) -> None:
+        page = opened("#/trace?step=softmax&mask=causal", viewport={"width": 1100, "height": 700})
+        page.tab.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        box = page.tab.locator("[aria-current=step]").bounding_box()
+        assert box is not None
+        assert 0 <= box["y"] < 400
+
+    def test_both_languages(self, page: Opened) -> None:
+        expect(page.tab.locator("h1")).to_have_text("Attention, number by number")
+        step(page, "scores")
+        page.tab.get_by_role("button", name="中文").click()
+        expect(page.tab.locator("h1")).to_have_text("注意力，一个数一个数地算")
+        assert page.tab.evaluate("document.documentElement.lang") == "zh-Hans"
+        assert page.tab.locator("[aria-current=step]").get_attribute("data-step") == "scores"
+        assert "language" in page.tab.evaluate("document.activeElement.className")
+        english = re.compile(r"[A-Za-z]{4,}")
+        for name in STEPS:
+            step(page, name)
+            said = page.tab.locator(".trace-panel").inner_text()
+            assert set(english.findall(said)) <= {"softmax", "token"}
+        page.tab.reload()
+        page.ready()
+        expect(page.tab.locator("h1")).to_have_text("注意力，一个数一个数地算")
+
+    def test_the_theme_is_switched_and_kept(self, page: Opened) -> None:
+        def background() -> str:
+            return page.tab.evaluate("getComputedStyle(document.body).backgroundColor")
+
+        light = background()
+        page.tab.get_by_role("button", name="Switch to dark").click()
+        dark = background()
+        assert light != dark
+        page.tab.reload()
+        page.ready()
+        assert background() == dark
+        page.tab.get_by_role("button", name="High contrast").click()
+        assert background() == "rgb(0, 0, 0)"
+
+    def test_reduced_motion_moves_nothing(self, opened: Open) -> None:
+        page = opened(reduced_motion="reduce")
+        durations = page.tab.evaluate(
+            "[...document.querySelectorAll('button, td')].map((one) => getComputedStyle(one).transitionDuration)"
+        )
+        assert set(durations) <= {"0s"}
+
+    def test_sixty_four_tokens(self, opened: Open) -> None:
+        text = "%20".join(f"w{i}" for i in range(64))
+        page = opened(f"#/trace?text={text}&heads=8&d_model=64&step=scores")
+        expected = numpys(text.replace("%20", " "), 64, 8)["scores"][0]
+        canvas = page.tab.locator(".part-result canvas")
+        canvas.focus()
+        for _ in range(3):
+            page.tab.keyboard.press("Shift+ArrowDown")
+        page.tab.keyboard.press("Shift+ArrowRight")
+        cells = page.tab.locator(".part-result td").all()
+        assert len(cells) == 81
+        for cell in cells[::7]:
+            at = cell.evaluate(
+                "(cell) => [Number(cell.dataset.row), Number(cell.dataset.column), Number(cell.dataset.value)]"
+            )
+            assert at[2] == pytest.approx(expected[int(at[0]), int(at[1])], abs=1e-9)
+        assert {"30"} <= {cell.get_attribute("data-row") for cell in cells}
+
+
+@pytest.mark.skipif(
+    not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
+)
+@pytest.mark.parametrize(
+    "options", [{}, {"color_scheme": "dark"}, {"locale": "zh-CN", "viewport": {"width": 390, "height": 844}}]
+)
+def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> None:
+    page = opened("#/trace?mask=causal", **options)
+    for name in STEPS:
+        step(page, name)
+        assert page.violations() == []
+    page.tab.locator(".part-result td").first.hover()
+    page.tab.get_by_role("spinbutton").first.fill("7")
+    page.tab.wait_for_selector(".field.wrong")
+    assert page.violations() == []
+
+
+class TestKept:
+    def saved(self, page: Opened, kind: str, folder: Path) -> Path:
+        with page.tab.expect_download() as waiting:
+            page.tab.locator(f"[data-keep={kind}]").click()
+        file = folder / waiting.value.suggested_filename
+        waiting.value.save_as(file)
+        return file
+
+    @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+    def test_the_html_file_opens_from_disk_without_a_network(self, opened: Open, tmp_path: Path, locale: str) -> None:
+        page = opened("#/trace?text=猫坐在&step=softmax&mask=causal", locale=locale)
+        numbers, heading = shown(page), page.tab.locator("h1").inner_text()
+        file = self.saved(page, "page", tmp_path)
+        assert page.lab.settings.token not in file.read_text(encoding="utf-8")
+        page.context.set_offline(True)
+        requests: list[str] = []
+        tab = page.context.new_page()
+        tab.on("console", lambda message: page.complaints.append(message.text))
+        tab.on("pageerror", lambda error: page.complaints.append(str(error)))
+        tab.on("request", lambda request: requests.append(request.url))
+        page.context.unroute("**/*")
+        tab.goto(file.as_uri())
+        tab.wait_for_selector("html[data-ready]")
+        page.tab = tab
+        np.testing.assert_array_equal(shown(page), numbers)
+        assert tab.locator("h1").inner_text() == heading
+        for name in STEPS:
+            step(page, name)
+        tab.locator(".part-result td").first.hover()
+        assert tab.locator(".worked math").count() > 2
+        tab.locator(".language").click()
+        assert tab.locator("h1").inner_text() != heading
+        assert tab.locator("[aria-current=step]").get_attribute("data-step") == "output"
+        tab.locator(".field input[type=number]").first.fill("4")
+        tab.wait_for_selector(".toast")
+        assert not [url for url in requests if url.startswith("http")]
+        page.context.set_offline(False)
+
+    def test_svg_and_png(self, opened: Open, tmp_path: Path) -> None:
+        page = opened("#/trace?step=scores")
+        drawn = self.saved(page, "svg", tmp_path).read_text(encoding="utf-8")
+        assert drawn.startswith("<?xml")
+        assert len(re.findall(r"-?−?\d+\.\d{3}<", drawn)) == 24 + 24 + 36
+        assert set(re.findall(r"https?://[^\"]+", drawn)) == {"http://www.w3.org/2000/svg"}
+        image = self.saved(page, "png", tmp_path).read_bytes()
+        assert image.startswith(b"\x89PNG")
+        assert len(image) > 10_000
+        page.tab.locator("[data-keep=copy]").click()
+        expect(page.tab.locator(".toast")).to_contain_text("clipboard")
+        kinds = page.tab.evaluate("navigator.clipboard.read().then((items) => items.flatMap((item) => item.types))")
+        assert kinds == ["image/png"]
+
+
+def test_the_page_marks_how_long_a_step_takes(page: Opened) -> None:
+    for name in STEPS[1:4]:
+        step(page, name)
+    page.tab.wait_for_function("performance.getEntriesByName('trace-step').length === 3")
+
+
+def test_masks_offered_are_masks(static: Path) -> None:
+    code = (static / "views" / "trace.js").read_text(encoding="utf-8")
+    offered = json.loads(re.search(r"const MASKS = (\[.*?\]);", code, re.DOTALL)[1])  # type: ignore[index]
+    assert offered[0] == "none"
+    for text in offered[1:]:
+        assert masks.parse(text) is not None
