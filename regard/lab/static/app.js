@@ -43,6 +43,7 @@ const main = h("main", { id: "main", tabindex: -1 });
 const footer = h("footer", { class: "bottom" });
 document.body.append(header, main, footer, ...notes());
 
+const links = new Map(); // of the views that were open, as they were left
 const open = { name: null, module: null, view: null, state: {}, failed: null };
 
 const kit = {
@@ -75,13 +76,7 @@ const kit = {
   /** Change the state: the address follows, and the view's update is called. */
   go(patch, { push = false, quiet = false } = {}) {
     open.state = { ...open.state, ...patch };
-    const link = linkTo(open.name, open.state, open.module.defaults);
-    try {
-      if (push) history.pushState(null, "", link);
-      else history.replaceState(null, "", link);
-    } catch {
-      // some browsers keep the address of a file as it is; the view changes all the same
-    }
+    writeLink(push);
     if (!quiet) open.view?.update?.(open.state);
   },
   /** Say that something failed: at its field if it has one, else as a toast. */
@@ -91,6 +86,27 @@ const kit = {
     toast(fields.wordsOf(error, open.name), { wrong: true, seconds: 8 });
   },
 };
+
+/** The address follows the state, after a pause: browsers refuse an address that changes with every mouse move. */
+const follow = paused(() => address(false), 150);
+
+function writeLink(push) {
+  if (!push) follow();
+  else {
+    follow.stop();
+    address(true);
+  }
+}
+
+function address(push) {
+  const link = linkTo(open.name, open.state, open.module.defaults);
+  try {
+    if (push) history.pushState(null, "", link);
+    else history.replaceState(null, "", link);
+  } catch {
+    // some browsers keep the address of a file as it is; the view changes all the same
+  }
+}
 
 // ---- language and theme -------------------------------------------------------------------------------------
 
@@ -144,7 +160,7 @@ function frame() {
     h(
       "nav",
       { "aria-label": t("views") },
-      views.map((name) => h("a", { href: linkTo(name), "aria-current": name === open.name ? "page" : null, dataset: { view: name } }, t(`${name}.name`))),
+      views.map((name) => h("a", { href: links.get(name) ?? linkTo(name), "aria-current": name === open.name ? "page" : null, dataset: { view: name } }, t(`${name}.name`))),
     ),
     h(
       "div",
@@ -174,7 +190,7 @@ function mark() {
 // ---- the view that is open ------------------------------------------------------------------------------------
 
 const keeps = [
-  ["keep.link", async () => navigator.clipboard.writeText(location.href), "kept.link"],
+  ["keep.link", async () => (address(false), navigator.clipboard.writeText(location.href)), "kept.link"],
   ["keep.copy", async () => keep.copyPng(await open.view.picture()), "kept.copy"],
   ["keep.png", async () => keep.download(await keep.png(await open.view.picture()), `regard-${open.name}.png`)],
   ["keep.svg", async () => keep.download(keep.svgText(await open.view.picture()), `regard-${open.name}.svg`, "image/svg+xml")],
@@ -211,6 +227,7 @@ function toolbar() {
 let turn = 0;
 
 async function show({ again = false, focus = false } = {}) {
+  follow.stop();
   const mine = ++turn; // a view may be asked for while another is still on its way: the last one counts
   const asked = parseLink(location.hash);
   const name = views.includes(asked.view) ? asked.view : saved ? saved.view : views[0];
@@ -227,7 +244,10 @@ async function show({ again = false, focus = false } = {}) {
   if (facts.styles.includes(name)) await style(`/static/views/${name}.css`);
   if (mine !== turn) return;
   open.view?.unmount?.();
-  if (name !== open.name) api.forgetAnswers();
+  if (name !== open.name) {
+    api.forgetAnswers();
+    if (open.name) links.set(open.name, linkTo(open.name, open.state, open.module.defaults));
+  }
   let state = stateOf(asked.asked, module.defaults);
   if (name === open.name) state = open.state;
   else if (saved && !location.hash) state = { ...state, ...saved.state };

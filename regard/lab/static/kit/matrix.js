@@ -42,7 +42,7 @@ function caption(spec, id) {
 }
 
 function paint(cell, x, spec) {
-  const colour = colourOf(x, spec.kind, spec.most);
+  const colour = spec.paint ? spec.paint(x, Number(cell.dataset.column)) : colourOf(x, spec.kind, spec.most);
   if (!colour) return;
   cell.style.setProperty("--fill", css(colour));
   cell.style.setProperty("--on", inkOn(colour));
