@@ -72,12 +72,12 @@ const kit = {
   say,
   runner: Boolean(facts.runner),
   saved: Boolean(saved),
-  link: (view, state) => linkTo(view, state, open.name === view ? open.module.defaults : state),
+  link: (view, state) => linkTo(view, state, open.name === view ? open.module.defaults : Object.fromEntries(Object.keys(state).map((name) => [name]))),
   /** Change the state: the address follows, and the view's update is called. */
   go(patch, { push = false, quiet = false } = {}) {
     open.state = { ...open.state, ...patch };
     writeLink(push);
-    if (!quiet) open.view?.update?.(open.state);
+    if (!quiet) changed();
   },
   /** Say that something failed: at its field if it has one, else as a toast. */
   failed(error, at = {}) {
@@ -224,6 +224,14 @@ function toolbar() {
   );
 }
 
+/** The view follows its state; some of its states have a picture to keep, and others have none. */
+async function changed() {
+  const { view } = open;
+  await view?.update?.(open.state);
+  const tools = main.querySelector(".keeps");
+  if (view === open.view && tools && Boolean(view.picture) !== (tools.querySelector("[data-keep=png]") !== null)) tools.replaceWith(toolbar());
+}
+
 let turn = 0;
 
 async function show({ again = false, focus = false } = {}) {
@@ -237,7 +245,7 @@ async function show({ again = false, focus = false } = {}) {
   }
   if (name === open.name && !again && open.view) {
     open.state = stateOf(asked.asked, open.module.defaults);
-    open.view.update?.(open.state);
+    changed();
     return;
   }
   const module = await (saved ? import(`lab/views/${name}.js`) : import(`./views/${name}.js`));
