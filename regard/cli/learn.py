@@ -171,20 +171,41 @@ def solution(
 
 @learn.command()
 def reset(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The exercise to forget.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Forget all exercises.")] = False,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The one exercise to forget.")] = None,
+    exercises: Annotated[bool, typer.Option("--exercises", help="Forget all exercises.")] = False,
+    drills: Annotated[bool, typer.Option("--drills", help="Forget all drills.")] = False,
+    cards: Annotated[bool, typer.Option("--cards", help="Forget all cards: each is new again.")] = False,
+    diagrams: Annotated[bool, typer.Option("--diagrams", help="Forget the diagrams.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Forget all of these.")] = False,
+    sure: Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")] = False,
     lang: Lang = None,
 ) -> None:
-    """Forget what was passed, run and hinted at; your files stay."""
+    """Forget what you have done: one exercise, or whole parts of the course; your own files stay.
+
+    Example: regard learn reset --cards --drills
+    """
     with said_plainly("learn reset"):
         from regard.learn import find_exercise, word
 
-        if (name is None) == (not everything):
-            raise ValueError("say what to forget: the NAME of an exercise, or --all")
-        exercise = None if name is None else find_exercise(name)
-        progress_of_user().forget(exercise)
         spoken = language(lang)
-        typer.echo(word("forgotten", spoken, what=exercise.name if exercise else word("all", spoken)))
+        asked = {"exercises": exercises, "drills": drills, "cards": cards, "flow": diagrams}
+        parts = [part for part, wanted in asked.items() if wanted or everything]
+        if (name is None) == (not parts):
+            raise ValueError(
+                "say what to forget: the NAME of an exercise, or --exercises, --drills, --cards, --diagrams or --all"
+            )
+        if name is not None:
+            exercise = find_exercise(name)
+            progress_of_user().forget(exercise)
+            what = exercise.name
+        else:
+            what = ("、" if spoken == "zh" else ", ").join(word(part, spoken) for part in parts)
+            if not sure and not typer.confirm(word("sure", spoken, what=what)):
+                raise typer.Exit(1)
+            state = load_state()
+            state.forget(*parts)
+            state.save()
+        typer.echo(word("forgotten", spoken, what=what))
 
 
 @learn.command()

@@ -1,4 +1,5 @@
 from .cards.card import VIEWS as VIEWS
+from .cards.card import WRONG as WRONG
 from .cards.card import Card as Card
 from .cards.card import Topic as Topic
 from .cards.card import all_cards as all_cards
@@ -35,6 +36,9 @@ from .language import LANGUAGES as LANGUAGES
 from .language import Language as Language
 from .language import Words as Words
 from .language import spoken as spoken
+from .mastery import CORE_EXERCISES as CORE_EXERCISES
+from .mastery import EASE as EASE
+from .mastery import HAND_LEVEL as HAND_LEVEL
 from .mastery import Item as Item
 from .mastery import checklist as checklist
 from .mastery import record_drill as record_drill
@@ -47,6 +51,7 @@ from .progress import Progress as Progress
 from .runner import Busy as Busy
 from .runner import Limits as Limits
 from .runner import Runner as Runner
+from .state import PARTS as PARTS
 from .state import State as State
 from .state import home as home
 from .terminal import print_exercise as print_exercise

@@ -2,18 +2,20 @@
 
     {"version": 1, "exercises": {"01-softmax": {"passed": "2026-03-01", "attempts": 3, "hints": 1, …}}}
 
-The file is read before and written whole after every change, so that the command line and the page can share it.
+The file is read before and written whole after every change, by one writer at a time, so that the command line and
+the page can share it.
 Parts of it that this module does not know are left as they are: cards and drills keep theirs beside.
 """
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from regard.files import write_whole
+from regard.files import alone_in, write_whole
 from regard.learn.exercise import Exercise, exercises
 from regard.learn.state import VERSION, home
 from regard.learn.verdict import Verdict
@@ -21,13 +23,17 @@ from regard.learn.verdict import Verdict
 
 @dataclass
 class Record:
-    """One exercise: the day it was passed, runs and hints taken, what was wrong last, and in which file."""
+    """One exercise: the day it was passed, runs and hints taken, what was wrong last, and in which file.
+
+    `code` is what was written on the page, which has no file.
+    """
 
     passed: str | None = None
     attempts: int = 0
     hints: int = 0
     last: str | None = None
     file: str | None = None
+    code: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,14 +89,20 @@ class Progress:
 
         self._change(exercise, change)
 
-    def forget(self, exercise: Exercise | None = None) -> None:
-        """Forget an exercise, or all of them."""
-        state = self.read()
-        if exercise is None:
-            state["exercises"] = {}
-        else:
+    def keep_code(self, exercise: Exercise, code: str) -> None:
+        """Keep what was written so far."""
+
+        def change(record: Record) -> None:
+            record.code = code
+
+        self._change(exercise, change)
+
+    def forget(self, exercise: Exercise) -> None:
+        """Forget an exercise."""
+        with self._alone():
+            state = self.read()
             state["exercises"].pop(exercise.name, None)
-        self._write(state)
+            self._write(state)
 
     def read(self) -> dict[str, Any]:
         """The whole state; ValueError if the file is not ours or damaged. It is never overwritten then."""
@@ -106,12 +118,17 @@ class Progress:
         return state
 
     def _change(self, exercise: Exercise, change: Callable[[Record], None]) -> None:
-        record = self.record(exercise)
-        change(record)
-        state = self.read()
-        state["exercises"][exercise.name] = {**state["exercises"].get(exercise.name, {}), **asdict(record)}
-        self._write(state)
+        with self._alone():
+            record = self.record(exercise)
+            change(record)
+            known = {name: value for name, value in asdict(record).items() if name != "code" or value is not None}
+            state = self.read()
+            state["exercises"][exercise.name] = {**state["exercises"].get(exercise.name, {}), **known}
+            self._write(state)
+
+    def _alone(self) -> AbstractContextManager[None]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return alone_in(self.path.parent)
 
     def _write(self, state: dict[str, Any]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.path, json.dumps(state, indent=1, ensure_ascii=False) + "\n")

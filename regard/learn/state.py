@@ -6,8 +6,8 @@ A section belongs to one part of the course, and holds entries by name. Sections
 not know are kept as they are. The file is `learn.json` in the user's data folder, or in `REGARD_HOME`.
 
 Nothing is ever lost: the file is written whole or not at all; one that cannot be read is moved aside, not
-overwritten; and saving changes only the entries that were changed here, so that a page and a terminal may be open
-at once.
+overwritten; and saving changes only the entries that were changed here, one writer after the other, so that a page
+and a terminal may be open at once.
 """
 
 import json
@@ -20,10 +20,11 @@ from typing import Any
 
 import platformdirs
 
-from regard.files import write_whole
+from regard.files import alone_in, write_whole
 
 VERSION = 1
 SECTIONS = ("exercises", "cards", "drills", "flow", "settings")
+PARTS = SECTIONS[:4]  # what a learner has done, and may want to forget
 
 Section = dict[str, Any]
 
@@ -77,6 +78,17 @@ class State:
     def save(self) -> Path:
         """Write what was changed since it was loaded, over what the file holds now."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
+        with alone_in(self.file.parent):
+            return self._merge()
+
+    def forget(self, *parts: str) -> None:
+        """Empty these parts of the course: exercises, cards, drills, flow; all of them if none is named."""
+        for part in parts or PARTS:
+            if part not in PARTS:
+                raise ValueError(f"the parts are {', '.join(PARTS)}, got {part!r}")
+            getattr(self, part).clear()
+
+    def _merge(self) -> Path:
         try:
             document = _read(self.file)
         except Unreadable as error:

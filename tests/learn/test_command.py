@@ -1,5 +1,6 @@
 """`regard learn` as it is typed, and the file that remembers."""
 
+import io
 import json
 import os
 import signal
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli import main
-from regard.learn import Progress, exercises, find_exercise, grade
+from regard.learn import PARTS, Progress, State, exercises, find_exercise, grade
 
 SOFTMAX = find_exercise("softmax")
 RIGHT = SOFTMAX.correct["logarithm"]
@@ -108,8 +109,30 @@ def test_reset_forgets_one_or_all_and_nothing_by_accident(capsys: pytest.Capture
     assert progress.passed(exercises()[0])
     assert "01-softmax" in said(capsys, "reset", "softmax")
     assert [progress.passed(exercise) for exercise in exercises()[:2]] == [False, True]
-    assert "all exercises" in said(capsys, "reset", "--all")
+    assert "all exercises" in said(capsys, "reset", "--exercises", "--yes")
     assert progress.read()["exercises"] == {}
+
+
+def test_reset_by_part_asks_first(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    state = State.load()
+    for part in PARTS:
+        getattr(state, part)["x"] = {"passed": True, "done": True}
+    state.settings["language"] = "zh"
+    state.save()
+
+    def left() -> list[str]:
+        return [part for part in PARTS if getattr(State.load(), part)]
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    said(capsys, "reset", "--cards", code=1)
+    assert left() == list(PARTS)
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert "Forgotten: all drills, all cards" in said(capsys, "reset", "--cards", "--drills")
+    assert left() == ["exercises", "flow"]
+    assert "say what to forget" in said(capsys, "reset", "softmax", "--cards", code=2)
+    assert "全部练习、全部手算、全部卡片、全部流程图" in said(capsys, "reset", "--all", "--yes", "--lang", "zh")
+    assert left() == []
+    assert State.load().settings == {"language": "zh"}
 
 
 def test_export_is_the_state(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from regard.learn import (
     DIAGRAMS,
     GRADES,
+    PARTS,
     Answer,
     Deck,
     State,
@@ -21,6 +22,7 @@ from regard.learn import (
     checklist,
     draw,
     drill,
+    exercises,
     find_exercise,
     record_drill,
     record_flow,
@@ -69,6 +71,41 @@ def test_what_others_wrote_stays(file: Path) -> None:
     assert written["exercises"] == other["exercises"]
     assert written["lessons"] == [1, 2]
     assert written["flow"] == {"x": {"done": True}}
+
+
+def test_writers_in_several_programs_lose_nothing(file: Path) -> None:
+    program = (
+        "import sys\n"
+        "from regard.learn import Progress, State, exercises\n"
+        "for i in range(20):\n"
+        "    Progress.of_user().took_hint(exercises()[0])\n"
+        "    state = State.load()\n"
+        "    state.cards[f'{sys.argv[1]}-{i}'] = {'n': i}\n"
+        "    state.save()\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", program, name]) for name in ("page", "terminal", "other")]
+    assert [one.wait(60) for one in running] == [0, 0, 0]
+    state = State.load()
+    assert state.exercises[exercises()[0].name]["hints"] == 60
+    assert len(state.cards) == 60
+    assert [path.name for path in file.parent.iterdir()] == ["learn.json"]
+
+
+def test_parts_are_forgotten_and_the_rest_stays(file: Path) -> None:
+    state = State.load()
+    for part in PARTS:
+        getattr(state, part)["x"] = {"n": 1}
+    state.settings["language"] = "zh"
+    state.save()
+    state.forget("cards", "drills")
+    state.save()
+    assert [part for part in PARTS if getattr(State.load(), part)] == ["exercises", "flow"]
+    state.forget()
+    state.save()
+    assert not any(getattr(State.load(), part) for part in PARTS)
+    assert State.load().settings == {"language": "zh"}
+    with pytest.raises(ValueError, match="the parts are exercises, cards, drills, flow, got 'settings'"):
+        state.forget("settings")
 
 
 def test_two_at_once_do_not_overwrite_each_other(file: Path) -> None:
