@@ -65,7 +65,7 @@ def _refusals(known: set[str]) -> set[str]:
     found = set()
     for file in Path(STATIC.parent).rglob("*.py"):
         for code in REFUSED.findall(file.read_text(encoding="utf-8")):
-            keys = {f"{file.stem}.error.{code}", f"error.{code}"} & known
+            keys = {f"{file.stem.partition('_')[0]}.error.{code}", f"error.{code}"} & known
             assert keys or code == "json", f"{file.name} refuses with {code!r}, for which there are no words"
             found |= keys
     return found

@@ -1,0 +1,128 @@
+"""How far the learner is: the checklist, every part of the course, what to do next, and starting anew."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from regard.lab.asking import Asked, one_of
+from regard.lab.course import both, get, post, state_in
+
+
+def overview(_: Asked, file: Path) -> Any:
+    """Everything that the progress page shows, and the lists that the other pages begin with."""
+    from regard.learn import WRONG, Progress, all_cards, checklist, exercises
+
+    state = state_in(file)
+    coming = Progress(file).next()
+    return {
+        "file": str(file),
+        "notice": state.notice,
+        "checklist": [
+            {"name": item.name, "title": both(item.title), "have": item.have, "need": item.need, "done": item.done}
+            for item in checklist(state)
+        ],
+        "exercises": [_exercise(one, state.exercises.get(one.name, {})) for one in exercises()],
+        "next": coming.name if coming else None,
+        "cards": _cards(state.cards),
+        "drills": _drills(state.drills),
+        "diagrams": _diagrams(state.flow),
+        "wrong": [
+            {"number": n, "said": both(said), "card": next(card.id for card in all_cards() if n in card.wrong)}
+            for n, said in WRONG.items()
+        ],
+    }
+
+
+def _exercise(exercise: Any, entry: dict[str, Any]) -> dict[str, Any]:
+    from regard.learn import CORE_EXERCISES, LANGUAGES
+
+    return {
+        "name": exercise.name,
+        "title": {language: exercise.title(language) for language in LANGUAGES},
+        "uses": exercise.uses,
+        "core": exercise.name.lstrip("0123456789-") in CORE_EXERCISES,
+        "passed": entry.get("passed"),
+        "attempts": entry.get("attempts", 0),
+        "hints": entry.get("hints", 0),
+    }
+
+
+def _cards(memory: dict[str, Any]) -> dict[str, Any]:
+    from regard.learn import Deck, all_cards, topics
+
+    deck, now = Deck(all_cards(), memory), datetime.now(UTC)
+    due, ease = deck.due(now), deck.ease()
+    rows = []
+    for topic in topics():
+        known = deck.ease(topic.name)
+        waiting = sum(card.topic == topic.name for card in due)
+        row = {"name": topic.name, "title": both(topic.title), "due": waiting}
+        rows.append({**row, "cards": known.cards, "seen": known.seen, "at_ease": known.at_ease})
+    return {"due": len(due), "new": len(deck.new()), "cards": ease.cards, "at_ease": ease.at_ease, "topics": rows}
+
+
+def _drills(done: dict[str, Any]) -> dict[str, Any]:
+    from regard.learn import HAND_LEVEL, KINDS, drill
+
+    rows = []
+    for kind, (level, _) in KINDS.items():
+        mine = [entry for name, entry in done.items() if name.partition(":")[0] == kind]
+        title = both(drill(level, 0, kind).title)
+        passed = sum(bool(entry.get("passed")) for entry in mine)
+        rows.append({"kind": kind, "level": level, "title": title, "done": len(mine), "passed": passed})
+    return {"kinds": rows, "hand_level": HAND_LEVEL}
+
+
+def _diagrams(done: dict[str, Any]) -> list[dict[str, Any]]:
+    from regard.learn import DIAGRAMS
+
+    return [
+        {
+            "name": diagram.name,
+            "title": both(diagram.title),
+            "done": bool(done.get(diagram.name, {}).get("done")),
+            "pieces": [{"name": p.name, "label": both(p.label), "takes": p.arrows} for p in diagram.pieces.values()],
+        }
+        for diagram in DIAGRAMS.values()
+    ]
+
+
+def forget(given: Asked, file: Path) -> Any:
+    """Begin a part of the course anew, or all of it."""
+    from regard.learn import PARTS
+
+    part = one_of(given, "part", "", (*PARTS, "all"))
+    state = state_in(file)
+    state.forget(*(() if part == "all" else (part,)))
+    state.save()
+    return overview(given, file)
+
+
+def arranged(given: Asked, file: Path) -> Any:
+    """Whether the learner's arrows compute attention; the first thing that does not is named."""
+    from regard.lab.asking import Mistake
+    from regard.learn import DIAGRAMS, check_edges, record_flow
+
+    diagram = DIAGRAMS[one_of(given, "diagram", "self-attention", tuple(DIAGRAMS))]
+    edges = given.get("edges", [])
+    match edges:
+        case list() if len(edges) <= 100 and all(_is_edge(edge, diagram.pieces) for edge in edges):
+            pass
+        case _:
+            raise Mistake("edges", "edges", f"edges must be pairs of pieces of the diagram, got {str(edges)[:80]}")
+    result = check_edges(diagram, [(start, end) for start, end in edges])
+    state = state_in(file)
+    record_flow(state, diagram.name, result.right, datetime.now(UTC))
+    state.save()
+    return {"right": result.right, "says": both(result.says), "piece": result.piece}
+
+
+def _is_edge(edge: Any, pieces: Any) -> bool:
+    return isinstance(edge, list) and len(edge) == 2 and all(isinstance(end, str) and end in pieces for end in edge)
+
+
+routes = [
+    get("/api/practice", overview),
+    post("/api/practice/forget", forget),
+    post("/api/practice/diagram", arranged),
+]

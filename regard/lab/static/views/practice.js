@@ -1,0 +1,108 @@
+// The view Practice: exercises that are graded, drills by hand, cards, a mock interview, the diagram, and how far one is.
+// Each part is a module in practice/ with show(root, state, kit, course) → { update(state), unmount(), picture() }.
+
+import { show as cards } from "./practice/cards.js";
+import { show as diagram } from "./practice/diagram.js";
+import { show as drills } from "./practice/drills.js";
+import { show as exercises } from "./practice/exercises.js";
+import { show as interview } from "./practice/interview.js";
+import { show as progress } from "./practice/progress.js";
+
+export const defaults = {
+  tab: "progress",
+  exercise: "",
+  level: 1,
+  kind: "",
+  drill: "",
+  answers: {},
+  topic: "",
+  card: "",
+  seed: -1,
+  diagram: "self-attention",
+  edges: [],
+};
+
+const TABS = { progress, exercises, drills, cards, interview, diagram };
+
+export async function mount(root, given, kit) {
+  const { h, t, put } = kit;
+  let state = given;
+  let open = { tab: null, part: null };
+  let turn = 0;
+
+  /** What all parts share: the overview, as the server last gave it. */
+  const course = {
+    overview: null,
+    at: 0,
+    async refresh() {
+      course.overview = await kit.api.get("/api/practice");
+      course.at = performance.now();
+      drawTabs();
+      return course.overview;
+    },
+    said: (words) => words[kit.language()],
+    open: (patch) => kit.go({ exercise: "", drill: "", answers: {}, card: "", ...patch }, { push: true }),
+  };
+
+  const tabs = h("nav", { class: "practice-tabs", "aria-label": t("practice.parts") });
+  const place = h("div", { class: "practice-part" });
+  put(root, tabs, place);
+
+  function drawTabs() {
+    const counts = { cards: course.overview?.cards.due || 0 };
+    const focused = tabs.contains(document.activeElement) && document.activeElement.dataset.tab;
+    put(
+      tabs,
+      Object.keys(TABS).map((tab) =>
+        h(
+          "button",
+          { type: "button", class: "quiet tab", "aria-current": tab === shownTab() ? "page" : null, dataset: { tab }, onclick: () => course.open({ tab }) },
+          t(`practice.tab.${tab}`),
+          counts[tab] ? h("span", { class: "badge", title: t("practice.due", { n: counts[tab] }) }, String(counts[tab])) : null,
+        ),
+      ),
+    );
+    if (focused) tabs.querySelector(`[data-tab=${focused}]`)?.focus();
+  }
+
+  const shownTab = () => (state.tab in TABS ? state.tab : "progress");
+
+  async function update(next) {
+    state = next;
+    const tab = shownTab();
+    if (open.tab === tab) {
+      await open.part?.update?.(state);
+      return;
+    }
+    const mine = ++turn;
+    open.part?.unmount?.();
+    open = { tab, part: null };
+    drawTabs();
+    const room = h("div", { class: `part part-${tab}` });
+    const part = await TABS[tab](room, state, kit, course);
+    if (mine !== turn) {
+      part?.unmount?.();
+      return;
+    }
+    put(place, room);
+    open.part = part;
+  }
+
+  try {
+    await course.refresh();
+  } catch (error) {
+    kit.failed(error);
+    return {};
+  }
+  await update(state);
+  return {
+    update,
+    unmount() {
+      turn++;
+      open.part?.unmount?.();
+    },
+    get picture() {
+      return open.part?.picture;
+    },
+  };
+}

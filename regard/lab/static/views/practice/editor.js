@@ -1,0 +1,90 @@
+// A code editor that is a textarea: line numbers, a tint below the text, Tab and Shift+Tab indent. Escape, then Tab,
+// leaves it, so that nobody is caught in it.
+
+import { freshId, h, put } from "../../kit/dom.js";
+import { tinted } from "./python.js";
+
+const STEP = "    ";
+
+export function editor({ value, label, help, onchange = () => {}, onrun = () => {} }) {
+  const helpId = freshId("help");
+  const input = h("textarea", { class: "editor-text", wrap: "off", spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-label": label, "aria-describedby": helpId });
+  const tint = h("pre", { class: "editor-tint", "aria-hidden": "true" });
+  const gutter = h("pre", { class: "editor-gutter", "aria-hidden": "true" });
+  const element = h("div", {}, h("div", { class: "editor" }, gutter, h("div", { class: "editor-code" }, tint, input)), h("p", { class: "remark", id: helpId }, help));
+  let leaving = false;
+
+  function draw() {
+    const lines = input.value.split("\n").length;
+    input.rows = Math.max(12, lines + 1);
+    put(gutter, Array.from({ length: lines }, (_, i) => `${i + 1}`).join("\n"));
+    put(tint, tinted(input.value), "\n");
+    follow();
+  }
+
+  function follow() {
+    tint.style.transform = `translateX(${-input.scrollLeft}px)`;
+  }
+
+  /** Type over the selection, so that undo takes it back. */
+  function type(text) {
+    if (!document.execCommand("insertText", false, text)) {
+      input.setRangeText(text, input.selectionStart, input.selectionEnd, "end");
+      input.dispatchEvent(new Event("input"));
+    }
+  }
+
+  const lineStart = (at) => input.value.lastIndexOf("\n", at - 1) + 1;
+
+  function indent(back) {
+    const { selectionStart: from, selectionEnd: to, value } = input;
+    if (!back && from === to) {
+      type(STEP.slice((from - lineStart(from)) % STEP.length));
+      return;
+    }
+    const begin = lineStart(from);
+    const whole = value.slice(begin, to);
+    const changed = whole
+      .split("\n")
+      .map((line) => (back ? line.replace(/^ {1,4}/, "") : line && STEP + line))
+      .join("\n");
+    if (changed === whole) return;
+    input.setSelectionRange(begin, to);
+    type(changed);
+    if (from === to) input.setSelectionRange(Math.max(begin, from + changed.length - whole.length), Math.max(begin, from + changed.length - whole.length));
+    else input.setSelectionRange(begin, begin + changed.length);
+  }
+
+  function newLine() {
+    const line = input.value.slice(lineStart(input.selectionStart), input.selectionStart);
+    type(`\n${line.match(/^ */)[0]}${/:\s*(#.*)?$/.test(line) ? STEP : ""}`);
+  }
+
+  input.addEventListener("keydown", (event) => {
+    const left = leaving;
+    leaving = event.key === "Escape" || (left && event.key === "Shift");
+    if (event.isComposing) return;
+    if (event.key === "Tab" && !left && !event.ctrlKey && !event.altKey && !event.metaKey) {
+      event.preventDefault();
+      indent(event.shiftKey);
+    } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      onrun();
+    } else if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      newLine();
+    }
+  });
+  input.addEventListener("blur", () => (leaving = false));
+  input.addEventListener("scroll", follow);
+  input.addEventListener("input", () => {
+    draw();
+    onchange(input.value);
+  });
+  const set = (text) => {
+    input.value = text;
+    draw();
+  };
+  set(value);
+  return { element, input, value: () => input.value, set };
+}

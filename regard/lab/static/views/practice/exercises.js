@@ -1,0 +1,244 @@
+// Exercises: the statement, the editor, the verdict that names the mistake, hints one by one, the solution on request.
+
+import { editor } from "./editor.js";
+import { inline, markdown } from "./markdown.js";
+import { codeBlock } from "./python.js";
+
+export async function show(root, given, kit, course) {
+  const { h, t, put } = kit;
+  let name = null;
+  let data = null;
+  let writing = null;
+  let running = null; // the controller of the run that goes on
+  let closed = false;
+  let asked = false; // whether the solution was asked for once, before passing
+
+  const list = h("nav", { class: "exercise-list", "aria-label": t("practice.exercises") });
+  const page = h("div", { class: "exercise" });
+  put(root, list, page);
+
+  const here = (state) => (course.overview.exercises.some((one) => one.name === state.exercise) ? state.exercise : (course.overview.next ?? course.overview.exercises[0].name));
+
+  function drawList() {
+    put(
+      list,
+      course.overview.exercises.map((one) => {
+        const [number] = one.name.split("-");
+        const words = [course.said(one.title), one.core && t("practice.core"), one.passed ? t("practice.passed") : one.attempts ? t("practice.tried") : t("practice.open")];
+        const label = `${number} ${words.filter(Boolean).join(" · ")}`;
+        const state = one.passed ? "passed" : one.attempts ? "tried" : "open";
+        return h(
+          "button",
+          { type: "button", class: `chip ${state}${one.core ? " core" : ""}`, "aria-current": one.name === name ? "page" : null, "aria-label": label, title: label, dataset: { exercise: one.name }, onclick: () => course.open({ tab: "exercises", exercise: one.name }) },
+          one.passed ? `${number} ✓` : number,
+        );
+      }),
+    );
+  }
+
+  // ---- one exercise -----------------------------------------------------------------------------------------------
+
+  const verdict = h("div", { class: "verdict", role: "status" });
+  const hints = h("ol", { class: "hints" });
+  const solution = h("div", { class: "solution" });
+  const buttons = h("div", { class: "buttons" });
+
+  /** What is typed is kept after a pause, and at once when the exercise is left. */
+  let unkept = null;
+  const later = kit.paused(() => keep(), 800);
+  async function keep() {
+    later.stop();
+    if (!unkept) return;
+    const body = unkept;
+    unkept = null;
+    try {
+      await kit.api.post("/api/practice/code", body, { remember: false });
+    } catch (error) {
+      if (!closed) kit.failed(error);
+    }
+  }
+
+  function draw() {
+    const [, ...rest] = course.said(data.statement).split("\n");
+    asked = false;
+    writing = editor({
+      value: data.code ?? data.starter,
+      label: t("practice.your-code"),
+      help: t("practice.editor-help"),
+      onchange(source) {
+        if (kit.saved) return;
+        unkept = { exercise: name, source };
+        later();
+      },
+      onrun: run,
+    });
+    put(verdict);
+    put(solution);
+    put(
+      page,
+      h(
+        "section",
+        { class: "card statement" },
+        h("p", { class: "eyebrow" }, `${name.split("-")[0]} · ${data.uses === "torch" ? "PyTorch" : "NumPy"}`, data.passed ? h("span", { class: "tag right" }, t("practice.passed-on", { day: data.passed })) : null),
+        h("h2", {}, course.said(data.statement).split("\n")[0].replace(/^# /, "")),
+        markdown(rest.join("\n"), t("practice.code")),
+      ),
+      h("section", { class: "work", "aria-label": t("practice.your-answer") }, writing.element, buttons, verdict, hints, solution),
+    );
+    drawButtons();
+    drawHints();
+    if (data.verdict) drawVerdict(data.verdict);
+  }
+
+  function drawButtons() {
+    const taken = data.hints.en.length;
+    const busy = running !== null;
+    const focused = buttons.contains(document.activeElement) && document.activeElement.dataset.do;
+    const button = (what, label, act, options = {}) => h("button", { type: "button", dataset: { do: what }, onclick: act, ...options }, label);
+    put(
+      buttons,
+      kit.runner || kit.saved ? button("run", busy ? t("practice.running") : t("practice.run"), run, { class: "primary", "aria-disabled": busy ? "true" : null }) : h("p", { class: "remark" }, t("practice.no-runner")),
+      taken < data.hint_count ? button("hint", taken ? t("practice.hint-more", { n: taken, all: data.hint_count }) : t("practice.hint"), hint) : null,
+      button("solution", data.passed ? t("practice.solution") : asked ? t("practice.solution-sure") : t("practice.solution"), solve, { class: asked ? "warned" : "quiet" }),
+      button("starter", t("practice.starter"), starter, { class: "quiet" }),
+    );
+    if (focused) (buttons.querySelector(`[data-do=${focused}]`) ?? buttons.querySelector("button"))?.focus();
+  }
+
+  function drawHints() {
+    put(hints, course.said(data.hints).map((text, i) => h("li", {}, h("p", { class: "eyebrow" }, t("practice.hint-number", { n: i + 1, all: data.hint_count })), markdown(text, t("practice.code")))));
+  }
+
+  function drawVerdict(one) {
+    const say = (words) => inline(course.said(words));
+    const block = (title, text, kind = "") => h("div", { class: `seen ${kind}` }, h("h4", {}, title), codeBlock(text, title));
+    verdict.className = `verdict ${one.passed ? "right" : "wrong"}`;
+    verdict.dataset.kind = one.kind;
+    verdict.dataset.mistake = one.mistake ?? "";
+    const failing = one.failing;
+    put(
+      verdict,
+      h("h3", {}, h("span", { class: "sign", "aria-hidden": "true" }, one.passed ? "✓" : "✗"), h("span", {}, say(one.title))),
+      h("p", {}, say(one.message)),
+      failing && [
+        h("p", { class: "case" }, t("practice.case", { name: course.said(failing.name) })),
+        failing.inputs ? block(t("practice.given"), failing.inputs) : null,
+        h("div", { class: "beside" }, block(failing.which ? t("practice.expected-which", { n: failing.which }) : t("practice.expected"), failing.expected, "expected"), block(t("practice.yours"), failing.yours, "yours")),
+      ],
+      one.printed ? h("details", {}, h("summary", {}, t("practice.printed")), codeBlock(one.printed, t("practice.printed"))) : null,
+      one.passed ? next() : null,
+    );
+  }
+
+  function next() {
+    const open = course.overview.exercises.find((one) => !one.passed);
+    if (!open) return h("p", { class: "case" }, t("practice.all-passed"));
+    return h("button", { type: "button", class: "go-on", onclick: () => course.open({ tab: "exercises", exercise: open.name }) }, t("practice.go-on", { title: course.said(open.title) }), h("span", { "aria-hidden": "true" }, " →"));
+  }
+
+  // ---- what the buttons do ------------------------------------------------------------------------------------------
+
+  async function run() {
+    if (running) return;
+    unkept = null; // a run keeps the code as well
+    running = new AbortController();
+    const of = name;
+    verdict.className = "verdict waiting";
+    put(verdict, h("p", {}, h("span", { class: "spinner", "aria-hidden": "true" }), h("span", { class: "how-far" }, t("practice.sent"))));
+    drawButtons();
+    try {
+      const told = (job) => {
+        const line = verdict.querySelector(".how-far");
+        const text = t(`practice.job.${job.status}`);
+        if (line && line.textContent !== text) line.textContent = text;
+      };
+      const answer = await kit.api.job("/api/practice/run", { exercise: of, source: writing.value() }, { told, signal: running.signal });
+      if (closed || of !== name) return;
+      await course.refresh();
+      data = await kit.api.get(`/api/practice/exercises/${of}`);
+      drawList();
+      drawVerdict(answer);
+    } catch (error) {
+      if (closed || of !== name) return;
+      put(verdict);
+      verdict.className = "verdict";
+      kit.failed(error);
+    } finally {
+      running = null;
+      if (!closed) drawButtons();
+    }
+  }
+
+  async function hint() {
+    try {
+      data = await kit.api.post("/api/practice/hint", { exercise: name }, { remember: false });
+      if (closed) return;
+      drawHints();
+      drawButtons();
+      hints.lastElementChild?.scrollIntoView({ block: "nearest", behavior: kit.calm() ? "auto" : "smooth" });
+      kit.say(hints.lastElementChild?.textContent ?? "");
+    } catch (error) {
+      kit.failed(error);
+    }
+  }
+
+  async function solve() {
+    if (!data.passed && !asked) {
+      asked = true;
+      drawButtons();
+      kit.say(t("practice.solution-sure"));
+      return;
+    }
+    try {
+      const found = await kit.api.post("/api/practice/solution", { exercise: name });
+      if (closed) return;
+      const ways = Object.entries(found.others);
+      put(
+        solution,
+        h("h3", {}, t("practice.our-solution")),
+        codeBlock(found.ours, t("practice.our-solution")),
+        ways.length ? h("h3", {}, t("practice.other-ways")) : null,
+        ways.map(([way, code]) => h("details", {}, h("summary", {}, way.replaceAll("_", " ")), codeBlock(code, way))),
+      );
+      solution.scrollIntoView({ block: "nearest", behavior: kit.calm() ? "auto" : "smooth" });
+    } catch (error) {
+      kit.failed(error);
+    }
+  }
+
+  function starter() {
+    const before = writing.value();
+    if (before === data.starter) return;
+    writing.input.focus();
+    writing.input.select();
+    document.execCommand("insertText", false, data.starter); // undo brings the learner's own back
+  }
+
+  async function update(state) {
+    const wanted = here(state);
+    if (wanted === name) return;
+    running?.abort();
+    running = null;
+    keep();
+    name = wanted;
+    drawList();
+    try {
+      const found = await kit.api.get(`/api/practice/exercises/${wanted}`);
+      if (closed || wanted !== name) return;
+      data = found;
+      draw();
+    } catch (error) {
+      if (!closed) kit.failed(error);
+    }
+  }
+
+  await update(given);
+  return {
+    update,
+    unmount() {
+      keep();
+      closed = true;
+      running?.abort();
+    },
+  };
+}

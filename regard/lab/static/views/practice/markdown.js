@@ -1,0 +1,69 @@
+// The Markdown of the course as elements: paragraphs, code, tables, lists, headings; `code`, **strong** and *emphasis*.
+// All of it goes in as text; nothing is ever read as HTML.
+
+import { h } from "../../kit/dom.js";
+import { codeBlock } from "./python.js";
+
+const INLINE = /(`[^`]+`|\*\*[^*]+\*\*|\*[^*\s][^*]*\*)/;
+
+const BELOW = /((?<![\p{L}\d_.])[\p{L}Σ]_[A-Za-z0-9]{1,5}(?![A-Za-z0-9_]))/u;
+
+export function inline(text) {
+  return text.split(INLINE).map((part) => {
+    if (/^`.+`$/.test(part)) return h("code", {}, part.slice(1, -1));
+    if (/^\*\*.+\*\*$/.test(part)) return h("strong", {}, inline(part.slice(2, -2)));
+    return /^\*.+\*$/.test(part) ? h("em", {}, part.slice(1, -1)) : letters(part);
+  });
+}
+
+/** d_k, W_o and Σ_j with what stands below set below. */
+const letters = (text) => text.split(BELOW).map((part) => (BELOW.test(part) ? [part[0], h("sub", {}, part.slice(2))] : part));
+
+/** Lines joined as prose: no space where Chinese meets Chinese. */
+const joined = (lines) => lines.reduce((whole, line) => whole + (whole === "" || (/[　-鿿＀-￯]$/.test(whole) && /^[　-鿿＀-￯*`]/.test(line)) ? "" : " ") + line.trim(), "");
+
+/** The blocks of a text; `code` is what a block of code is called for a screen reader. */
+export function markdown(text, code) {
+  const lines = text.split("\n");
+  const blocks = [];
+  const until = (test) => {
+    const taken = [];
+    while (lines.length && test(lines[0])) taken.push(lines.shift());
+    return taken;
+  };
+  const plain = (line) => line.trim() !== "" && !/^(```|    |\||- |#)/.test(line);
+  while (lines.length) {
+    const line = lines[0];
+    if (line.trim() === "") lines.shift();
+    else if (line.startsWith("```")) {
+      lines.shift();
+      blocks.push(codeBlock(until((one) => !one.startsWith("```")).join("\n"), code));
+      lines.shift();
+    } else if (line.startsWith("    ")) {
+      const taken = until((one) => one.startsWith("    ") || (one.trim() === "" && lines[1]?.startsWith("    ")));
+      blocks.push(codeBlock(taken.map((one) => one.slice(4)).join("\n"), code));
+    } else if (line.startsWith("|")) blocks.push(table(until((one) => one.startsWith("|"))));
+    else if (line.startsWith("- ")) {
+      const items = [];
+      for (const one of until((each) => each.startsWith("- ") || /^ {1,3}\S/.test(each))) one.startsWith("- ") ? items.push([one.slice(2)]) : items.at(-1).push(one);
+      blocks.push(h("ul", {}, items.map((item) => h("li", {}, inline(joined(item))))));
+    } else if (line.startsWith("#")) blocks.push(h("h3", {}, inline(lines.shift().replace(/^#+ /, ""))));
+    else blocks.push(h("p", {}, inline(joined(until(plain)))));
+  }
+  return blocks;
+}
+
+function table(lines) {
+  const cells = (line) => line.split(/(?<!\\)\|/).slice(1, -1).map((cell) => cell.trim().replaceAll("\\|", "|"));
+  const [head, , ...rows] = lines.map(cells);
+  return h(
+    "div",
+    { class: "table-scroll" },
+    h(
+      "table",
+      { class: "plain" },
+      h("thead", {}, h("tr", {}, head.map((cell) => h("th", { scope: "col" }, inline(cell))))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, inline(cell)))))),
+    ),
+  );
+}
