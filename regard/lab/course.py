@@ -1,7 +1,7 @@
 """What the endpoints of the course share: the learner's file, and routes whose functions are given it.
 
-The file is the one that `regard learn` keeps, so the page and the terminal agree. It is read anew for every question and
-written by one at a time (regard.learn.State), so either may be used while the other is open.
+The file is the one that `regard learn` keeps, so the page and the terminal agree. It is read anew for every question
+and written by one at a time (regard.learn.State), so either may be used while the other is open.
 """
 
 from collections.abc import Callable, Mapping

@@ -4,7 +4,8 @@ import { question, wait } from "./ask.js";
 
 export async function show(root, given, kit, course) {
   const { h, t, put } = kit;
-  let state = given;
+  const known = (name) => (course.overview.cards.topics.some((one) => one.name === name) ? name : "");
+  let state = { ...given, topic: known(given.topic) };
   let asked = null; // the question that is on the page
   let closed = false;
   let going = false;
@@ -84,7 +85,7 @@ export async function show(root, given, kit, course) {
 
   async function update(changed) {
     const other = changed.topic !== state.topic || (changed.card || shown) !== shown;
-    state = changed;
+    state = { ...changed, topic: known(changed.topic) };
     topic.set(state.topic);
     if (other || !shown) await next();
   }

@@ -94,7 +94,7 @@ export async function show(root, given, kit, course) {
     const colour = wrong ? "--wrong" : chosen ? "--accent" : right ? "--right" : ends ? "--blue" : "--strong-line";
     const into = state.edges.filter(([, b]) => b === name).map(([a]) => label(a));
     const out = state.edges.filter(([a]) => a === name).map(([, b]) => label(b));
-    const words = [label(name), into.length && t("practice.takes", { names: into.join(", ") }), out.length && t("practice.gives", { names: out.join(", ") })].filter(Boolean).join("; ");
+    const words = [label(name), into.length && t("practice.takes", { names: into.join(", ") }), out.length && t("practice.gives", { names: out.join(", ") })].filter(Boolean).join("; ").replaceAll("_", "");
     return s(
       "g",
       { class: `piece${chosen ? " chosen" : ""}${wrong ? " wrong" : ""}`, role: "button", tabindex: 0, "aria-label": words, "aria-pressed": String(chosen), dataset: { piece: name }, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` },

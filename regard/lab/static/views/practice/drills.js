@@ -221,8 +221,10 @@ export async function show(root, given, kit, course) {
       const answer = known ? await kit.api.post("/api/practice/drill/check", { name: found.name, answers: state.answers }) : { results: [] };
       if (closed) return;
       drill = found;
-      results = answer.results;
-      state = { ...state, level: drill.level };
+      const read = answer.results.findIndex((one) => one.outcome === "unread" || one.outcome === "blank");
+      results = read < 0 ? answer.results : answer.results.slice(0, read);
+      const answers = Object.fromEntries(drill.steps.slice(0, results.length).map((step) => [step.name, state.answers[step.name]]));
+      state = { ...state, level: drill.level, answers };
       draw();
       if (before && !known) sheet.querySelector(".step.now input")?.focus({ preventScroll: before !== state.drill });
     } catch (error) {

@@ -80,7 +80,7 @@ export async function show(root, given, kit, course) {
         "section",
         { class: "card statement" },
         h("p", { class: "eyebrow" }, `${name.split("-")[0]} · ${data.uses === "torch" ? "PyTorch" : "NumPy"}`, data.passed ? h("span", { class: "tag right" }, t("practice.passed-on", { day: data.passed })) : null),
-        h("h2", {}, course.said(data.statement).split("\n")[0].replace(/^# /, "")),
+        h("h2", {}, inline(course.said(data.statement).split("\n")[0].replace(/^# /, ""))),
         markdown(rest.join("\n"), t("practice.code")),
       ),
       h("section", { class: "work", "aria-label": t("practice.your-answer") }, writing.element, buttons, verdict, hints, solution),
