@@ -8,7 +8,17 @@ export function dark() {
   return asked ? asked === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-export const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const probe = document.createElement("span");
+
+/** A colour token of style.css as rgb(…), as it is in the theme of now. */
+export function token(name) {
+  if (!probe.isConnected) {
+    probe.hidden = true;
+    document.body.append(probe);
+  }
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
+}
 
 /** [red, green, blue] of a weight from 0 to 1. */
 export function weightColour(share) {
