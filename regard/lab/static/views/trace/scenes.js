@@ -41,6 +41,7 @@ export function scene(step, data, state) {
       shape: turned ? `${d_k} × ${rows.length}` : `${rows.length} × ${d_k}`,
       edit: place,
       edited: (i, j) => changed(...place(i, j).slice(1)),
+      strip: step === "split" && data.heads > 1 ? { values: data.of("project", symbol), from: h, of: data.heads } : null,
     };
   };
 
