@@ -3,12 +3,37 @@
 
 import { facts } from "./facts.js";
 
-export function dark() {
+const system = matchMedia("(prefers-color-scheme: dark)");
+const tokens = new Map();
+let isDark = false;
+
+/** Look anew at the theme: after a switch, and when the system's own changes. Colours are asked for cell by cell. */
+export function readTheme() {
   const asked = document.documentElement.dataset.theme;
-  return asked ? asked === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  isDark = asked ? asked === "dark" : system.matches;
+  tokens.clear();
+}
+readTheme();
+system.addEventListener("change", readTheme);
+
+export const dark = () => isDark;
+
+const probe = document.createElement("span");
+
+/** A colour token of style.css as rgb(…), as it is in the theme of now. */
+export function token(name) {
+  if (!tokens.has(name)) tokens.set(name, resolved(name));
+  return tokens.get(name);
 }
 
-export const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+function resolved(name) {
+  if (!probe.isConnected) {
+    probe.hidden = true;
+    document.body.append(probe);
+  }
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
+}
 
 /** [red, green, blue] of a weight from 0 to 1. */
 export function weightColour(share) {

@@ -1,6 +1,6 @@
 // Many numbers as colours on a canvas: one pixel a cell, drawn once, then scaled, so that panning 512 × 512 is smooth.
 //
-// heatmap({ values, rows, columns, kind, most, label, height, axes, onlook, onleave, onpick })
+// heatmap({ values, rows, columns, kind, most, label, width, height, axes, onlook, onleave, onpick })
 // → { element, canvas, mark({ cell, rows, columns }), update(values), whole() }
 // Pointer: hover looks, drag moves, wheel zooms. Keys: arrows move the cell (Shift: by ten), + and − zoom, 0 shows all.
 
@@ -15,6 +15,7 @@ export function heatmap(given) {
   const said = h("output", { class: "visually-hidden", "aria-live": "polite" });
   const canvas = h("canvas", { class: "heatmap-canvas", tabindex: 0, role: "img", "aria-label": spec.label });
   canvas.style.height = `${spec.height}px`;
+  if (spec.width) canvas.style.width = `${spec.width}px`;
   const element = h("div", { class: "heatmap" }, canvas, said);
   const picture = document.createElement("canvas");
   picture.width = S;

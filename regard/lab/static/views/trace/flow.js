@@ -53,9 +53,10 @@ export function flow(onpick) {
         button.classList.toggle("passed", i < STEPS.indexOf(step));
         if (sizes) button.querySelector(".flow-shape").textContent = sizes[name].join(" × ");
       });
-      const scroll = element;
-      const node = buttons[step];
-      if (scroll.scrollWidth > scroll.clientWidth) scroll.scrollLeft = node.offsetLeft - (scroll.clientWidth - node.offsetWidth) / 2;
+      if (element.scrollWidth > element.clientWidth) {
+        const [frame, node] = [element.getBoundingClientRect(), buttons[step].getBoundingClientRect()];
+        element.scrollLeft += node.left + node.width / 2 - frame.left - frame.width / 2;
+      }
     },
   };
 }
