@@ -9,4 +9,5 @@ from .measured import Measured as Measured
 from .measured import Measurement as Measurement
 from .operations import Work as Work
 from .pairs import Pairs as Pairs
+from .recurrent import Recurrent as Recurrent
 from .terminal import run as run

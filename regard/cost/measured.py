@@ -101,11 +101,12 @@ def _measured(one: Estimate, calls: tuple[Any, ...], repeats: int) -> Measuremen
         prepare()()  # the first call of a kernel makes what later ones find made
         seen = profiled(prepare())
         operations, peak = operations + seen.operations, max(peak, seen.peak)
-        seconds += min(_timed(prepare) for _ in range(repeats))
+        seconds += min(timed(prepare) for _ in range(repeats))
     return Measurement(one.seq, one.matmul.total, operations, one.peak, peak, seconds)
 
 
-def _timed(prepare: Any) -> float:
+def timed(prepare: Any) -> float:
+    """Seconds of one call that `prepare` makes ready."""
     call = prepare()
     start = time.perf_counter()
     call()

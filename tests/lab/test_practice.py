@@ -158,7 +158,7 @@ class TestExercises:
                 title = page.tab.locator(".statement h2").inner_text()
                 wanted = find_exercise(name).title("en" if language == "en" else "zh")
                 assert title.replace("\n", "") == wanted.replace("_", "")
-                said = page.tab.locator(".statement").inner_text()
+                said = " ".join(page.tab.locator(".statement > :not(pre)").all_inner_texts())
                 assert "**" not in said
                 assert "```" not in said
                 assert page.tab.locator(".editor-text").input_value() == find_exercise(name).starter

@@ -187,7 +187,7 @@ def test_two_hundred_at_once(lab: Lab) -> None:
     ended = [_ended(lab, id) for id in taken]
     stop.set()
     watching.join()
-    assert {job["status"] for job in ended} == {"done"}
+    assert [job["answer"] for job in ended if job["status"] != "done"] == []
     assert all(job["answer"]["passed"] for job in ended)
     assert most[0] <= lab.settings.running
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10 < 128  # MiB

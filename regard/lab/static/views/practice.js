@@ -86,6 +86,7 @@ export async function mount(root, given, kit) {
     }
     put(place, room);
     open.part = part;
+    if (tabs.contains(document.activeElement)) part.focus?.(); // its keys work at once
   }
 
   try {

@@ -93,6 +93,7 @@ export async function show(root, given, kit, course) {
   await next();
   return {
     update,
+    focus: () => asked?.focus(),
     unmount() {
       closed = true;
       document.removeEventListener("keydown", key);

@@ -1,0 +1,211 @@
+"""The view Cost on the real page: its numbers, its chart, what is measured, and the corrected figures."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from lab_page import AXE, Opened
+from regard.cost import Recurrent, cost
+from regard.lab.api.cost import LENGTHS, VARIANTS, predicted
+from regard.lab.asking import Mistake
+
+Open = Callable[..., Opened]
+WAIT = 120_000  # torch is imported when the first cost is counted
+
+
+def open_cost(opened: Open, asked: str = "", **options: Any) -> Opened:
+    page = opened(f"#/cost{asked}", **options)
+    expect(page.tab.locator(".cost-all tbody tr")).to_have_count(len(LENGTHS), timeout=WAIT)
+    return page
+
+
+def shown(page: Opened, variant: str, kind: str) -> list[int]:
+    cells = page.tab.locator(f".cost-all td[data-variant={variant}][data-kind={kind}]").all()
+    return [int(cell.get_attribute("data-value") or -1) for cell in cells]
+
+
+def test_the_numbers_are_those_of_regard_cost(opened: Open) -> None:
+    page = open_cost(opened, "?d_model=256&heads=4&kv_heads=1&window=128&batch=2")
+    options: dict[str, dict[str, Any]] = {
+        "written": {"materialised": True},
+        "full": {},
+        "window": {"mask": "causal & window(keys=128)"},
+        "grouped": {"kv_heads": 1},
+        "cached": {"kv_heads": 1, "cached": True},
+    }
+    for variant, more in options.items():
+        found = cost(d_model=256, heads=4, batch=2, seq=LENGTHS, **more).estimates
+        assert shown(page, variant, "operations") == [one.total.total for one in found]
+        assert shown(page, variant, "bytes") == [one.peak + one.bytes["KV cache"] for one in found]
+    assert shown(page, "recurrent", "operations") == [Recurrent(n, 256, 2).operations for n in LENGTHS]
+    # The same by hand, for full attention: four projections, two products over the pairs, softmax.
+    by_hand = [2 * (8 * n * 256**2 + 4 * n * n * 256 + 5 * 4 * n * n) for n in LENGTHS]
+    assert shown(page, "full", "operations") == by_hand
+
+
+def test_lines_are_where_the_logarithms_are(opened: Open) -> None:
+    page = open_cost(opened)
+    for metric, kind in (("operations", "operations"), ("memory", "bytes")):
+        page.tab.locator(f"[data-metric={metric}]").click()
+        expect(page.tab.locator(f"[data-metric={metric}]")).to_have_attribute("aria-pressed", "true")
+        for variant in VARIANTS:
+            drawn = page.tab.locator(f"[data-series={variant}] path").get_attribute("d") or ""
+            points = np.array([[float(x) for x in pair.split()] for pair in re.findall(r"[ML]([\d. ]+)", drawn)])
+            assert len(points) == len(LENGTHS)
+            values = np.log(shown(page, variant, kind))
+            slope, intercept = np.polyfit(values, points[:, 1], 1)
+            assert slope < 0
+            np.testing.assert_allclose(slope * values + intercept, points[:, 1], atol=0.1)
+            np.testing.assert_allclose(np.diff(points[:, 0]), np.diff(points[:, 0])[0], atol=0.11)
+
+
+def test_sliders_legend_and_length(opened: Open) -> None:
+    page = open_cost(opened)
+    before = shown(page, "full", "operations")
+    page.tab.get_by_label("Width D").focus()
+    page.tab.keyboard.press("ArrowRight")
+    expect(page.tab.locator(".cost-all td[data-variant=full]").first).not_to_have_attribute(
+        "data-value", str(before[0])
+    )
+    assert shown(page, "full", "operations") == [
+        one.total.total for one in cost(d_model=1024, heads=8, seq=LENGTHS).estimates
+    ]
+    page.tab.get_by_role("button", name="Causal window").click()
+    expect(page.tab.locator("[data-series=window]")).to_have_count(0)
+    expect(page.tab.locator("[data-here=window]")).to_have_count(0)
+    page.tab.get_by_label("Length S").focus()
+    page.tab.keyboard.press("End")
+    expect(page.tab.locator(".here h2")).to_have_text("At 32,768 tokens")
+    value = page.tab.locator("[data-here=full]").get_attribute("data-value")
+    assert value == str(shown(page, "full", "operations")[-1])
+
+
+def test_heads_and_width_stay_in_step(opened: Open) -> None:
+    page = open_cost(opened, "?d_model=64&heads=64&kv_heads=64")
+    page.tab.get_by_label("Heads H").focus()
+    page.tab.keyboard.press("ArrowRight")
+    expect(page.tab.get_by_label("Width D")).to_have_attribute("aria-valuetext", "128")
+    page.tab.get_by_label("Width D").focus()
+    page.tab.keyboard.press("Home")
+    expect(page.tab.get_by_label("Key/value heads")).to_have_attribute("aria-valuetext", "8")
+    page.settle()
+    assert page.tab.locator(".field.wrong").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [({"heads": 3}, "heads"), ({"kv_heads": 3}, "kv_heads"), ({"d_model": 0}, "d_model"), ({"dtype": "int8"}, "dtype")],
+)
+def test_what_does_not_fit_is_refused_at_its_field(given: dict[str, Any], field: str) -> None:
+    with pytest.raises(Mistake) as caught:
+        predicted(given)
+    assert caught.value.field == field
+
+
+def test_measured_beside_predicted(opened: Open) -> None:
+    """A small layer, so that it takes seconds; operations and bytes are counted exactly as predicted."""
+    page = open_cost(opened, "?d_model=16&heads=2&kv_heads=1&window=16")
+    page.tab.get_by_role("button", name="Measure here").click()
+    expect(page.tab.locator("[data-do=stop]")).to_be_visible()
+    rows = page.tab.locator(".cost-measured tbody tr")
+    expect(rows.nth(3)).to_be_visible(timeout=WAIT)  # points come one by one
+    page.tab.get_by_role("button", name="Stop").click()
+    expect(page.tab.get_by_role("button", name="Measure again")).to_be_visible(timeout=WAIT)
+    many = rows.count()
+    assert many >= 4
+    assert page.tab.locator(".chart .measured").count() == many
+    for row in rows.all():
+        assert [cell.inner_text() for cell in row.locator(".off").all()][0] == "exact"
+    page.tab.locator("[data-metric=time]").click()
+    expect(page.tab.locator(".chart .measured")).to_have_count(many)
+    assert page.tab.locator("html").get_attribute("data-busy") is None
+
+
+def test_times_are_asked_for_first(opened: Open) -> None:
+    page = open_cost(opened, "?metric=time")
+    expect(page.tab.locator(".chart-place")).to_contain_text("Measure to see them")
+
+
+def test_the_figures_of_the_document(opened: Open) -> None:
+    page = open_cost(opened)
+    found = {
+        row.get_attribute("data-document"): [cell.inner_text() for cell in row.locator("td").all()]
+        for row in page.tab.locator(".document tbody tr").all()
+    }
+    assert {n: cells[0] for n, cells in found.items()} == {"512": "5 MiB", "2048": "32 MiB", "8192": "320 MiB"}
+    for n, cells in found.items():
+        length = int(n or 0)
+        assert cells[1].startswith(f"{4 * (4 * length * 512 + 8 * length**2) / 2**20:,.0f} MiB")
+
+
+def test_transformer_against_rnn(opened: Open) -> None:
+    page = open_cost(opened, "?seq=8192")
+    rows = page.tab.locator(".against tbody tr").all()
+    cells = {row.get_attribute("data-row"): [cell.inner_text() for cell in row.locator("td").all()] for row in rows}
+    assert cells["steps"] == cells["path"] == ["1", "8,192"]
+    assert cells["kept"] == ["32 MiB", "2 KiB"]
+    assert Recurrent(8192).operations < cost(seq=8192).estimates[0].total.total
+
+
+def test_the_recurrent_layer_is_counted_exactly() -> None:
+    for seq, d_model, batch in ((1, 8, 1), (7, 24, 3), (40, 64, 2)):
+        found = Recurrent(seq, d_model, batch).measure(repeats=1)
+        assert (found.operations, found.peak) == (found.predicted_operations, found.predicted_peak)
+
+
+def test_a_link_restores_and_a_file_opens_without_a_network(opened: Open, tmp_path: Path) -> None:
+    page = open_cost(opened, '?metric=memory&d_model=1024&heads=16&seq=512&hidden=["recurrent"]&dtype=bfloat16')
+    expect(page.tab.locator(".here h2")).to_have_text("At 512 tokens")
+    assert page.tab.locator("[data-series]").count() == len(VARIANTS) - 1
+    numbers = shown(page, "written", "bytes")
+    with page.tab.expect_download() as waiting:
+        page.tab.locator("[data-keep=page]").click()
+    waiting.value.save_as(tmp_path / "saved.html")
+    with page.tab.expect_download() as waiting:
+        page.tab.locator("[data-keep=svg]").click()
+    waiting.value.save_as(tmp_path / "chart.svg")
+    assert (tmp_path / "chart.svg").read_text(encoding="utf-8").count("<path") == len(VARIANTS) - 1
+    page.context.set_offline(True)
+    page.context.unroute("**/*")
+    tab = page.context.new_page()
+    tab.on("pageerror", lambda error: page.complaints.append(str(error)))
+    tab.goto((tmp_path / "saved.html").as_uri())
+    tab.wait_for_selector(".chart")
+    page.tab = tab
+    assert shown(page, "written", "bytes") == numbers
+    expect(tab.locator(".here h2")).to_have_text("At 512 tokens")
+    page.context.set_offline(False)
+
+
+@pytest.mark.parametrize("asked", ["?heads=3", "?seq=77&metric=x&hidden=[1]", "?d_model=-4"])
+def test_a_broken_link_opens_all_the_same(opened: Open, asked: str) -> None:
+    page = opened(f"#/cost{asked}")
+    expect(page.tab.locator(".chart-place > *")).to_be_visible(timeout=WAIT)
+
+
+@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "locale": "zh-CN"}])
+def test_a_phone_needs_no_sideways_scrolling(opened: Open, options: dict[str, Any]) -> None:
+    page = open_cost(opened, viewport={"width": 390, "height": 844}, **options)
+    assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.skipif(
+    not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
+)
+@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "locale": "zh-CN"}])
+def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> None:
+    page = open_cost(opened, **options)
+    assert page.violations() == []
+
+
+def test_both_languages(opened: Open) -> None:
+    page = open_cost(opened, locale="zh-CN")
+    expect(page.tab.locator("h1")).to_have_text("注意力的开销")
+    said = page.tab.locator(".view-cost").inner_text()
+    english = set(re.findall(r"[A-Za-z]{4,}", said))
+    assert english <= {"float", "bfloat", "Transformer", "regard", "cost", "materialised"}
