@@ -1,9 +1,9 @@
 """A recurrent layer of the same width, to compare with: a GRU, `torch.nn.GRU(D, D)`, forward in float32.
 
-    operations      12 · B·S·D²                three gates, each with a product of the input and one of the state
-    peak            4 · B·D · (5·S + 1)        the gates of the input, the states, the output
-    steps           S                          each waits for the one before; attention has 1
-    path            S                          from the first token to the last; attention has 1
+    operations      12 · B·S·D²                          three gates, a product of the input and one of the state each
+    peak            4 · B·D · max(5·S + 1, 4·S + 5)      the gates of the input, the states, and their stack or a step
+    steps           S                                    each waits for the one before; attention has 1
+    path            S                                    from the first token to the last; attention has 1
 
 Its work is linear in length where attention's is quadratic, and smaller from about S = D on; but its steps cannot be
 taken at once.
@@ -34,7 +34,7 @@ class Recurrent:
     @property
     def peak(self) -> int:
         """Bytes alive at the fullest moment of the call, beyond parameters and input."""
-        return 4 * self.batch * self.d_model * (5 * self.seq + 1)
+        return 4 * self.batch * self.d_model * max(5 * self.seq + 1, 4 * self.seq + 5)
 
     @property
     def steps(self) -> int:

@@ -187,6 +187,8 @@ def _follow(process: subprocess.Popen[bytes], ready: int, limits: Limits) -> _Fo
     while ended and (data := _rest(out)):
         printed += data[: limits.output - len(printed)]
     said = printed.decode(errors="replace")
+    if began is None and ended and _rest(ready):
+        began = time.monotonic()  # on a busy machine it was ready and done before we looked
     if began is None:
         what = "ended" if ended else f"was not ready within {limits.start:g} s"
         raise ChildProcessError(

@@ -13,7 +13,7 @@ import pytest
 import regard.learn
 from regard.learn import Busy, Limits, Runner, Verdict, grade
 from regard.learn.exchange import pack, unpack
-from regard.learn.runner import Request, Run
+from regard.learn.runner import Request, Run, _follow
 
 HERE = Path(__file__).parents[2]
 REFERENCE = Path(regard.learn.__file__).parent / "exercises" / "01-softmax" / "reference.py"
@@ -336,3 +336,19 @@ def alive(process_id: int) -> bool:
     except FileNotFoundError:
         return False
     return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_child_that_was_ready_and_done_before_we_looked() -> None:
+    ready, says = os.pipe()
+    process = subprocess.Popen(["echo", "done"], stdout=subprocess.PIPE)
+    try:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        os.write(says, b".")
+        followed = _follow(process, ready, Limits())
+        assert (followed.trouble, followed.printed) == (None, "done\n")
+        with pytest.raises(ChildProcessError, match="ended before it could run anything"):
+            _follow(process, ready, Limits())
+    finally:
+        process.communicate()
+        os.close(ready)
+        os.close(says)

@@ -67,7 +67,8 @@ export async function show(root, given, kit, course) {
     going = true;
     try {
       const done = await kit.api.post("/api/practice/grade", { card: card.id, grade }, { remember: false });
-      note.textContent = t("practice.asked-again", { question: course.said(card.question).slice(0, 60), when: wait(done.seconds, t) });
+      const words = course.said(card.question);
+      note.textContent = t("practice.asked-again", { question: words.length > 60 ? `${words.slice(0, 59)}…` : words, when: wait(done.seconds, t) });
       await course.refresh();
       if (closed) return;
       kit.go({ card: "" }, { quiet: true });
