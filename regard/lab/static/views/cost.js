@@ -408,7 +408,8 @@ export async function mount(root, given, kit) {
 
   const defaultsLengths = Array.from({ length: 10 }, (_, i) => 2 ** (i + 6));
   const sized = new ResizeObserver(() => data && drawChart());
-  await update(state);
+  const first = update(state); // the page does not wait: the first count loads torch
+  if (kit.saved) await first;
   sized.observe(place);
   return {
     update,
@@ -417,7 +418,8 @@ export async function mount(root, given, kit) {
       measuring?.abort();
       sized.disconnect();
     },
-    picture() {
+    async picture() {
+      await first;
       const { svg, size } = drawing(false, null);
       svg.removeAttribute("class");
       svg.setAttribute("width", size.width);
