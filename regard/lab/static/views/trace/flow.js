@@ -27,6 +27,7 @@ function shapes(data) {
 }
 
 export function flow(onpick) {
+  const narrow = matchMedia("(max-width: 80rem)"); // where the diagram may have to scroll; to measure it costs a layout
   const list = h("ol", { class: "flow" });
   const buttons = {};
   STEPS.forEach((step, i) => {
@@ -53,7 +54,7 @@ export function flow(onpick) {
         button.classList.toggle("passed", i < STEPS.indexOf(step));
         if (sizes) button.querySelector(".flow-shape").textContent = sizes[name].join(" × ");
       });
-      if (element.scrollWidth > element.clientWidth) {
+      if (narrow.matches) {
         const [frame, node] = [element.getBoundingClientRect(), buttons[step].getBoundingClientRect()];
         element.scrollLeft += node.left + node.width / 2 - frame.left - frame.width / 2;
       }
