@@ -7,6 +7,7 @@ Writes VIEW-THEME-LANGUAGE.png into the folder, build/lab unless another is name
 
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -16,7 +17,10 @@ from regard.lab.page import views
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-LINKS = {"trace": "#/trace?step=softmax&mask=causal"}  # where the first look at a view is not the best one
+LINKS = {  # where the first look at a view is not the best one
+    "trace": "#/trace?step=softmax&mask=causal",
+    "practice": "#/practice?tab=exercises&exercise=07-multi-head",
+}
 LOCALES = {"en": "en-US", "zh": "zh-CN"}
 
 
@@ -27,7 +31,11 @@ def main() -> None:
     chromium = shutil.which("chromium")
     if chromium is None:
         raise SystemExit("docs/pictures/lab.py needs Chromium: apt-get install chromium")
-    with Lab(Settings(warm=False), port=0) as lab, sync_playwright() as play:
+    with (
+        tempfile.TemporaryDirectory() as data,  # of a learner who has done nothing yet
+        Lab(Settings(warm=False, data=Path(data)), port=0) as lab,
+        sync_playwright() as play,
+    ):
         browser = play.chromium.launch(executable_path=chromium, args=FLAGS)
         for theme in ("light", "dark"):
             for language, locale in LOCALES.items():

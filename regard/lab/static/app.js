@@ -228,7 +228,7 @@ async function changed() {
   const { view } = open;
   await view?.update?.(open.state);
   const tools = main.querySelector(".keeps");
-  if (view === open.view && tools && Boolean(view.picture) !== (tools.querySelector("[data-keep=png]") !== null)) tools.replaceWith(toolbar());
+  if (view && view === open.view && tools && Boolean(view.picture) !== (tools.querySelector("[data-keep=png]") !== null)) tools.replaceWith(toolbar());
 }
 
 let turn = 0;
