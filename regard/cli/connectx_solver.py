@@ -36,7 +36,9 @@ def solve(
 
 
 def book(
-    stones: Annotated[int, typer.Option(metavar="N", help="Solve all positions with so many stones.")] = 12,
+    stones: Annotated[
+        list[int], typer.Option(metavar="N", help="Solve all positions with so many stones; may be given again.")
+    ],
     out: Annotated[str | None, typer.Option(metavar="FILE", help="Then write the book to this file.")] = None,
     rows: Rows = 6,
     columns: Columns = 7,
@@ -44,23 +46,23 @@ def book(
     folder: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where to keep what is solved; the user's cache by default.")
     ] = None,
-    processes: Annotated[int | None, typer.Option(metavar="N", help="Processes; by default one a core.")] = None,
-    table_bits: Annotated[int, typer.Option(metavar="N", help="Table of each process: 16 bytes × 2^N.")] = 25,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Threads; by default one a core.")] = None,
+    table_bits: Annotated[int, typer.Option(metavar="N", help="Their common table: 16 bytes × 2^N.")] = 25,
     minutes: Annotated[float | None, typer.Option(metavar="N", help="Stop after so many minutes.")] = None,
 ) -> None:
     """Make an opening book, or go on making it.
 
-    Every position with the given number of stones is solved, likeliest first. Stop it with Ctrl-C and start it again
-    whenever you like: nothing is solved twice. A book of 12 stones on 6×7 takes many hours, one of 4 stones most of
-    an hour. The book may hold several such layers and parts of them.
+    Every position with the given number of stones is solved, in the order of the game tree. Stop it with Ctrl-C and
+    start it again whenever you like: nothing is solved twice. The book may hold several such layers, and parts of
+    them; made in one go, the second profits from the first. A large table makes it faster: give it half the memory.
 
-    Example: regard connectx book --stones 8 --minutes 60 --out my.book
+    Example: regard connectx book --stones 8 --stones 9 --table-bits 28 --out my.book
     """
     with said_plainly("connectx book"):
         from regard.connectx import make_book
 
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         make_book(
-            stones, out=out, rows=rows, columns=columns, inarow=inarow, folder=folder, processes=processes or cores,
+            stones, out=out, rows=rows, columns=columns, inarow=inarow, folder=folder, threads=threads or cores,
             table_bits=table_bits, minutes=minutes,
         )  # fmt: skip
