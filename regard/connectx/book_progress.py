@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from platformdirs import user_cache_dir
@@ -10,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bar
 
 from .book import layer_size
-from .bookmaking import Progress, kept, make_layer, solver_with
+from .bookmaking import Progress, kept, make_layer, solver_with, whole_layers
 
 MOST_PLACES = 1 << 30
 
@@ -65,5 +66,5 @@ def make_book(
     book = kept(folder, rows, columns, inarow)
     console.print("known: " + ", ".join(f"{count} with {n} stones" for n, count in book.known.items()))
     if out is not None:
-        size = book.save(out)
+        size = replace(book, whole=whole_layers(book)).save(out)
         console.print(f"wrote {out}, {size / 1e6:.2f} MB")

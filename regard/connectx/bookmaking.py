@@ -198,8 +198,8 @@ def _work(
 ) -> None:
     """Solve parts of the layer until there are none left; the threads draw them from one iterator."""
     try:
+        guess = None  # the score before: neighbours in the tree are often worth as much
         for part in parts:
-            guess = None
             for i in range(*part.indices(positions.size)):
                 if stop.is_set():
                     return
@@ -221,6 +221,12 @@ def kept(folder: str | Path, rows: int, columns: int, inarow: int) -> Book:
                 raise ValueError(f"{file} should hold {size} bytes, got {layer.shape} of {layer.dtype}; remove it")
             book.layers[stones] = layer
     return book
+
+
+def whole_layers(book: Book) -> tuple[int, ...]:
+    """The layers of a book that know every position which the search would not settle at a glance."""
+    size = (book.rows, book.columns, book.inarow)
+    return tuple(n for n, count in book.known.items() if count == to_solve(n, *size)[0].size)
 
 
 def _file(folder: str | Path, rows: int, columns: int, inarow: int, stones: int) -> Path:

@@ -253,6 +253,8 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                                 product = (key * FACTOR) & KEY
                                 if n + 1 < near_from:
                                     prefetch(table, (product >> REST_BITS) << ONE)
+                                else:
+                                    prefetch(near, (product >> NEAR_REST_BITS) << ONE)
                             cell = lowest(move)
                             promise = popcount(after) * U(1000) + weights[cell]
                             if hint < U(15) and cell // STRIDE == hint:

@@ -139,11 +139,10 @@ def sunk(position, mask, against, alpha, rows, stride, inarow, bottom, board, fi
     while sure != ZERO:
         cell = sure & (~sure + ONE)
         at = lowest(cell)
-        column = at // np.uint64(stride)
-        row = np.int64(at - column * np.uint64(stride))
-        its_column = np.uint64((1 << rows) - 1) << (column * np.uint64(stride))
+        first_of_column = at - at % np.uint64(stride)
+        its_column = np.uint64((1 << rows) - 1) << first_of_column
         sure &= ~its_column
-        worst = -((rows + 1 - row) // 2)
+        worst = -((rows + 1 - np.int64(at - first_of_column)) // 2)
         if worst <= alpha:
             mine = position | (((free & first) | lows) & ~its_column) | (free & second & its_column & (cell - ONE))
             if not in_line(mine, stride, inarow):
