@@ -60,6 +60,7 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
     factor = (0x9E3779B97F4A7C15 >> (64 - key_bits)) | 1
     key_mask = (1 << key_bits) - 1
     mirror_until = cells // 3
+    # From so many stones on the small table serves; with longer keys its entries would have no room for the work.
     near_from = cells * 3 // 5 if key_bits <= 57 else cells
     ask_ahead_until = cells * 3 // 4
 
