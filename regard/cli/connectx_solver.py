@@ -36,7 +36,9 @@ def solve(
 
 
 def book(
-    stones: Annotated[int, typer.Option(metavar="N", help="Solve all positions with so many stones.")] = 12,
+    stones: Annotated[
+        list[int], typer.Option(metavar="N", help="Solve all positions with so many stones; may be given again.")
+    ],
     out: Annotated[str | None, typer.Option(metavar="FILE", help="Then write the book to this file.")] = None,
     rows: Rows = 6,
     columns: Columns = 7,
@@ -44,23 +46,24 @@ def book(
     folder: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where to keep what is solved; the user's cache by default.")
     ] = None,
-    processes: Annotated[int | None, typer.Option(metavar="N", help="Processes; by default one a core.")] = None,
-    table_bits: Annotated[int, typer.Option(metavar="N", help="Table of each process: 16 bytes × 2^N.")] = 25,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Threads; by default one a core.")] = None,
+    table_bits: Annotated[int, typer.Option(metavar="N", help="Their common table: 16 bytes × 2^N.")] = 25,
     minutes: Annotated[float | None, typer.Option(metavar="N", help="Stop after so many minutes.")] = None,
 ) -> None:
     """Make an opening book, or go on making it.
 
-    Every position with the given number of stones is solved, likeliest first. Stop it with Ctrl-C and start it again
-    whenever you like: nothing is solved twice. A book of 12 stones on 6×7 takes many hours, one of 4 stones most of
-    an hour. The book may hold several such layers and parts of them.
+    Every position with the given number of stones is solved, in the order of the game tree. Stop it with Ctrl-C and
+    start it again whenever you like: nothing is solved twice. The book may hold several such layers, and parts of
+    them. Made in one go, from few stones to many, each profits much from the one before; so does a large table: give
+    it half the memory. On 6×7 a core takes a quarter of an hour for 4 stones, and many hours for 8.
 
-    Example: regard connectx book --stones 8 --minutes 60 --out my.book
+    Example: regard connectx book --stones 4 --stones 5 --stones 6 --table-bits 28 --out my.book
     """
     with said_plainly("connectx book"):
         from regard.connectx import make_book
 
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         make_book(
-            stones, out=out, rows=rows, columns=columns, inarow=inarow, folder=folder, processes=processes or cores,
+            stones, out=out, rows=rows, columns=columns, inarow=inarow, folder=folder, threads=threads or cores,
             table_bits=table_bits, minutes=minutes,
         )  # fmt: skip

@@ -27,12 +27,14 @@ class Book:
     """Scores by number of stones, for boards of one size.
 
     `layers[n]` has a byte for each position with `n` stones: 0 unknown, else the score of the side to move plus 128.
+    `whole` names the layers in which nothing is missing: with fewer stones than the last of these no search is long.
     """
 
     rows: int
     columns: int
     inarow: int
     layers: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
+    whole: tuple[int, ...] = ()
 
     @property
     def known(self) -> dict[int, int]:
@@ -44,6 +46,7 @@ class Book:
         layers = sorted(self.layers.items())
         header = {"kind": KIND, "rows": self.rows, "columns": self.columns, "inarow": self.inarow}
         header["layers"] = [[stones, layer.size] for stones, layer in layers]
+        header["whole"] = list(self.whole)
         packed = lzma.compress(b"".join(layer.tobytes() for _, layer in layers), preset=9)
         data = json.dumps(header).encode() + b"\n" + packed
         part = Path(f"{path}.part{os.getpid()}")
@@ -70,6 +73,7 @@ def load_book(path: str | Path | None = None) -> Book:
         raw = np.frombuffer(lzma.decompress(packed), dtype=np.uint8)
         if raw.size != sum(size for _, size in sizes):
             raise ValueError(f"{raw.size} scores")
+        whole = tuple(int(stones) for stones in header.get("whole", []))
         rows, columns, inarow = int(header["rows"]), int(header["columns"]), int(header["inarow"])
     except (ValueError, KeyError, TypeError, lzma.LZMAError) as error:
         raise ValueError(
@@ -77,7 +81,7 @@ def load_book(path: str | Path | None = None) -> Book:
         ) from None
     ends = np.cumsum([size for _, size in sizes])
     layers = {stones: raw[end - size : end] for (stones, size), end in zip(sizes, ends, strict=True)}
-    return Book(rows, columns, inarow, layers)
+    return Book(rows, columns, inarow, layers, whole)
 
 
 def ranking(rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

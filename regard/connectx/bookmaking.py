@@ -1,24 +1,25 @@
-"""Making the opening book: solve every position with a given number of stones, in several processes, resumably.
+"""Making the opening book: solve every position with a given number of stones, in several threads, resumably.
 
 All positions of a layer are found by playing forward from the empty board. Those that the search settles at a glance
-(an immediate win, or none to be prevented) are left out. The others are solved likeliest first: by the number of move
-orders that lead to the heights of their columns. What is known is kept in a folder and taken up again next time.
+(an immediate win, or none to be prevented) are left out. The others are solved in the order of the game tree: what one
+takes to solve is then mostly known from those just before it. The threads share one table for that, without locks: an
+entry is a single word that says something true. What is known is kept in a folder and taken up again next time.
 """
 
-import multiprocessing
 import os
-import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import factorial
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from .book import Book, layer_size, ranking
+from .compiled import fresh
 from .solver import Solver
 from .threats import ONE, ZERO, in_line, mirror, popcount, rank, threats
 
@@ -35,6 +36,7 @@ class Progress:
     at_start: int
 
 
+@fresh
 @numba.njit(cache=True)
 def _next_layer(positions, masks, stones, rows, columns, inarow, seen, ways, choose):  # type: ignore[no-untyped-def]
     """All positions one stone later, each once, of mirror images the one with the smaller key."""
@@ -59,6 +61,7 @@ def _next_layer(positions, masks, stones, rows, columns, inarow, seen, ways, cho
     return out_p[:count].copy(), out_m[:count].copy()
 
 
+@fresh
 @numba.njit(cache=True)
 def _unsettled(positions, masks, rows, columns, inarow):  # type: ignore[no-untyped-def]
     """Which positions the search does not settle at a glance."""
@@ -96,27 +99,26 @@ def positions_with(stones: int, rows: int = 6, columns: int = 7, inarow: int = 4
 
 
 def to_solve(stones: int, rows: int, columns: int, inarow: int) -> tuple[Positions, Positions, NDArray[np.int64]]:
-    """What a layer must know, likeliest first: positions, masks and their places in the layer."""
+    """What a layer must know, in the order of the game tree: positions, masks and their places in the layer."""
     positions, masks = positions_with(stones, rows, columns, inarow)
     wanted = _unsettled(positions, masks, rows, columns, inarow)
     positions, masks = positions[wanted], masks[wanted]
     ways, choose = ranking(rows, columns)
-    places = _places(positions, masks, stones, rows + 1, columns, ways, choose)
-    column = U((1 << rows) - 1)
-    orders = np.full(masks.size, float(factorial(stones)))
-    for i in range(columns):
-        heights = np.bitwise_count((masks >> U(i * (rows + 1))) & column)
-        orders /= np.array([float(factorial(h)) for h in range(rows + 1)])[heights]
-    order = np.lexsort((places, -orders))
-    return positions[order], masks[order], places[order]
+    return positions, masks, _places(positions, masks, stones, rows + 1, columns, ways, choose)
 
 
+@fresh
 @numba.njit(cache=True)
 def _places(positions, masks, stones, stride, columns, ways, choose):  # type: ignore[no-untyped-def]
     out = np.empty(positions.size, dtype=np.int64)
     for i in range(positions.size):
         out[i] = rank(positions[i], masks[i], stones, stride, columns, ways, choose)
     return out
+
+
+def solver_with(book: Book, table_bits: int) -> Solver:
+    """A solver that makes layers of a book; what the book knows already helps."""
+    return Solver(book.rows, book.columns, book.inarow, book=book, table_bits=table_bits)
 
 
 def make_layer(
@@ -126,15 +128,16 @@ def make_layer(
     rows: int = 6,
     columns: int = 7,
     inarow: int = 4,
-    processes: int = 1,
+    threads: int = 1,
     table_bits: int = 24,
     seconds: float | None = None,
     report: Callable[[Progress], None] | None = None,
+    solver: Solver | None = None,
 ) -> Progress:
     """Solve a layer of the book, or go on with it, and keep what is known in the folder.
 
     It may be interrupted at any time (or stops after so many seconds): what is solved is saved every minute and at
-    the end.
+    the end. A solver that has made the layer before knows much of what this one takes; without it a new one begins.
     """
     book = kept(folder, rows, columns, inarow)
     layer = book.layers.get(stones)
@@ -152,32 +155,58 @@ def make_layer(
         report(progress)
     if not places.size:
         return progress
-    known = start
-    deeper = {n: other for n, other in book.layers.items() if n > stones}
+    solver = solver or solver_with(book, table_bits)
+    solver.get_ready()
     chunk = max(1, min(32, progress.total // 2000))  # of a small layer every position is a long search
-    parts = [slice(first, first + chunk) for first in range(0, places.size, chunk)]
-    tasks = ((number, positions[part].tolist(), masks[part].tolist()) for number, part in enumerate(parts))
-    context = multiprocessing.get_context("spawn")
-    settings = (Book(rows, columns, inarow, deeper), table_bits)
-    with context.Pool(processes, _prepare, settings) as pool:  # leaving it ends the processes at once
-        try:
-            results = pool.imap_unordered(_solve, tasks)
-            for _ in parts:
-                left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
-                number, scores = results.next(left)
-                layer[places[parts[number]]] = np.array(scores, dtype=np.int64) + 128
-                known += len(scores)
-                progress = Progress(known, progress.total, start)
-                if report:
-                    report(progress)
-                if time.monotonic() - saved > 60:
-                    _save(file, layer)
-                    saved = time.monotonic()
-        except multiprocessing.TimeoutError:
-            pass
-        finally:
-            _save(file, layer)
+    parts = iter([slice(first, first + chunk) for first in range(0, places.size, chunk)])
+    found: Found = SimpleQueue()
+    stop = Event()
+    for mine in [solver, *(solver.beside() for _ in range(threads - 1))]:
+        # A daemon, so that nothing has to wait for a long search when the program ends.
+        Thread(target=_work, args=(mine, parts, positions, masks, found, stop), daemon=True).start()
+    known = start
+    try:
+        while known < progress.total:
+            now = time.monotonic()
+            if seconds is not None and now > began + seconds:
+                break
+            if now > saved + 60:
+                _save(file, layer)
+                saved = now
+            try:
+                one = found.get(timeout=1)
+            except Empty:
+                continue
+            if isinstance(one, Exception):
+                raise one
+            layer[places[one[0]]] = one[1] + 128
+            known += 1
+            progress = Progress(known, progress.total, start)
+            if report:
+                report(progress)
+    finally:
+        stop.set()
+        _save(file, layer)
     return progress
+
+
+Found = SimpleQueue[tuple[int, int] | Exception]
+
+
+def _work(
+    solver: Solver, parts: Iterator[slice], positions: Positions, masks: Positions, found: Found, stop: Event
+) -> None:
+    """Solve parts of the layer until there are none left; the threads draw them from one iterator."""
+    try:
+        guess = None  # the score before: neighbours in the tree are often worth as much
+        for part in parts:
+            for i in range(*part.indices(positions.size)):
+                if stop.is_set():
+                    return
+                guess = solver.score(int(positions[i]), int(masks[i]), guess=guess)
+                found.put((i, guess))
+    except Exception as error:
+        found.put(error)
 
 
 def kept(folder: str | Path, rows: int, columns: int, inarow: int) -> Book:
@@ -194,6 +223,12 @@ def kept(folder: str | Path, rows: int, columns: int, inarow: int) -> Book:
     return book
 
 
+def whole_layers(book: Book) -> tuple[int, ...]:
+    """The layers of a book that know every position which the search would not settle at a glance."""
+    size = (book.rows, book.columns, book.inarow)
+    return tuple(n for n, count in book.known.items() if count == to_solve(n, *size)[0].size)
+
+
 def _file(folder: str | Path, rows: int, columns: int, inarow: int, stones: int) -> Path:
     return Path(folder) / f"{rows}x{columns}x{inarow}-{stones}.npy"
 
@@ -203,21 +238,3 @@ def _save(file: Path, layer: NDArray[np.uint8]) -> None:
     part = file.with_suffix(f".part{os.getpid()}.npy")
     np.save(part, layer)
     part.replace(file)
-
-
-_solver: Solver | None = None
-
-
-def _prepare(book: Book, table_bits: int) -> None:
-    global _solver
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    _solver = Solver(book.rows, book.columns, book.inarow, book=book, table_bits=table_bits)
-
-
-def _solve(task: tuple[int, list[int], list[int]]) -> tuple[int, list[int]]:
-    number, positions, masks = task
-    assert _solver is not None
-    scores: list[int] = []
-    for position, mask in zip(positions, masks, strict=True):
-        scores.append(_solver.score(position, mask, guess=scores[-1] if scores else None))
-    return number, scores

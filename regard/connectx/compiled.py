@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from types import FunctionType
 from typing import Any, TypeVar
@@ -31,6 +32,19 @@ def compiled(function: F) -> F:
     _listen()
     # A function that came from no file (an exported player is executed from a string) has no place for a cache.
     machine: F = numba.njit(cache=os.path.exists(function.__code__.co_filename))(function)
+    return fresh(machine)
+
+
+def fresh(machine: F) -> F:
+    """The compiled function, with a cache on disk that is out of date when any file beside its own has changed.
+
+    Numba looks only at the file where a function stands; but what it calls is compiled into it.
+    """
+    with suppress(AttributeError):  # without a cache, or in a numba that keeps it otherwise, all is as it was
+        file: Any = machine._cache._cache_file  # type: ignore[attr-defined]
+        folder = os.path.dirname(machine.__code__.co_filename)
+        states = [os.stat(os.path.join(folder, name)) for name in sorted(os.listdir(folder)) if name.endswith(".py")]
+        file._source_stamp = [file._source_stamp, *((state.st_mtime_ns, state.st_size) for state in states)]
     return machine
 
 

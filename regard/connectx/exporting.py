@@ -160,7 +160,7 @@ def needed(modules: list[str]) -> list[str]:
 
 def _embedded(module: str) -> str:
     """A module's source, as it can stand in a raw string and be compiled: no place for a cache, and others may run."""
-    text = (HERE / f"{module}.py").read_text(encoding="utf-8").replace("cache=True", "cache=False, nogil=True")
+    text = (HERE / f"{module}.py").read_text(encoding="utf-8").replace("cache=True", "cache=False")
     if "'''" in text:
         raise ValueError(f"{module}.py holds ''' and cannot be embedded; write it otherwise")
     return text

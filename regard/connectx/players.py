@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from regard.connectx.bits import Shape, candidates, completing, from_the_centre, possible
 from regard.connectx.board import Board
 from regard.connectx.compiled import uncompiled
+from regard.connectx.slices import undisturbed
 
 if TYPE_CHECKING:
     from regard.connectx.alphabeta import AlphaBeta
@@ -146,7 +147,9 @@ class Minimax:
         if moves & (moves - 1) == 0:
             return centre_most(moves, board.shape)  # a win, or the only move that does not lose at once
         search = self.search(board.shape)
-        return search.run(board.position, board.mask, depth=self.depth, seconds=self.seconds, moves=moves).column
+        with undisturbed():
+            found = search.run(board.position, board.mask, depth=self.depth, seconds=self.seconds, moves=moves)
+        return found.column
 
 
 class Mcts:
@@ -178,8 +181,9 @@ class Mcts:
         if moves & (moves - 1) == 0:
             return centre_most(moves, board.shape)
         search = self._search(board.shape)
-        search.run(board.position, board.mask, simulations=self.simulations, seconds=self.seconds)
-        return search.best()
+        with undisturbed():
+            search.run(board.position, board.mask, simulations=self.simulations, seconds=self.seconds)
+            return search.best()
 
 
 class Perfect:

@@ -7,11 +7,12 @@ one move proves yes, or none can. What makes that fast:
   that leaves the other side nothing but such moves wins without being searched.
 - Moves that make many threats come first, then those in the middle.
 - A transposition table keeps a lower and an upper bound of each position. Its entries are facts, true whatever the
-  question was, so they serve all later questions. Before a move is searched, the table is asked about all of them.
-- Zugzwang. A player who always answers on top of the other's stone gets every second cell, so the other gets only the
-  cells between, and whatever the columns with an odd number of free cells give. If these cells and the stones there
-  are make no line, the side to move cannot win. If besides that a threat of the answering side lies in a cell that it
-  is sure to get, the side to move must lose, at the latest when everything else is full. Both are seen without search.
+  question was, so they serve all later questions, and other threads. Before a move is searched, the table is asked
+  about all of them.
+- Most positions met are late ones, soon searched again from scratch if need be. These have a small table of their own,
+  which stays in the processor's cache: there is no waiting for memory, and the large table is left to what took work.
+- Zugzwang (`threats.sunk`): a player who always answers on top of the other's stone gets every second cell. Where that
+  settles a question, it is seen without search, and before another move is searched.
 
 A player's score is 1 plus the stones left to the winner after the winning one, negative for a loss, 0 for a draw. With
 `n` stones on the board a win by the next stone is worth `(cells + 1 - n) // 2`.
@@ -27,11 +28,13 @@ from typing import Any
 import numba
 import numpy as np
 
-from .threats import ONE, ZERO, in_line, lowest, mirror, popcount, prefetch, rank, threats
+from .compiled import fresh
+from .threats import NOT_SUNK, ONE, ZERO, in_line, lowest, mirror, popcount, prefetch, rank, sunk, threats
 
 U = np.uint64
 NO_GUESS = 99
 IS_OVER = 100  # instead of a score, when somebody has a line
+NEAR_BITS = 15  # the small table has 16 bytes times 2 to this power: it stays in the processor's own memory
 LEAST_BITS = 16  # with 64-bit keys, an entry has 16 bits for what is known
 
 
@@ -57,18 +60,34 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
     factor = (0x9E3779B97F4A7C15 >> (64 - key_bits)) | 1
     key_mask = (1 << key_bits) - 1
     mirror_until = cells // 3
+    # From so many stones on the small table serves; with longer keys its entries would have no room for the work.
+    near_from = cells * 3 // 5 if key_bits <= 57 else cells
     ask_ahead_until = cells * 3 // 4
-    column_bits = (1 << rows) - 1
 
-    @numba.njit(error_model="numpy", cache=True)
+    @numba.njit(error_model="numpy", nogil=True, cache=True)
     def solve(  # type: ignore[no-untyped-def]
-        position, mask, guess, table, frames, lists, weights, book, layers, ways, choose, counters
+        position,
+        mask,
+        guess,
+        least_known,
+        most_known,
+        table,
+        near,
+        frames,
+        lists,
+        weights,
+        book,
+        layers,
+        ways,
+        choose,
+        counters,
     ):
         BOTTOM, BOARD, SPARE = U(bottom_row), U(all_cells), U(spare_row)
         FIRST, SECOND, NEAR_TOP = U(first_cells), U(all_cells & ~first_cells), U(near_top)
         FACTOR, KEY, STRIDE = U(factor), U(key_mask), U(stride)
         REST_BITS = U(key_bits + 1) - lowest(U(table.size))
-        REST, VALUE_BITS = (ONE << REST_BITS) - ONE, U(64) - REST_BITS
+        NEAR_REST_BITS = U(key_bits + 1) - lowest(U(near.size))
+        VALUE_BITS = U(64) - (REST_BITS if near_from == cells else NEAR_REST_BITS)
         MOST_WORK = (ONE << min(U(6), VALUE_BITS - U(16))) - ONE
 
         if in_line(position ^ mask, stride, inarow) or in_line(position, stride, inarow):
@@ -92,8 +111,8 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
         if root_moves == ZERO:
             return -((cells - stones) // 2)
         root_against = against
-        lower = -((cells - 2 - stones) // 2)
-        upper = (cells - 1 - stones) // 2
+        lower = max(-((cells - 2 - stones) // 2), least_known)
+        upper = min((cells - 1 - stones) // 2, most_known)
         asked = 0
 
         while lower < upper:
@@ -151,49 +170,16 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                             elif (playable & ~(after >> ONE)) == ZERO:
                                 value = best
                                 break
-                    else:
-                        # Zugzwang, as the module's docstring says. `odd` are the free cells of the columns with an odd
-                        # number of them: there the one who always answers runs out of answers when the column is full.
+                    elif alpha >= 0 and horizon == 3:
+                        # Three stones to win: `odd` are the free cells of the columns with an odd number of them. There
+                        # the one who always answers runs out of answers only when the column is full.
                         odd = (SPARE - ((m + BOTTOM) & SECOND)) & BOARD
-                        if alpha >= 0 and horizon == 3:
-                            topped = (m + BOTTOM) & SECOND & NEAR_TOP
-                            if popcount(topped) & ONE == ZERO:
-                                mine = p | (BOARD & ~m & FIRST & ~odd) | (odd & SECOND) | ((SPARE - topped) & BOARD)
-                                if not in_line(mine, stride, inarow):
-                                    value = alpha
-                                    known = True
-                        elif (cells - n) & 1 == 0:
-                            worst = 0
-                            if alpha < 0:
-                                sure = against & SECOND & ~odd
-                                if sure:
-                                    for row in range(rows):
-                                        if sure & (BOTTOM << U(row)):
-                                            worst = -((rows + 1 - row) // 2)
-                                            break
-                            if worst <= alpha:
-                                mine = p | (BOARD & ~m & FIRST) | odd
-                                if not in_line(mine, stride, inarow):
-                                    value = worst
-                                    known = True
-                        else:
-                            sure = against & FIRST & odd
-                            while sure != ZERO:
-                                cell = sure & (~sure + ONE)
-                                at = lowest(cell)
-                                column = at // STRIDE
-                                row = np.int64(at - column * STRIDE)
-                                its_column = U(column_bits) << (column * STRIDE)
-                                sure &= ~its_column
-                                worst = -((rows + 1 - row) // 2)
-                                if worst <= alpha:
-                                    free = BOARD & ~m
-                                    mine = p | (free & FIRST & ~odd) | (odd & ~its_column)
-                                    mine |= free & SECOND & its_column & (cell - ONE)
-                                    if not in_line(mine, stride, inarow):
-                                        value = worst
-                                        known = True
-                                        break
+                        topped = (m + BOTTOM) & SECOND & NEAR_TOP
+                        if popcount(topped) & ONE == ZERO:
+                            mine = p | (BOARD & ~m & FIRST & ~odd) | (odd & SECOND) | ((SPARE - topped) & BOARD)
+                            if not in_line(mine, stride, inarow):
+                                value = alpha
+                                known = True
 
                     if not known and n < layers.size and layers[n] >= 0:
                         score = book[layers[n] + rank(p, m, n, stride, columns, ways, choose)]
@@ -204,14 +190,19 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                     hint = U(15)
                     if not known and in_table:
                         key = p + m
+                        mirrored = False
                         if n <= mirror_until:
-                            key = min(key, mirror(key, stride, columns))
+                            other = mirror(key, stride, columns)
+                            mirrored = other < key
+                            key = min(key, other)
                         product = (key * FACTOR) & KEY
-                        place = (product >> REST_BITS) << ONE
-                        rest = product & REST
-                        entry = table[place]
+                        rest_bits = NEAR_REST_BITS if n >= near_from else REST_BITS
+                        place = (product >> rest_bits) << ONE
+                        rest = product & ((ONE << rest_bits) - ONE)
+                        store = near if n >= near_from else table
+                        entry = store[place]
                         if entry == ZERO or (entry >> VALUE_BITS) != rest:
-                            entry = table[place + ONE]
+                            entry = store[place + ONE]
                             if (entry >> VALUE_BITS) != rest:
                                 entry = ZERO
                         if entry != ZERO:
@@ -224,6 +215,8 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                                 value = most
                                 known = True
                             hint = (entry >> U(12)) & U(15)
+                            if mirrored and hint < U(15):
+                                hint = U(columns - 1) - hint
                         frames[depth, 4] = place
                         frames[depth, 5] = rest
 
@@ -248,13 +241,21 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                             if answers == ZERO:
                                 known = True
                                 break
+                            worst = sunk(p ^ m, m2, after, -alpha - 1, rows, stride, inarow, BOTTOM, BOARD, FIRST)
+                            if worst != NOT_SUNK:
+                                best = -worst
+                                known = True
+                                break
                             product = ZERO
                             if ask_ahead:
                                 key = (p ^ m) + m2
                                 if n < mirror_until:
                                     key = min(key, mirror(key, stride, columns))
                                 product = (key * FACTOR) & KEY
-                                prefetch(table, (product >> REST_BITS) << ONE)
+                                if n + 1 < near_from:
+                                    prefetch(table, (product >> REST_BITS) << ONE)
+                                else:
+                                    prefetch(near, (product >> NEAR_REST_BITS) << ONE)
                             cell = lowest(move)
                             promise = popcount(after) * U(1000) + weights[cell]
                             if hint < U(15) and cell // STRIDE == hint:
@@ -279,13 +280,15 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                             best = -100
                             if ask_ahead:
                                 kept = 0
+                                store = near if n + 1 >= near_from else table
+                                rest_bits = NEAR_REST_BITS if n + 1 >= near_from else REST_BITS
                                 for i in range(count):
                                     product = lists[depth, i, 4]
-                                    place = (product >> REST_BITS) << ONE
-                                    rest = product & REST
-                                    entry = table[place]
+                                    place = (product >> rest_bits) << ONE
+                                    rest = product & ((ONE << rest_bits) - ONE)
+                                    entry = store[place]
                                     if entry == ZERO or (entry >> VALUE_BITS) != rest:
-                                        entry = table[place + ONE]
+                                        entry = store[place + ONE]
                                         if (entry >> VALUE_BITS) != rest:
                                             entry = ZERO
                                     if entry != ZERO:
@@ -347,6 +350,7 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                     entering = True
                     continue
                 if in_table:
+                    store = near if n >= near_from else table
                     place = frames[depth, 4]
                     rest = frames[depth, 5]
                     effort = nodes - np.int64(frames[depth, 6])
@@ -357,11 +361,11 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                     least = -31
                     most = 31
                     hint = U(15)
-                    entry = table[place]
+                    entry = store[place]
                     slot = place
                     same = entry != ZERO and (entry >> VALUE_BITS) == rest
                     if not same:
-                        entry = table[place + ONE]
+                        entry = store[place + ONE]
                         same = entry != ZERO and (entry >> VALUE_BITS) == rest
                         slot = place + ONE
                     if same:
@@ -370,18 +374,22 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                         hint = (entry >> U(12)) & U(15)
                         work = max(work, (entry >> U(16)) & MOST_WORK)
                     else:
-                        # The first place of two keeps what cost more work, the second the latest.
-                        entry = table[place]
-                        if work >= (entry >> U(16)) & MOST_WORK:
-                            table[place + ONE] = entry
+                        # The first place of two keeps what cost more work, the second the latest; in the small table
+                        # the first is for the latest, the second for the one before.
+                        entry = store[place]
+                        if n >= near_from or work >= (entry >> U(16)) & MOST_WORK:
+                            store[place + ONE] = entry
                             slot = place
                     if best > alpha:
                         least = max(least, best)
-                        if n > mirror_until:
-                            hint = min(lowest(lists[depth, tried, 0]) // STRIDE, U(15))
+                        hint = lowest(lists[depth, tried, 0]) // STRIDE
+                        key = frames[depth, 0] + frames[depth, 1]
+                        if n <= mirror_until and mirror(key, stride, columns) < key:
+                            hint = U(columns - 1) - hint
+                        hint = min(hint, U(15))
                     else:
                         most = min(most, best)
-                    table[slot] = (
+                    store[slot] = (
                         (rest << VALUE_BITS)
                         | (work << U(16))
                         | (hint << U(12))
@@ -402,4 +410,4 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
         counters[0] = nodes
         return lower
 
-    return solve
+    return fresh(solve)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, overload
@@ -20,7 +21,7 @@ from numba.core import event
 from numpy.typing import NDArray
 
 from .book import Book, load_book, ranking
-from .proof import IS_OVER, LEAST_BITS, NO_GUESS, compiled
+from .proof import IS_OVER, LEAST_BITS, NEAR_BITS, NO_GUESS, compiled
 
 Scores = list[int | None]
 
@@ -94,6 +95,7 @@ class Solver:
         self._bottom = sum(1 << (column * (rows + 1)) for column in range(columns))
         self._board = self._bottom * ((1 << rows) - 1)
         self._cells = rows * columns
+        self._key_bits = key_bits
         self._bits = min(table_bits, key_bits - 1)
         self._search = compiled(rows, columns, inarow)
         self._table = np.zeros(2 << self._bits, dtype=np.uint64)
@@ -103,8 +105,7 @@ class Solver:
         scores, starts = _flat(self._book)
         self._memory = (
             self._table,
-            np.zeros((self._cells + 1, 8), dtype=np.uint64),
-            np.zeros((self._cells + 1, columns, 5), dtype=np.uint64),
+            *self._workplace(),
             _centre_first(rows, columns),
             scores,
             starts,
@@ -127,6 +128,20 @@ class Solver:
             )
         return found
 
+    def beside(self) -> "Solver":
+        """A solver for another thread: it has the same table and the same book, and its own place to work."""
+        other = copy(self)
+        other._counters = np.zeros(1, dtype=np.int64)
+        other._memory = (self._table, *self._workplace(), *self._memory[4:-1], other._counters)
+        return other
+
+    def _workplace(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
+        """What a search needs for itself: the small table, and the positions and moves from the root to where it is."""
+        near = np.zeros(2 << min(NEAR_BITS, self._key_bits - 1), dtype=np.uint64)
+        depths = self._cells + 1
+        frames, lists = (depths, 8), (depths, self.columns, 5)
+        return near, np.zeros(frames, dtype=np.uint64), np.zeros(lists, dtype=np.uint64)
+
     @property
     def nodes(self) -> int:
         """How many positions were entered so far."""
@@ -135,6 +150,7 @@ class Solver:
     def forget(self) -> None:
         """Empty the table, as in a new solver."""
         self._table.fill(0)
+        self._memory[1].fill(0)
         self._counters[0] = 0
 
     @overload
@@ -156,19 +172,25 @@ class Solver:
             raise ValueError(f"the game is over: somebody has {self.inarow} in a row; there is nothing to score")
         stones = mask.bit_count()
         scores: Scores = [None] * self.columns
-        stride = self.rows + 1
         symmetric = self._mirrored(position) == position and self._mirrored(mask) == mask
-        for column in sorted(range(self.columns), key=lambda c: abs(2 * c - self.columns + 1)):
-            cell = (mask + (1 << (column * stride))) & (((1 << self.rows) - 1) << (column * stride))
-            if not cell:
-                continue
+        guess = NO_GUESS
+        for column, cell in self._moves(mask):
             if symmetric and scores[self.columns - 1 - column] is not None:
                 scores[column] = scores[self.columns - 1 - column]
                 continue
-            after = self._call(position ^ mask, mask | cell, NO_GUESS)
+            after = self._call(position ^ mask, mask | cell, guess)
             # Only the stone just played can have made a line: before it the game was not over.
-            scores[column] = (self._cells + 1 - stones) // 2 if after == IS_OVER else -after
+            if after == IS_OVER:
+                scores[column] = (self._cells + 1 - stones) // 2
+            else:
+                scores[column], guess = -after, after  # a move is often worth as much as the one before
         return scores
+
+    def _moves(self, mask: int) -> list[tuple[int, int]]:
+        """The columns that are not full and the cell where a stone comes to lie, from the middle."""
+        stride, column_bits = self.rows + 1, (1 << self.rows) - 1
+        cells = [(c, (mask + (1 << (c * stride))) & (column_bits << (c * stride))) for c in range(self.columns)]
+        return sorted((move for move in cells if move[1]), key=lambda move: abs(2 * move[0] - self.columns + 1))
 
     def scores(self, board: Position) -> Scores:
         """The score of each column for the side that plays it, None where it is full.
@@ -179,26 +201,31 @@ class Solver:
 
     def best(self, board: Position) -> int:
         """The column with the best score, from 0; of several the one nearest the middle."""
-        return self._best(self.scores(board))
-
-    def _best(self, scores: Scores) -> int:
-        open_ = [(score, -abs(2 * c - self.columns + 1), -c) for c, score in enumerate(scores) if score is not None]
-        if not open_:
+        position, mask = self._stones(board)
+        score = self._solve(position, mask, None)
+        if mask == self._board:
             raise ValueError("the board is full: there is no move to choose")
-        return -max(open_)[2]
+        return self._best(position, mask, score)
+
+    def _best(self, position: int, mask: int, score: int) -> int:
+        """The first column from the middle that reaches the position's score; sooner found than all scores."""
+        for column, cell in self._moves(mask):
+            after = self._call(position ^ mask, mask | cell, NO_GUESS, -score, 1 - score)
+            if after in (-score, IS_OVER):
+                return column
+        raise AssertionError("one of the moves is worth what the position is")
 
     def line(self, board: Position) -> list[int]:
         """The columns that both sides play when both play best, to the end of the game."""
         position, mask = self._stones(board)
-        line = []
-        stride = self.rows + 1
+        line: list[int] = []
+        score = self._solve(position, mask, None)
         while mask != self._board:
-            scores = self.move_scores(position, mask)
-            column = self._best(scores)
-            line.append(column)
-            if scores[column] == (self._cells + 1 - mask.bit_count()) // 2:
+            line.append(self._best(position, mask, score))
+            cell = dict(self._moves(mask))[line[-1]]
+            position, mask, score = position ^ mask, mask | cell, -score
+            if _has_line(position ^ mask, self.rows + 1, self.inarow):
                 break
-            position, mask = position ^ mask, mask | (mask + (1 << (column * stride)))
         return line
 
     def outcome(self, board: Position) -> str:
@@ -226,7 +253,7 @@ class Solver:
             processes = min(_cores(), len(stones) // 64 + 1)
         if processes < 1:
             raise ValueError(f"processes must be at least 1, got {processes}")
-        self._get_ready()
+        self.get_ready()
         with _shown(len(stones), progress) as step:
             if processes == 1:
                 return [step(self.move_scores(*both)) for both in stones]
@@ -269,16 +296,17 @@ class Solver:
             raise ValueError(f"the game is over: somebody has {self.inarow} in a row; there is nothing to score")
         return score
 
-    def _call(self, position: int, mask: int, guess: int) -> int:
+    def _call(self, position: int, mask: int, guess: int, least: int = -100, most: int = 100) -> int:
+        """The score, or IS_OVER; a score that is known to be within these bounds is found sooner."""
         if not self._ready:
-            self._get_ready()
-        return self._search(np.uint64(position), np.uint64(mask), guess, *self._memory)
+            self.get_ready()
+        return self._search(np.uint64(position), np.uint64(mask), guess, least, most, *self._memory)
 
-    def _get_ready(self) -> None:
+    def get_ready(self) -> None:
         """Load the compiled search, or compile it and say so."""
         if not self._ready:
             with _said_when_compiling(f"{self.rows}×{self.columns}, {self.inarow} in a row"):
-                self._search(np.uint64(self._board), np.uint64(self._board), NO_GUESS, *self._memory)
+                self._search(np.uint64(self._board), np.uint64(self._board), NO_GUESS, -100, 100, *self._memory)
             self._ready = True
 
     def _mirrored(self, bits: int) -> int:

@@ -20,8 +20,7 @@ from regard.connectx.players import Mcts, Minimax, Perfect, Player, player, read
 
 SHARE = 0.4  # of the time that a move may take
 PATIENCE = 0.5  # of that time for the solver, the rest for another search if it has not answered
-THICK = 5_000  # positions in a book that covers the opening
-OPENING = 12  # stones; after that the solver needs no book
+OPENING = 8  # stones; after that the solver needs no book
 FIRST = 8.0  # seconds that the first move waits for the compiler; on a machine that slow, Python plays on meanwhile
 
 
@@ -76,8 +75,8 @@ def in_time(name: str, seconds: float, shape: Shape) -> Player:
 class PerfectInTime:
     """The solver on 6×7×4, as far as it answers in time; alpha-beta where it does not, and on other boards.
 
-    The solver cannot be interrupted, so it thinks in a thread (the exported code is compiled to let others run
-    meanwhile). Without a book that covers the opening it is not asked before the opening is over.
+    The solver cannot be interrupted, so it thinks in a thread (its machine code lets others run meanwhile). As far as
+    the opening is not covered by the book, it is not asked before the opening is over.
     """
 
     name = "solver"
@@ -88,16 +87,17 @@ class PerfectInTime:
         self._perfect: Player | None = None
         self._asked: dict[Board, int] = {}
         self._thread: Thread | None = None
-        self._from = 0
+        self._until = 0
         if shape[:3] == (6, 7, 4) and numba is not None:
             book = carried_book()
-            self._from = 0 if book is not None and sum(book.known.values()) >= THICK else OPENING
+            self._until = 0 if book is None else max(book.whole, default=0)
             self._perfect = Perfect(book)
             self._perfect.choose(_nearly_over(shape))  # compiles it
 
     def choose(self, board: Board) -> int:
         """The column to play."""
-        if self._perfect is not None and board.shape[:3] == (6, 7, 4) and board.stones >= self._from:
+        asked = board.stones >= OPENING or board.stones < self._until
+        if self._perfect is not None and board.shape[:3] == (6, 7, 4) and asked:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self._ask, args=(board,), daemon=True)
                 self._thread.start()

@@ -18,6 +18,7 @@ from numba.extending import intrinsic
 
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
+NOT_SUNK = 100
 _instruction: Any = intrinsic  # its results are called with fewer arguments than they are written with
 
 
@@ -103,6 +104,50 @@ def threats(stones, stride, inarow):  # type: ignore[no-untyped-def]
                     run &= stones >> np.uint64((i - hole) * step)
             found |= run
     return found
+
+
+@numba.njit
+def sunk(position, mask, against, alpha, rows, stride, inarow, bottom, board, first):  # type: ignore[no-untyped-def]
+    """An upper bound, at most alpha, of the side to move, by zugzwang; NOT_SUNK if that gives none.
+
+    Say the other side always answers on top of the stone just set. Then the side to move gets only the cells of every
+    second row (`first`: an even number of cells from there to the top). In a column with an odd number of free cells
+    that would not end well for the answering side; but with an even number of such columns it can answer a stone on
+    the lowest free cell of one (`lows`) with the lowest of another, after which all is even. If the cells that the side
+    to move may get so, and the stones it has, make no line, it cannot win. If besides that a threat of the answering
+    side lies in a cell that it is sure to get, the side to move must lose, at the latest when all else is full.
+
+    With an odd number of free cells in all, the side to move would come to answer. A threat of the other side in an
+    odd column, on a cell of `first`, turns that round: there it is the side to move that must not play below it.
+    """
+    second = board & ~first
+    lows = (mask + bottom) & second
+    free = board & ~mask
+    if popcount(free) & ONE == ZERO:
+        worst = 0
+        if alpha < 0:
+            sure = against & second & ~lows
+            for row in range(rows):
+                if sure & (bottom << np.uint64(row)):
+                    worst = -((rows + 1 - row) // 2)
+                    break
+        if worst <= alpha and not in_line(position | (free & first) | lows, stride, inarow):
+            return worst
+        return NOT_SUNK
+    odd = ((bottom << np.uint64(rows)) - lows) & board
+    sure = against & first & odd
+    while sure != ZERO:
+        cell = sure & (~sure + ONE)
+        at = lowest(cell)
+        first_of_column = at - at % np.uint64(stride)
+        its_column = np.uint64((1 << rows) - 1) << first_of_column
+        sure &= ~its_column
+        worst = -((rows + 1 - np.int64(at - first_of_column)) // 2)
+        if worst <= alpha:
+            mine = position | (((free & first) | lows) & ~its_column) | (free & second & its_column & (cell - ONE))
+            if not in_line(mine, stride, inarow):
+                return worst
+    return NOT_SUNK
 
 
 @numba.njit

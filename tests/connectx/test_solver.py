@@ -2,6 +2,9 @@
 
 import json
 import random
+import signal
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -233,6 +236,38 @@ def test_a_book_is_made_resumed_written_and_gives_the_same_scores(tmp_path: Path
     assert with_book.nodes < without.nodes
 
 
+def test_threads_share_a_table_and_find_the_same(tmp_path: Path) -> None:
+    for name, threads in (("one", 1), ("three", 3)):
+        make_layer(tmp_path / name, 5, rows=4, columns=5, table_bits=16, threads=threads)
+    one, three = (kept(tmp_path / name, 4, 5, 4).layers[5] for name in ("one", "three"))
+    assert np.count_nonzero(one) > 500
+    assert np.array_equal(one, three)
+
+
+MAKING = """
+import sys
+from regard.connectx import make_layer
+
+make_layer(sys.argv[1], 9, rows=5, columns=6, table_bits=16, threads=2, report=lambda p: print(p.known, flush=True))
+"""
+
+
+def test_ctrl_c_keeps_what_is_solved_and_nothing_outlives_the_process(tmp_path: Path) -> None:
+    making = subprocess.Popen(
+        [sys.executable, "-c", MAKING, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert making.stdout is not None
+    solved = 0
+    while solved < 20:
+        solved = int(making.stdout.readline())
+    for task in Path(f"/proc/{making.pid}/task").glob("*/children"):  # where there is no /proc, none to look at
+        assert task.read_text().split() == []
+    making.send_signal(signal.SIGINT)
+    making.communicate()
+    assert making.returncode != 0
+    assert kept(tmp_path, 5, 6, 4).known[9] >= 20
+
+
 def test_a_book_is_believed() -> None:
     """A false score in the book comes out: so the book is really read, also for the mirror image."""
     ways, choose = ranking(4, 5)
@@ -333,6 +368,6 @@ def test_solve_says_mistakes_in_one_line(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_book_command_writes_a_book(tmp_path: Path) -> None:
     size = ["--rows", "4", "--columns", "4", "--inarow", "3"]
-    options = ["--stones", "3", "--folder", str(tmp_path), "--processes", "1", "--table-bits", "16"]
+    options = ["--stones", "3", "--folder", str(tmp_path), "--threads", "1", "--table-bits", "16"]
     assert main(["connectx", "book", *size, *options, "--out", str(tmp_path / "small.book")]) == 0
     assert load_book(tmp_path / "small.book").known[3] > 0

@@ -1,0 +1,37 @@
+"""Machine code kept on disk: used again, and made anew when anything that it was made of has changed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+INNER = """
+import numba
+
+@numba.njit
+def inner(number):
+    return number + {added}
+"""
+
+OUTER = """
+from inner import inner
+from regard.connectx.compiled import compiled
+
+@compiled
+def outer(number):
+    return inner(number)
+"""
+
+RUN = "from outer import outer; print(outer(1), sum(outer.stats.cache_hits.values()))"
+
+
+def test_the_cache_notices_a_change_in_a_file_beside(tmp_path: Path) -> None:
+    def run() -> str:
+        done = subprocess.run([sys.executable, "-c", RUN], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    (tmp_path / "outer.py").write_text(OUTER)
+    (tmp_path / "inner.py").write_text(INNER.format(added=1))
+    assert run() == "2 0"  # the number, and how often the cache had it
+    assert run() == "2 1"
+    (tmp_path / "inner.py").write_text(INNER.format(added=10))
+    assert run() == "11 0"
