@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .connectx_label import label
 from .connectx_solver import book, solve
+from .connectx_train import train
 from .progress import progress
 from .typed import said_plainly
 
@@ -24,6 +26,8 @@ app = typer.Typer(
 
 app.command()(solve)
 app.command()(book)
+app.command()(label)
+app.command()(train)
 
 PLAYERS = "random, greedy, minimax:5, minimax:100ms, mcts:1000, mcts:100ms, solver, or a Kaggle agent's main.py"
 Size = Annotated[str, typer.Option(metavar="ROWSxCOLUMNSxINAROW", help="The board.")]

@@ -18,6 +18,10 @@ from .game import play_in_terminal as play_in_terminal
 from .halving import Chosen as Chosen
 from .halving import gumbel as gumbel
 from .kaggle import agent as agent
+from .labelling import Draw as Draw
+from .labelling import label as label
+from .labels import Labels as Labels
+from .labels import read_labels as read_labels
 from .match import Game as Game
 from .match import play_game as play_game
 from .opening import openings as openings
@@ -31,5 +35,7 @@ from .solved import solved_text as solved_text
 from .solver import Solver as Solver
 from .solver import Stones as Stones
 from .solver import position_of as position_of
+from .starting import default_settings as default_settings
+from .starting import training_plan as training_plan
 from .uct import Uct as Uct
 from .vector import VectorEnv as VectorEnv
