@@ -1,4 +1,5 @@
 from . import arena as arena
+from . import comparing as comparing
 from . import quality as quality
 from . import report as report
 from . import validation as validation
@@ -24,6 +25,9 @@ from .labels import Labels as Labels
 from .labels import read_labels as read_labels
 from .match import Game as Game
 from .match import play_game as play_game
+from .network import Network as Network
+from .network import load_network as load_network
+from .network import networks as networks
 from .opening import openings as openings
 from .players import Forfeit as Forfeit
 from .players import Player as Player

@@ -94,17 +94,27 @@ def networks() -> list[str]:
     return sorted(path.parent.name for path in NETWORKS.glob("*/model.json"))
 
 
-def network_player(name: str, amount: str) -> Network:
+def network_player(name: str) -> Network:
     """The player that `network`, `network:200`, `network:FOLDER` or `network:FOLDER:100ms` names."""
-    from regard.connectx.players import read_amount
     from regard.models import Evaluator
 
-    where, _, last = amount.rpartition(":")
-    if last and last[0].isdigit() and not (Path(amount) / "model.json").exists():
-        simulations, seconds = read_amount(name, last, "simulations")
-    else:
-        where, simulations, seconds = amount, None, None
-    return Network(Evaluator(load_network(where or SHIPPED), mirror=True), simulations, seconds, name=name)
+    where, simulations, seconds = read_network_name(name)
+    return Network(Evaluator(load_network(where), mirror=True), simulations, seconds, name=name)
+
+
+def read_network_name(name: str) -> tuple[str, int | None, float | None]:
+    """Which network, and how many simulations or seconds for a move.
+
+    >>> read_network_name("network"), read_network_name("network:runs/mine:200")
+    (('four', None, None), ('runs/mine', 200, None))
+    """
+    from regard.connectx.players import read_amount
+
+    given = name.partition(":")[2]
+    where, _, last = given.rpartition(":")
+    if not last[:1].isdigit() or (Path(given) / "model.json").exists():
+        return given or SHIPPED, None, None
+    return (where or SHIPPED, *read_amount(name, last, "simulations"))
 
 
 def _as_planes(board: Board) -> tuple[Any, Any]:

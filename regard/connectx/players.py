@@ -231,7 +231,7 @@ def _mcts(name: str, amount: str, seed: int | None) -> Player:
 def _network(name: str, amount: str, seed: int | None) -> Player:
     from regard.connectx.network import network_player
 
-    return network_player(name, amount)
+    return network_player(name)
 
 
 MAKERS: dict[str, Callable[[str, str, int | None], Player]] = {

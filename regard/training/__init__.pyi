@@ -13,6 +13,7 @@ from .loop import asked_to_stop as asked_to_stop
 from .loop import threads as threads
 from .loop import told as told
 from .metrics import Metrics as Metrics
+from .metrics import Row as Row
 from .metrics import read_metrics as read_metrics
 from .pairs import Pairs as Pairs
 from .pairs import read_tsv as read_tsv
