@@ -20,7 +20,7 @@ def label(
     ] = "shipped",
     fewest: Annotated[int, typer.Option(metavar="N", help="Games are labelled from so many stones on.")] = 10,
     early: Annotated[float, typer.Option(metavar="X", help="Share of games from the first third of the board.")] = 0.1,
-    middle: Annotated[float, typer.Option(metavar="X", help="Share of games from the second third.")] = 0.45,
+    middle: Annotated[float, typer.Option(metavar="X", help="Share of games from the second third.")] = 0.5,
     processes: Annotated[int, typer.Option(metavar="N", help="0: one for each core.")] = 0,
     table_bits: Annotated[int, typer.Option(metavar="N", help="Table of each process: 16 bytes × 2^N.")] = 23,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the games.")] = 0,

@@ -25,7 +25,10 @@ def train(
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
     more: Annotated[bool, typer.Option("--more", help="With --resume: take the labels made since, too.")] = False,
     start: Annotated[str | None, typer.Option(metavar="RUN", help="Begin with this network's weights.")] = None,
-    preset: Annotated[str, typer.Option(metavar="NAME", help="small, tiny, light, balanced or high.")] = "small",
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="small, tiny, light, balanced or high; small to distill, tiny to play."),
+    ] = None,
     channels: Annotated[int | None, typer.Option(metavar="N", help="Of the network.")] = None,
     layers: Annotated[int | None, typer.Option(metavar="N", help="Residual blocks.")] = None,
     heads: Annotated[
@@ -57,7 +60,8 @@ def train(
     with said_plainly("connectx train"):
         from rich.console import Console
 
-        from regard import connectx, models, training
+        from regard import models, training
+        from regard.connectx import starting
 
         console = Console(stderr=True, quiet=os.environ.get("RANK", "0") != "0")
         asked = {
@@ -73,7 +77,7 @@ def train(
                 options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
                 raise ValueError(f"a resumed run keeps what it began with: leave out {options}, or start a new run")
             folder = Path(resume)
-            _, _, settings = connectx.training_plan(folder)
+            _, _, settings = starting.training_plan(folder)
         else:
             if method is None or out is None:
                 raise ValueError("say how to train, --method distill, ppo or zero, and where to, --out RUN")
@@ -82,18 +86,21 @@ def train(
             changes: dict[str, Any] = {**sizes, "score": "columns", "lines": 4 if lines else None}
             changes |= {"heads": points[0][1]} if points else {}
             changes |= {"sees": tuple(sees.split(","))} if sees else {}
+            if method == "ppo":
+                changes["norm"] = "group"  # batch norms differ between play and training
+            preset = preset or ("small" if method == "distill" else "tiny")
             config = models.BoardConfig.preset(preset, **changes)
-            settings = connectx.default_settings(method, **asked)
-            plan = connectx.TrainingPlan(
+            settings = starting.default_settings(method, **asked)
+            plan = starting.Plan(
                 method, labels=labels, start=start, heads=points if len(points) > 1 else ()
             )  # fmt: skip
         try:
             with shown_progress(settings, console) as shown:
                 options = {"device": device, "tensorboard": tensorboard, "shown": shown}
                 if resume is not None:
-                    finished = connectx.resume_training(folder, more=more, **options)
+                    finished = starting.resume(folder, more=more, **options)
                 else:
-                    finished = connectx.start_training(plan, config, settings, folder, **options)
+                    finished = starting.start(plan, config, settings, folder, **options)
         except training.Interrupted:
             again = f"regard connectx train --resume {folder}"
             console.print(f"stopped; nothing is lost. Go on with: {again}", highlight=False, soft_wrap=True)
@@ -157,9 +164,13 @@ def graded(row: dict[str, Any]) -> str:
     thirds = ", ".join(
         f"{name} {100 * row[f'error_{name}']:.2f}" for name in ("begin", "middle", "end") if f"error_{name}" in row
     )
+    won = "".join(
+        f"   won against {name.removeprefix('won_against_').replace('_', ':')} {100 * value:.0f} %"
+        for name, value in row.items() if name.startswith("won_against_")
+    )  # fmt: skip
     return (
         f"step {row['step']:>7,}   {clock(row['seconds']):>8}   error {100 * row['error']:.2f} % ({thirds})"
-        f"   perfect {100 * row['perfect']:.1f} %"
+        f"   perfect {100 * row['perfect']:.1f} %{won}"
     )
 
 

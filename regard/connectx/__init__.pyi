@@ -2,6 +2,7 @@ from . import arena as arena
 from . import comparing as comparing
 from . import quality as quality
 from . import report as report
+from . import starting as starting
 from . import validation as validation
 from .agent_file import AgentFile as AgentFile
 from .alphabeta import AlphaBeta as AlphaBeta
@@ -39,7 +40,5 @@ from .solved import solved_text as solved_text
 from .solver import Solver as Solver
 from .solver import Stones as Stones
 from .solver import position_of as position_of
-from .starting import default_settings as default_settings
-from .starting import training_plan as training_plan
 from .uct import Uct as Uct
 from .vector import VectorEnv as VectorEnv

@@ -5,8 +5,9 @@
     value     (v − class of the best move)²
     score     Huber loss of each move's score / 10
 
-A class is 1 for a win, 0 for a draw, −1 for a loss. Batches are drawn by number of stones, so that openings, of which
-there are few, and end games, of which there are many, have the shares they are given; half of them mirrored.
+A class is 1 for a win, 0 for a draw, −1 for a loss. A number of stones gets a share of each batch in proportion to the
+root of how many such positions there are, so that openings, which are few, are not lost among end games; half of the
+positions are mirrored.
 
 What is used is the moving average of the weights over the last thousand updates or so.
 """
@@ -31,7 +32,6 @@ from regard.connectx.labels import FULL, Labels
 CLASS, SCORE = 5.0, 0.25  # what a class and a point of the score add to a move's logit in the target
 SCORE_SCALE = 10.0
 AVERAGE = 0.999
-SHARES = (0.3, 0.4, 0.3)  # of a batch: positions from the first, second and last third of the board
 
 Lot = tuple[Tensor, ...]
 
@@ -56,11 +56,7 @@ class Deck:
         self.labels, self.batch, self.seed = labels[order], batch, seed
         stones = self.labels.stones
         self.plies, self.first, self.count = np.unique(stones, return_index=True, return_counts=True)
-        cells = labels.shape.rows * labels.shape.columns
-        third = np.minimum(3 * self.plies // cells, 2)
-        weight = np.sqrt(self.count)
-        for number, share in enumerate(SHARES):
-            weight[third == number] *= share / max(weight[third == number].sum(), 1e-9)
+        weight = np.sqrt(self.count)  # between one share for every number of stones and one for every position
         self.weight = weight / weight.sum()
 
     def places(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -34,6 +34,7 @@ from regard.training import asked_to_stop
 
 GAMES = 32  # of a task
 PERFECT = (0.5, 0.8, 1.0)  # shares of perfect moves in a game that goes on
+FEW = 4  # positions that are labelled of a game that begins early, where each takes long
 UNSURE = 0.3  # of the positions that a network's games pass through, so many are labelled
 SAVE_EVERY = 60.0  # seconds
 
@@ -57,7 +58,7 @@ class Draw:
     size: tuple[int, int, int] = (6, 7, 4)
     fewest: int = 10
     early: float = 0.1
-    middle: float = 0.45
+    middle: float = 0.5
     network: str | None = None
     by_network: float = 0.5
     seed: int = 0
@@ -172,7 +173,8 @@ class _Worker:
         """The positions of a game from here on, played with a share of perfect moves."""
         perfect = random.choice(PERFECT)
         positions, masks, labels = [], [], []
-        while mask != self.shape.full:
+        early = 3 * mask.bit_count() < self.shape.rows * self.shape.columns
+        while mask != self.shape.full and not (early and len(labels) == FEW):
             scores = self.solver.move_scores(position, mask)
             positions.append(position)
             masks.append(mask)

@@ -25,7 +25,7 @@ FRESH_SEED = 999_983  # of the games they come from: no labels that are learnt f
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "distill": {
-        "batch": 256, "learning_rate": 2e-3, "warmup": 300, "weight_decay": 0.02, "betas": (0.9, 0.99),
+        "batch": 256, "learning_rate": 2e-3, "warmup": 200, "weight_decay": 0.02, "betas": (0.9, 0.99),
         "evaluate_every": 1000, "checkpoint_every": 500, "floor": 0.01,
     },
     "ppo": {

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regard import models, training
-from regard.connectx import Board, Draw, Solver, TrainingPlan, label, read_labels, resume_training, start_training
+from regard.connectx import Board, Draw, Solver, label, read_labels, starting
 from regard.connectx.distill import Deck, tensors_of
 from regard.connectx.grading import grade, some_of_each
 from regard.connectx.labels import FULL, Labels
@@ -64,17 +64,17 @@ def weights(run: Path) -> dict[str, Any]:
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_others(folder: Path, tmp_path: Path) -> None:
-    plan = TrainingPlan("distill", labels=str(folder), graded=50)
+    plan = starting.Plan("distill", labels=str(folder), graded=50)
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        start_training(plan, CONFIG, replace(SETTINGS, seed=seed), tmp_path / name)
+        starting.start(plan, CONFIG, replace(SETTINGS, seed=seed), tmp_path / name)
     a, b, c = (weights(tmp_path / name) for name in "abc")
     assert all(torch.equal(a[name], b[name]) for name in a)
     assert not all(torch.equal(a[name], c[name]) for name in a)
 
 
 def test_a_stopped_run_goes_on_as_if_nothing_had_happened(folder: Path, tmp_path: Path) -> None:
-    plan = TrainingPlan("distill", labels=str(folder), graded=50)
-    whole = start_training(plan, CONFIG, SETTINGS, tmp_path / "whole")
+    plan = starting.Plan("distill", labels=str(folder), graded=50)
+    whole = starting.start(plan, CONFIG, SETTINGS, tmp_path / "whole")
 
     class Stop(Exception):
         pass
@@ -84,23 +84,23 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(folder: Path, tmp_path
             raise Stop
 
     with pytest.raises(Stop):
-        start_training(plan, CONFIG, SETTINGS, tmp_path / "parts", shown=stop)
+        starting.start(plan, CONFIG, SETTINGS, tmp_path / "parts", shown=stop)
     label(folder, Draw(SIZE, fewest=3, seed=9), positions=50)  # labels made meanwhile are not taken
-    parts = resume_training(tmp_path / "parts")
+    parts = starting.resume(tmp_path / "parts")
     one, two = weights(whole.folder), weights(parts.folder)
     assert all(torch.equal(one[name], two[name]) for name in one)
     for name in ("alone", "mirrored", "best_step", "positions"):
         assert whole.results[name] == parts.results[name]
     with pytest.raises(ValueError, match="is finished"):
-        resume_training(tmp_path / "parts")
+        starting.resume(tmp_path / "parts")
 
 
 def test_it_learns(folder: Path, tmp_path: Path) -> None:
     held = some_of_each(read_labels(folder).parts()[1], 200)
     torch.manual_seed(0)
     before = grade(models.BoardNet(CONFIG).eval(), held)
-    plan = TrainingPlan("distill", labels=str(folder), graded=200)
-    done = start_training(plan, CONFIG, replace(SETTINGS, steps=150, evaluate_every=50), tmp_path / "run")
+    plan = starting.Plan("distill", labels=str(folder), graded=200)
+    done = starting.start(plan, CONFIG, replace(SETTINGS, steps=150, evaluate_every=50), tmp_path / "run")
     assert done.results["alone"]["error"] < 0.6 * before["error"]
     rows = training.read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert {row["split"] for row in rows} == {"train", "grade"}
@@ -108,14 +108,14 @@ def test_it_learns(folder: Path, tmp_path: Path) -> None:
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["results"]["positions"] == 150 * 32
     # Another run may begin with what this one has learnt.
-    further = TrainingPlan("distill", labels=str(folder), graded=200, start=str(tmp_path / "run"))
-    again = start_training(further, CONFIG, replace(SETTINGS, steps=1), tmp_path / "further")
+    further = starting.Plan("distill", labels=str(folder), graded=200, start=str(tmp_path / "run"))
+    again = starting.start(further, CONFIG, replace(SETTINGS, steps=1), tmp_path / "further")
     assert again.results["alone"]["error"] < 0.8 * before["error"]
 
 
 def test_heads_may_change_on_the_way(folder: Path, tmp_path: Path) -> None:
-    plan = TrainingPlan("distill", labels=str(folder), graded=50, heads=((0.0, 2), (0.5, 4)))
-    start_training(plan, CONFIG, SETTINGS, tmp_path / "run")
+    plan = starting.Plan("distill", labels=str(folder), graded=50, heads=((0.0, 2), (0.5, 4)))
+    starting.start(plan, CONFIG, SETTINGS, tmp_path / "run")
     found = models.load(tmp_path / "run")
     assert found.config.heads in (2, 4)
     whole = training.load_checkpoint(training.latest(tmp_path / "run" / "checkpoints"))
@@ -128,10 +128,10 @@ def test_heads_may_change_on_the_way(folder: Path, tmp_path: Path) -> None:
 )
 def test_plans_that_cannot_be(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        TrainingPlan(**{"method": "distill", "labels": "x", **changes})
+        starting.Plan(**{"method": "distill", "labels": "x", **changes})
 
 
 def test_a_folder_in_use_is_not_written_over(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("mine")
     with pytest.raises(ValueError, match="exists already"):
-        start_training(TrainingPlan("distill", labels=str(folder)), CONFIG, SETTINGS, tmp_path)
+        starting.start(starting.Plan("distill", labels=str(folder)), CONFIG, SETTINGS, tmp_path)

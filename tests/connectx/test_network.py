@@ -12,6 +12,7 @@ from regard.connectx.exporting import export
 from regard.connectx.forward import Forward, packed_network
 from regard.connectx.network import read_network_name
 from regard.models import BoardNet, Evaluator, save
+from submissions import BOARDS, answers
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +123,6 @@ def test_load_network_says_what_there_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("amount", ["", ":60"])
 @pytest.mark.parametrize("numba", ["with", "without"])
 def test_it_travels(folder: Path, amount: str, numba: str, tmp_path: Path) -> None:
-    from test_exporting import BOARDS, answers
-
     file = export(f"network:{folder}{amount}", tmp_path / "submission.py")
     assert file.stat().st_size < 300_000
     found = answers(file, numba, BOARDS, tmp_path)

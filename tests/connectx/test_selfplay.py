@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard import models, training
-from regard.connectx import Board, Draw, TrainingPlan, label, resume_training, start_training
+from regard.connectx import Board, Draw, label, starting
 from regard.connectx.ppo import Played, Ppo, PpoOptions, advantages
 from regard.connectx.trials import won_against
 from regard.connectx.zero import Buffer, Zero, ZeroOptions
@@ -79,9 +79,9 @@ def test_batch_norms_are_refused(network: models.BoardNet) -> None:
 
 @pytest.mark.parametrize(("method", "options"), [("ppo", PPO), ("zero", ZERO)])
 def test_a_stopped_run_goes_on_as_if_nothing_had_happened(method: str, options: dict[str, Any], tmp_path: Path) -> None:
-    plan = TrainingPlan(method, labels=str(_labels(tmp_path)), graded=20, trials=4, options=tuple(options.items()))
+    plan = starting.Plan(method, labels=str(_labels(tmp_path)), graded=20, trials=4, options=tuple(options.items()))
     settings = replace(SETTINGS, steps=30 if method == "zero" else 4, evaluate_every=100)
-    whole = start_training(plan, CONFIG, settings, tmp_path / "whole")
+    whole = starting.start(plan, CONFIG, settings, tmp_path / "whole")
 
     class Stop(Exception):
         pass
@@ -91,8 +91,8 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(method: str, options: 
             raise Stop
 
     with pytest.raises(Stop):
-        start_training(plan, CONFIG, settings, tmp_path / "parts", shown=stop)
-    parts = resume_training(tmp_path / "parts")
+        starting.start(plan, CONFIG, settings, tmp_path / "parts", shown=stop)
+    parts = starting.resume(tmp_path / "parts")
     one, two = (training.load_checkpoint(training.latest(run.folder / "checkpoints"))[0] for run in (whole, parts))
     assert set(one) == set(two)
     assert all(torch.equal(one[name], two[name]) for name in one)
