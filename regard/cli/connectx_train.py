@@ -64,13 +64,20 @@ def train(
         from regard.connectx import starting
 
         console = Console(stderr=True, quiet=os.environ.get("RANK", "0") != "0")
-        asked = {
+        asked: dict[str, Any] = {
             "minutes": minutes, "steps": steps, "batch": batch, "learning_rate": learning_rate,
             "weight_decay": weight_decay, "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every,
             "seed": seed, "threads": threads,
         }  # fmt: skip
-        sizes = {"channels": channels, "layers": layers, "attn_every": attn_every}
-        named = {"method": method, "labels": labels, "out": out, "start": start, "heads": heads, "sees": sees}
+        sizes: dict[str, Any] = {"channels": channels, "layers": layers, "attn_every": attn_every}
+        named: dict[str, Any] = {
+            "method": method,
+            "labels": labels,
+            "out": out,
+            "start": start,
+            "heads": heads,
+            "sees": sees,
+        }
         asked, sizes, named = ({k: v for k, v in d.items() if v is not None} for d in (asked, sizes, named))
         if resume is not None:
             if given := [*asked, *sizes, *named]:
@@ -96,11 +103,11 @@ def train(
             )  # fmt: skip
         try:
             with shown_progress(settings, console) as shown:
-                options = {"device": device, "tensorboard": tensorboard, "shown": shown}
+                how: dict[str, Any] = {"device": device, "tensorboard": tensorboard, "shown": shown}
                 if resume is not None:
-                    finished = starting.resume(folder, more=more, **options)
+                    finished = starting.resume(folder, more=more, **how)
                 else:
-                    finished = starting.start(plan, config, settings, folder, **options)
+                    finished = starting.start(plan, config, settings, folder, **how)
         except training.Interrupted:
             again = f"regard connectx train --resume {folder}"
             console.print(f"stopped; nothing is lost. Go on with: {again}", highlight=False, soft_wrap=True)

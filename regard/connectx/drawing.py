@@ -41,7 +41,9 @@ def below(random: Array, limit: int) -> int:
     state ^= state << np.uint64(25)
     state ^= state >> np.uint64(27)
     random[0] = state
-    return np.int64((((state * np.uint64(2685821657736338717)) >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32))
+    high = (state * np.uint64(2685821657736338717)) >> np.uint64(32)
+    drawn: int = np.int64((high * np.uint64(limit)) >> np.uint64(32))  # type: ignore[assignment]  # of NumPy's kind
+    return drawn
 
 
 @compiled
@@ -79,7 +81,8 @@ def _draw(stones: Array, wild: Array, position: Array, mask: Array, random: Arra
             if tries % 1000 == 0 and wanted > 0:  # small boards have no running games with so many stones
                 wanted -= 1
             share = wild[below(random, len(wild))]
-            here, all_ = np.int64(0), np.int64(0)
+            here: int = np.int64(0)  # type: ignore[assignment]  # of NumPy's kind, as the arrays' are
+            all_: int = np.int64(0)  # type: ignore[assignment]
             done = True
             for _ in range(wanted):
                 quiet = possible(all_, shape) & ~completing(here, shape)

@@ -172,7 +172,9 @@ class _Worker:
     def _to_the_end(self, position: int, mask: int, random: np.random.Generator) -> Records:
         """The positions of a game from here on, played with a share of perfect moves."""
         perfect = random.choice(PERFECT)
-        positions, masks, labels = [], [], []
+        positions: list[int] = []
+        masks: list[int] = []
+        labels: list[list[int | None]] = []
         early = 3 * mask.bit_count() < self.shape.rows * self.shape.columns
         while mask != self.shape.full and not (early and len(labels) == FEW):
             scores = self.solver.move_scores(position, mask)

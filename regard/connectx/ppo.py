@@ -10,6 +10,7 @@ that wins and V for the side to move,
     policy loss   −mean min(ρ·A, clip(ρ, 1 ± ε)·A),  ρ = π(a) / π_old(a)
     loss          policy loss + c_v · (V − R)² − c_e · entropy
 
+Half of the positions are shown mirrored, in play and in learning alike, since the policy need not be the same for both.
 In a part of the games one side is a past self from a pool; its moves are not learnt from. The state of the games, the
 pool and the optimizer are in the checkpoint, so a stopped run goes on as it would have.
 """
@@ -85,13 +86,14 @@ class Played:
     reward: Array
     over: Array
     mine: Array  # whether the network that learns made the move
+    turned: Array  # whether it was shown the mirror image
 
 
 def advantages(played: Played, last: Array, discount: float, trace: float) -> Array:
     """A of every move; `last` are the values of the positions that came after the last moves.
 
     >>> one = lambda x: np.array([[x]])
-    >>> won = Played(*[one(0)] * 4, one(0.25), one(1.0), one(True), one(True))
+    >>> won = Played(*[one(0)] * 4, one(0.25), one(1.0), *[one(True)] * 3)
     >>> advantages(won, np.array([0.9]), 1.0, 0.9)
     array([[0.75]])
     """
@@ -179,21 +181,21 @@ class Ppo:
     def _play(self, random: np.random.Generator) -> tuple[Played, Array, int]:
         """Some moves of every game, the values of where they lead, and how many games ended."""
         boards, shape = self.boards, (self.options.moves, len(self.boards))
-        floats = (np.zeros(shape) for _ in range(4))
+        bits = [np.zeros(shape, np.int64) for _ in range(3)]
         played = Played(
-            np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64), *floats,
-            mine=np.zeros(shape, bool),
+            *bits, *(np.zeros(shape) for _ in range(4)), np.zeros(shape, bool), random.random(shape) < 0.5
         )  # fmt: skip
         ended = 0
         self.net.eval()
         for t in range(self.options.moves):
             legal = boards.legal()
-            logs, value = self._judged(self.net, boards.position, boards.mask, legal)
+            turned = played.turned[t]
+            logs, value = self._judged(self.net, boards.position, boards.mask, turned)
             theirs = (self.opponent >= 0) & (boards.stones() % 2 == self.side)
             for place in np.unique(self.opponent[theirs]).tolist():
                 which = np.flatnonzero(theirs & (self.opponent == place))
                 logs[which], _ = self._judged(
-                    self._self(place), boards.position[which], boards.mask[which], legal[which]
+                    self._self(place), boards.position[which], boards.mask[which], turned[which]
                 )  # fmt: skip
             noise = random.gumbel(size=logs.shape)
             column = np.where(legal, logs + noise, -np.inf).argmax(1)
@@ -208,7 +210,8 @@ class Ppo:
             ended += int(done.sum())
             boards.reset(done)
             self._seat(done, random)
-        _, last = self._judged(self.net, boards.position, boards.mask, boards.legal())
+        nothing = np.zeros(len(boards), bool)
+        _, last = self._judged(self.net, boards.position, boards.mask, nothing)
         return played, last, ended
 
     def _learn(
@@ -218,6 +221,7 @@ class Ppo:
             group["lr"] = rate
         flat = [array.reshape(-1) for array in (played.position, played.mask, played.column, played.chance)]
         given, target, mine = advantage.reshape(-1), goal.reshape(-1), played.mine.reshape(-1)
+        mirrored = played.turned.reshape(-1)
         given = (given - given[mine].mean()) / (given[mine].std() + 1e-8)
         size = max(1, self.settings.batch // self.ranks.world)
         rows = []
@@ -226,12 +230,9 @@ class Ppo:
             order = random.permutation(len(target))
             for start in range(0, len(order), size):
                 here = order[start : start + size]
-                turned = random.random(len(here)) < 0.5
-                planes, legal = self._shown(flat[0][here], flat[1][here])
-                column = flat[2][here]
-                planes = np.where(turned[:, None, None, None], planes[..., ::-1], planes)
-                legal = np.where(turned[:, None], legal[:, ::-1], legal)
-                column = np.where(turned, legal.shape[1] - 1 - column, column)
+                turned = mirrored[here]
+                planes, legal = self._shown(flat[0][here], flat[1][here], turned)
+                column = np.where(turned, legal.shape[1] - 1 - flat[2][here], flat[2][here])
                 floats = (flat[3][here], given[here], target[here], mine[here])
                 tensors = [torch.from_numpy(np.ascontiguousarray(array)) for array in (planes, legal, column)]
                 tensors += [torch.from_numpy(array.astype(np.float32)) for array in floats]
@@ -243,18 +244,25 @@ class Ppo:
                 rows.append(found.detach().tolist())
         return rows
 
-    def _judged(self, net: models.BoardNet, position: Array, mask: Array, legal: Array) -> tuple[Array, Array]:
-        """Logs of probabilities, and values."""
-        planes = torch.from_numpy(planes_of(position, mask, self.boards.shape)).to(self.ranks.device)
+    def _judged(self, net: models.BoardNet, position: Array, mask: Array, turned: Array) -> tuple[Array, Array]:
+        """Logs of probabilities, by column as the board stands, and values."""
+        planes, may = self._shown(position, mask, turned)
         with torch.no_grad():
-            judged = net(planes)
-            logs = judged.policy.masked_fill(~torch.from_numpy(legal).to(self.ranks.device), -1e9).log_softmax(-1)
-        return logs.cpu().numpy().astype(np.float64), judged.value[:, 0].cpu().numpy().astype(np.float64)
+            judged = net(torch.from_numpy(planes).to(self.ranks.device))
+            logs = judged.policy.masked_fill(~torch.from_numpy(may).to(self.ranks.device), -1e9).log_softmax(-1)
+        found = logs.cpu().numpy().astype(np.float64)
+        return (
+            np.where(turned[:, None], found[:, ::-1], found),
+            judged.value[:, 0].cpu().numpy().astype(np.float64),
+        )
 
-    def _shown(self, position: Array, mask: Array) -> tuple[Array, Array]:
+    def _shown(self, position: Array, mask: Array, turned: Array) -> tuple[Array, Array]:
+        """Planes and legal columns, mirrored where asked for."""
         shape = self.boards.shape
         top = np.arange(shape.columns) * shape.stride + shape.rows - 1
-        return planes_of(position, mask, shape), (mask[:, None] >> top) & 1 == 0
+        planes, legal = planes_of(position, mask, shape), (mask[:, None] >> top) & 1 == 0
+        planes = np.where(turned[:, None, None, None], planes[..., ::-1], planes)
+        return np.ascontiguousarray(planes), np.where(turned[:, None], legal[:, ::-1], legal)
 
     def _seat(self, done: Array, random: np.random.Generator) -> None:
         """Whom the games that begin anew are played against."""

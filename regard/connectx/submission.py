@@ -75,8 +75,8 @@ def in_time(name: str, seconds: float, shape: Shape) -> Player:
         from regard.connectx.network import Network
 
         number, given = read_amount(name, amount, "simulations") if amount else (None, None)
-        limit = None if not amount else seconds if given is None else min(seconds, given)
-        return Network(Forward(carried("network") or b""), number, limit)
+        most = None if not amount else seconds if given is None else min(seconds, given)
+        return Network(Forward(carried("network") or b""), number, most)
     return player(name)
 
 

@@ -25,7 +25,7 @@ def test_advantages_by_hand() -> None:
     """Two moves of one game: the second wins. The first one's value counts the other way."""
     column = lambda *values: np.array(values, float)[:, None]  # noqa: E731
     zeros = column(0, 0)
-    played = Played(zeros, zeros, zeros, zeros, column(0.2, 0.5), column(0, 1), column(0, 1), column(1, 1))
+    played = Played(zeros, zeros, zeros, zeros, column(0.2, 0.5), column(0, 1), column(0, 1), column(1, 1), zeros)
     found = advantages(played, np.array([0.7]), discount=1.0, trace=0.9)
     second = 1 - 0.5
     first = (0 - 0.5 - 0.2) - 0.9 * second
@@ -36,7 +36,7 @@ def test_without_a_trace_only_the_next_value_counts_and_games_end_the_sum() -> N
     random = np.random.default_rng(0)
     shape = (5, 3)
     over = random.random(shape) < 0.4
-    played = Played(*[np.zeros(shape)] * 4, random.normal(size=shape), over * 1.0, over, over)
+    played = Played(*[np.zeros(shape)] * 4, random.normal(size=shape), over * 1.0, over, over, over)
     last = random.normal(size=3)
     found = advantages(played, last, 1.0, 0.0)
     after = np.vstack([played.value[1:], last])
