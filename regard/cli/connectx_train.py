@@ -37,6 +37,10 @@ def train(
     attn_every: Annotated[int | None, typer.Option(metavar="N", help="Attention after so many blocks.")] = None,
     sees: Annotated[str | None, typer.Option(metavar="KINDS", help="What heads see: all,near3,row,lines …")] = None,
     lines: Annotated[bool, typer.Option(help="Show the network the squares that complete a line.")] = True,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="An option of ppo or zero, such as games=64; repeated."),
+    ] = None,
     minutes: Annotated[float | None, typer.Option(metavar="N", help="Train for so long.")] = None,
     steps: Annotated[int | None, typer.Option(metavar="N", help="Updates of the weights instead.")] = None,
     batch: Annotated[int | None, typer.Option(metavar="N", help="Positions of one update.")] = None,
@@ -99,7 +103,8 @@ def train(
             config = models.BoardConfig.preset(preset, **changes)
             settings = starting.default_settings(method, **asked)
             plan = starting.Plan(
-                method, labels=labels, start=start, heads=points if len(points) > 1 else ()
+                method, labels=labels, start=start, heads=points if len(points) > 1 else (),
+                options=starting.read_options(method, set_ or []),
             )  # fmt: skip
         try:
             with shown_progress(settings, console) as shown:

@@ -1,9 +1,9 @@
 """Starting a run of `regard connectx train`, going on with one, and what it reached at its end."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +146,27 @@ def default_settings(method: str, **changes: Any) -> training.Settings:
     if changes.get("steps") is None and changes.get("minutes") is None:
         changes["minutes"] = 60.0
     return training.Settings(**{"steps": None, **SETTINGS.get(method, {}), **changes})
+
+
+def read_options(method: str, given: Sequence[str]) -> tuple[tuple[str, Any], ...]:
+    """Options of a method from texts such as "games=64".
+
+    >>> read_options("ppo", ["games=64", "trace=0.8"])
+    (('games', 64), ('trace', 0.8))
+    """
+    kinds: dict[str, Any] = {"ppo": PpoOptions, "zero": ZeroOptions}
+    known = {field.name: field.type for field in fields(kinds[method])} if method in kinds else {}
+    found = []
+    for text in given:
+        name, _, value = text.partition("=")
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise ValueError(f"{method} has no option {name!r}; it has {listed}")
+        try:
+            found.append((name, int(value) if known[name] in (int, "int") else float(value)))
+        except ValueError:
+            raise ValueError(f"--set takes name=number, got {text!r}") from None
+    return tuple(found)
 
 
 def training_plan(folder: str | os.PathLike[str]) -> tuple[Plan, models.BoardConfig, training.Settings]:

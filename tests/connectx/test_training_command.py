@@ -73,12 +73,15 @@ def test_train_ppo_says_every_number_that_was_asked_for(
     labels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["connectx", "train", "--method", "ppo", "--labels", labels, "--out", str(tmp_path / "run"), *TINY]
-    assert main([*command, "--steps", "2", "--evaluate-every", "1"]) == 0
+    fewer = ["--set", "games=16", "--set", "moves=8"]
+    assert main([*command, "--steps", "2", "--evaluate-every", "2", *fewer]) == 0
     said = capsys.readouterr().err
     for name in ("loss", "policy_loss", "value_loss", "entropy", "kl", "clip_share", "explained_variance"):
         assert f" {name} " in said
     assert "games_per_second" in said
     assert "won against random" in said
+    assert main([*command, "--set", "gems=1"]) == 2
+    assert "ppo has no option 'gems'; it has games, moves" in capsys.readouterr().err
 
 
 def test_compare(labels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
