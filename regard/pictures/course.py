@@ -27,6 +27,8 @@ def course_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = None
     won = sorted({name for row in graded for name in row if name.startswith("won_against_")})
     title = "Training" if title is None else title
     colours = theme_named(theme)
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     with drawing(theme):
         count = 1 + bool(learnt) + bool(won)
         figure = new_figure(7.2, 1.6 + 1.9 * count)
@@ -43,11 +45,13 @@ def course_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = None
         top.plot(*_by_minute(graded, "error", 100), color=colours.accent, linewidth=1.8, label="mean")
         best = min(graded, key=lambda row: row["error"])
         top.annotate(
-            f"{100 * best['error']:.2f} %", (best["seconds"] / 60, 100 * best["error"]), xytext=(0, -6),
-            textcoords="offset points", ha="center", va="top", fontsize=9, color=colours.accent,
+            f"{100 * best['error']:.2f} %", (best["seconds"] / 60, 100 * best["error"]), xytext=(8, 0),
+            textcoords="offset points", ha="left", va="center", fontsize=9, color=colours.accent,
         )  # fmt: skip
         top.set_yscale("log")
+        top.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         top.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        top.yaxis.set_minor_formatter(NullFormatter())
         top.margins(y=0.15)
         top.set_ylabel("moves that lose (%)")
         top.legend(frameon=False, ncols=4, fontsize=8)
