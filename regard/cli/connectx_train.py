@@ -143,7 +143,7 @@ def shown_progress(settings: "Settings", console: "Console") -> Any:
 
     from rich.progress import BarColumn, Progress, TextColumn
 
-    from regard.training import clock, time_left
+    from regard import training
 
     @contextmanager
     def showing() -> "Iterator[Any]":
@@ -156,7 +156,7 @@ def shown_progress(settings: "Settings", console: "Console") -> Any:
                 share = settings.share(row["step"], row["seconds"])
                 if row["split"] == "train":
                     past.append((share, row["seconds"]))
-                    left = clock(time_left(past, row["seconds"]))
+                    left = training.clock(training.time_left(past, row["seconds"]))
                     said = f"loss {row['loss']:.4f} · {row['positions_per_second']:,.0f} positions/s · {left} left"
                     bar.update(task, completed=share, step=row["step"], said=said)
                     if "entropy" in row:
@@ -171,7 +171,7 @@ def shown_progress(settings: "Settings", console: "Console") -> Any:
 
 def graded(row: dict[str, Any]) -> str:
     """A grading in words."""
-    from regard.training import clock
+    from regard import training
 
     thirds = ", ".join(
         f"{name} {100 * row[f'error_{name}']:.2f}" for name in ("begin", "middle", "end") if f"error_{name}" in row
@@ -181,7 +181,7 @@ def graded(row: dict[str, Any]) -> str:
         for name, value in row.items() if name.startswith("won_against_")
     )  # fmt: skip
     return (
-        f"step {row['step']:>7,}   {clock(row['seconds']):>8}   error {100 * row['error']:.2f} % ({thirds})"
+        f"step {row['step']:>7,}   {training.clock(row['seconds']):>8}   error {100 * row['error']:.2f} % ({thirds})"
         f"   perfect {100 * row['perfect']:.1f} %{won}"
     )
 

@@ -181,31 +181,29 @@ class Ppo:
     def _play(self, random: np.random.Generator) -> tuple[Played, Array, int]:
         """Some moves of every game, the values of where they lead, and how many games ended."""
         boards, shape = self.boards, (self.options.moves, len(self.boards))
-        bits = [np.zeros(shape, np.int64) for _ in range(3)]
-        played = Played(
-            *bits, *(np.zeros(shape) for _ in range(4)), np.zeros(shape, bool), random.random(shape) < 0.5
-        )  # fmt: skip
+        position, mask, column = (np.zeros(shape, np.int64) for _ in range(3))
+        chance, value, reward = (np.zeros(shape) for _ in range(3))
+        over, mine = np.zeros(shape, bool), np.zeros(shape, bool)
+        turned = random.random(shape) < 0.5
+        played = Played(position, mask, column, chance, value, reward, over, mine, turned)
         ended = 0
         self.net.eval()
         for t in range(self.options.moves):
             legal = boards.legal()
-            turned = played.turned[t]
-            logs, value = self._judged(self.net, boards.position, boards.mask, turned)
+            logs, values = self._judged(self.net, boards.position, boards.mask, turned[t])
             theirs = (self.opponent >= 0) & (boards.stones() % 2 == self.side)
             for place in np.unique(self.opponent[theirs]).tolist():
                 which = np.flatnonzero(theirs & (self.opponent == place))
                 logs[which], _ = self._judged(
-                    self._self(place), boards.position[which], boards.mask[which], turned[which]
+                    self._self(place), boards.position[which], boards.mask[which], turned[t][which]
                 )  # fmt: skip
             noise = random.gumbel(size=logs.shape)
-            column = np.where(legal, logs + noise, -np.inf).argmax(1)
-            played.position[t], played.mask[t] = boards.position, boards.mask
-            played.column[t], played.value[t], played.mine[t] = column, value, ~theirs
-            played.chance[t] = np.take_along_axis(logs, column[:, None], 1)[:, 0]
-            status = boards.step(column)
+            column[t] = np.where(legal, logs + noise, -np.inf).argmax(1)
+            position[t], mask[t], value[t], mine[t] = boards.position, boards.mask, values, ~theirs
+            chance[t] = np.take_along_axis(logs, column[t][:, None], 1)[:, 0]
+            status = boards.step(column[t])
             done = status != RUNNING
-            played.reward[t] = status == WON
-            played.over[t] = done
+            reward[t], over[t] = status == WON, done
             assert np.isin(status, (RUNNING, WON, DRAWN)).all()
             ended += int(done.sum())
             boards.reset(done)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from regard.connectx.labels import (
     stones_of,
     write_shard,
 )  # fmt: skip
+from regard.models import BoardNet, save
 
 SIZE = shape(6, 7, 4)
 SMALL = (4, 5, 3)
@@ -106,6 +108,22 @@ def test_several_processes_make_the_same_labels(tmp_path: Path) -> None:
     one, two = read_labels(tmp_path / "one"), read_labels(tmp_path / "two")
     assert (one.mask == two.mask).all()
     assert (one.scores == two.scores).all()
+
+
+def test_a_network_plays_where_it_is_unsure(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    save(BoardNet("tiny", channels=16, layers=1, attn_every=None), tmp_path / "network")
+    draw = Draw(SMALL, fewest=4, seed=3, network=str(tmp_path / "network"), by_network=1.0)
+    label(tmp_path / "labels", draw, positions=60)
+    labels = read_labels(tmp_path / "labels")
+    assert set(labels.source.tolist()) == {1}
+    solver = Solver(*SMALL, table_bits=16)
+    for at in range(0, len(labels), 9):
+        exact = solver.move_scores(int(labels.position[at]), int(labels.mask[at]))
+        assert labels.scores[at].tolist() == [FULL if score is None else score for score in exact]
+    # Before there is a network, games are drawn by lot.
+    label(tmp_path / "early", Draw(SMALL, fewest=4, network=str(tmp_path / "later"), by_network=1.0), positions=20)
+    assert set(read_labels(tmp_path / "early").source.tolist()) == {0}
 
 
 def test_a_shard_never_takes_the_place_of_another(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -119,3 +120,18 @@ def test_comparisons_that_cannot_be(
 def test_equal_positions_are_equal() -> None:
     settings = [comparing._settings("distill", comparing.Budget(positions=10_000), {"batch": n}) for n in (100, 500)]
     assert [one.steps * one.batch for one in settings if one.steps] == [10_000, 10_000]
+
+
+def test_two_processes(labels: str, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
+    started += ["--master-port", str(port), "-m", "regard", "connectx", "train", "--method", "distill"]
+    started += ["--labels", labels, "--out", str(tmp_path / "run"), *TINY, "--steps", "6", "--evaluate-every", "3"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    result = subprocess.run(started, capture_output=True, text=True, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("mirror-averaged") == 1  # the second process is silent
+    rows = [row for row in read_metrics(tmp_path / "run" / "metrics.jsonl") if row["split"] == "grade"]
+    assert [row["positions"] for row in rows] == [3 * 32, 6 * 32]
