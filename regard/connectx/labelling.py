@@ -15,8 +15,10 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -116,17 +118,21 @@ def label(
             waiting.clear()
 
     context = multiprocessing.get_context("spawn")  # a fork would copy threads that are not there
-    running: deque[Any] = deque()
-    with asked_to_stop() as stop, context.Pool(processes, _prepare, (draw, book, table_bits)) as pool:
+    over = context.Event()  # a process that is killed may take a lock with it: they are asked to end instead
+    running: deque[Future[tuple[int, Records]]] = deque()
+    with (
+        asked_to_stop() as stop,
+        ProcessPoolExecutor(processes, context, _prepare, (draw, book, table_bits, over)) as pool,
+    ):
         try:
             while (positions is None or count < positions) and (end is None or time.monotonic() < end):
                 while len(running) < 2 * processes:
-                    running.append(pool.apply_async(_task, (first,)))
+                    running.append(pool.submit(_task, first))
                     first += 1
                 if stop.is_set():
                     raise KeyboardInterrupt
-                with suppress(multiprocessing.TimeoutError):
-                    number, records = running[0].get(0.2)
+                with suppress(TimeoutError):
+                    number, records = running[0].result(0.2)
                     running.popleft()
                     waiting.append(records)
                     count += len(records)
@@ -134,6 +140,8 @@ def label(
                 if time.monotonic() - saved > SAVE_EVERY:
                     write()
         finally:
+            over.set()
+            pool.shutdown(wait=False, cancel_futures=True)
             write()
     return count
 
@@ -154,6 +162,7 @@ class _Worker:
     draw: Draw
     shape: Shape
     solver: Solver
+    over: Event
     evaluator: Any = None
     stamp: float = 0.0
 
@@ -166,6 +175,8 @@ class _Worker:
         parts = [np.zeros(0, record_type(self.shape.columns))]
         stones = self.draw.starts(GAMES, random)
         for position, mask in zip(*drawn_positions(stones, self.shape, int(random.integers(2**62))), strict=True):
+            if self.over.is_set():
+                break
             parts.append(self._to_the_end(int(position), int(mask), random))
         return np.concatenate(parts)
 
@@ -210,7 +221,9 @@ class _Worker:
             over = np.array([_aligned(int(stones), self.shape) for stones in mine]) | (after == self.shape.full)
             position, mask = (mine ^ after)[~over], after[~over]
         position, mask, unsure = (np.concatenate(parts) for parts in zip(*met, strict=True))
-        most = np.argsort(-unsure, kind="stable")[: max(1, int(UNSURE * len(unsure)))]
+        most = np.argsort(-unsure, kind="stable")[: 0 if self.over.is_set() else max(1, int(UNSURE * len(unsure)))]
+        if not len(most):
+            return np.zeros(0, record_type(self.shape.columns))
         return label_boards(self.solver, position[most], mask[most], 1, self.shape)
 
     def _judged(self, position: Any, mask: Any) -> tuple[Any, Any]:
@@ -247,11 +260,11 @@ def _any(position: int, mask: int, shape: Shape, random: np.random.Generator) ->
 _worker: _Worker | None = None
 
 
-def _prepare(draw: Draw, book: Book | None, table_bits: int) -> None:
+def _prepare(draw: Draw, book: Book | None, table_bits: int, over: Event) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     solver = Solver(*draw.size, book=book, table_bits=table_bits)
-    _worker = _Worker(draw, checked_shape(*draw.size), solver)
+    _worker = _Worker(draw, checked_shape(*draw.size), solver, over)
 
 
 def _task(number: int) -> tuple[int, Records]:

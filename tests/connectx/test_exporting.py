@@ -69,7 +69,7 @@ def test_only_what_is_needed_travels() -> None:
         ("minimax:5", "submission.zip", "a .py or a .tar.gz, got 'submission.zip'"),
         ("minimx:5", "submission.py", "did you mean 'minimax:5'?"),
         ("minimax:x", "submission.py", "a number of plies"),
-        ("network", "submission.py", "no trained network"),
+        ("network:nowhere", "submission.py", "holds no network"),
     ],
 )
 def test_what_cannot_be_exported(name: str, out: str, message: str, tmp_path: Path) -> None:
