@@ -79,12 +79,18 @@ class SpatialAttention(nn.Module):
         xavier_uniform_each(self.out, (self.channels,))
 
     def forward(
-        self, x: Tensor, *, mask: MaskLike | None = None, weights: bool | Literal["mean"] = False
+        self,
+        x: Tensor,
+        *,
+        mask: MaskLike | None = None,
+        bias: Float[Tensor, "..."] | None = None,
+        weights: bool | Literal["mean"] = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """x (B, C, H, W) → the same shape.
 
         mask        over squares: a rule of `regard.masks` or a boolean tensor that broadcasts to
                     (B, heads, H·W, H·W); **True = visible**
+        bias        added to the scaled scores; a tensor that broadcasts to the same
         weights     True: also return the weights (B, heads, H·W, H·W); "mean": their mean over heads
         """
         self._check(x)
@@ -94,7 +100,7 @@ class SpatialAttention(nn.Module):
         q, k, v = (
             part.unflatten(-1, (self.heads, -1)).transpose(-3, -2) for part in qkv.chunk(3, -1)
         )  # (B, heads, H·W, C/heads)
-        found = attend(q, k, v, mask, dropout=self.dropout if self.training else 0.0, weights=weights)
+        found = attend(q, k, v, mask, bias=bias, dropout=self.dropout if self.training else 0.0, weights=weights)
         out, maps = found if isinstance(found, tuple) else (found, None)
         merged = out.transpose(-3, -2).flatten(-2)  # (B, H·W, C)
         y = F.linear(merged, self.out.weight.flatten(1), self.out.bias).transpose(-1, -2).unflatten(-1, x.shape[-2:])

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .connectx_compare import compare
+from .connectx_label import label
 from .connectx_solver import book, solve
+from .connectx_train import train
 from .progress import progress
 from .typed import said_plainly
 
@@ -24,8 +27,14 @@ app = typer.Typer(
 
 app.command()(solve)
 app.command()(book)
+app.command()(label)
+app.command()(train)
+app.command()(compare)
 
-PLAYERS = "random, greedy, minimax:5, minimax:100ms, mcts:1000, mcts:100ms, solver, or a Kaggle agent's main.py"
+PLAYERS = (
+    "random, greedy, minimax:5, minimax:100ms, mcts:1000, mcts:100ms, solver, network, network:200, network:RUN:200, "
+    "or a Kaggle agent's main.py"
+)
 Size = Annotated[str, typer.Option(metavar="ROWSxCOLUMNSxINAROW", help="The board.")]
 
 
@@ -152,7 +161,9 @@ def quality(
 
 @app.command()
 def export(
-    player: Annotated[str, typer.Argument(metavar="PLAYER", help="random, greedy, minimax:…, mcts:…, solver.")],
+    player: Annotated[
+        str, typer.Argument(metavar="PLAYER", help="random, greedy, minimax:…, mcts:…, solver, network:….")
+    ],
     out: Annotated[str, typer.Option(metavar="FILE", help="A .py, or a .tar.gz with main.py.")] = "submission.py",
 ) -> None:
     """Write a player as one self-contained file that Kaggle accepts.

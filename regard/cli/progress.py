@@ -28,3 +28,30 @@ def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
             bar.advance(task, steps)
 
         yield advance
+
+
+@contextmanager
+def timed(what: str, minutes: float) -> Iterator[Callable[..., None]]:
+    """The same for work that takes a given time: what is done is counted, and the bar is the time."""
+    from time import monotonic
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]:,}"),
+        TextColumn("{task.fields[rate]:.3g}/s", style="dim"), TimeRemainingColumn(),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+    began, done = monotonic(), 0
+    with bar:
+        task = bar.add_task(what, total=60 * minutes, done=0, rate=0.0)
+
+        def advance(steps: int = 1) -> None:
+            nonlocal done
+            done += steps
+            seconds = monotonic() - began
+            bar.update(task, completed=seconds, done=done, rate=done / max(seconds, 1e-9))
+
+        yield advance

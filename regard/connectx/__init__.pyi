@@ -1,6 +1,8 @@
 from . import arena as arena
+from . import comparing as comparing
 from . import quality as quality
 from . import report as report
+from . import starting as starting
 from . import validation as validation
 from .agent_file import AgentFile as AgentFile
 from .alphabeta import AlphaBeta as AlphaBeta
@@ -18,8 +20,15 @@ from .game import play_in_terminal as play_in_terminal
 from .halving import Chosen as Chosen
 from .halving import gumbel as gumbel
 from .kaggle import agent as agent
+from .labelling import Draw as Draw
+from .labelling import label as label
+from .labels import Labels as Labels
+from .labels import read_labels as read_labels
 from .match import Game as Game
 from .match import play_game as play_game
+from .network import Network as Network
+from .network import load_network as load_network
+from .network import networks as networks
 from .opening import openings as openings
 from .players import Forfeit as Forfeit
 from .players import Player as Player

@@ -24,6 +24,7 @@ ROOTS = {
     "minimax": ["alphabeta"],
     "mcts": ["alphabeta", "uct"],
     "solver": ["alphabeta", "solver"],
+    "network": ["alphabeta", "network", "forward"],
 }
 
 TOP = '''"""A ConnectX agent for Kaggle: the player "{name}" of regard, in one file.
@@ -123,7 +124,8 @@ def source(name: str) -> str:
     player(name)
     modules = needed(["submission", *ROOTS[kind]])
     texts = {module: _embedded(module) for module in modules}
-    files = _files() if kind == "solver" else {}
+    files = _files() if kind == "solver" else _network(name) if kind == "network" else {}
+    name = name if kind != "network" else _amount_alone(name)
     digest = hashlib.sha256("".join([name, *texts.values(), *files]).encode()).hexdigest()[:8]
     parts = [TOP.format(name=name, digest=digest), f"PLAYER = {name!r}\n"]
     for module, text in texts.items():
@@ -170,6 +172,27 @@ def _files() -> dict[str, bytes]:
     """The solver's book, as it is: it is compressed."""
     book = HERE / "books" / "6x7x4.book"
     return {"book": book.read_bytes()} if book.is_file() else {}
+
+
+def _network(name: str) -> dict[str, bytes]:
+    """The network that the player of this name plays by, without norms, in half precision."""
+    from dataclasses import asdict
+
+    from regard.connectx.forward import packed_network
+    from regard.connectx.network import load_network, read_network_name
+
+    net = load_network(read_network_name(name)[0]).for_inference()
+    return {"network": packed_network(asdict(net.config), {k: v.numpy() for k, v in net.state_dict().items()})}
+
+
+def _amount_alone(name: str) -> str:
+    """The name without the folder of the network: that travels along.
+
+    >>> _amount_alone("network:runs/mine:200"), _amount_alone("network:runs/mine")
+    ('network:200', 'network')
+    """
+    last = name.rpartition(":")[2]
+    return f"network:{last}" if last[:1].isdigit() else "network"
 
 
 def _packed(text: bytes) -> bytes:

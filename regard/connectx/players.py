@@ -5,6 +5,9 @@ greedy            completes a line, else blocks one, else the centre-most column
 minimax:5         alpha-beta, 5 plies deep           minimax:100ms   as deep as the time allows
 mcts:1000         tree search with 1,000 play-outs   mcts:100ms      as many as the time allows
 solver            perfect play
+network           the shipped network, its policy alone
+network:200       with a search of 200 simulations  network:100ms   as many as the time allows
+network:runs/a    another network, also network:runs/a:200
 path/main.py      a Kaggle agent, in a process of its own (also .tar.gz)
 """
 
@@ -68,7 +71,8 @@ def player(name: str, *, seed: int | None = None) -> Player:
         from regard.connectx.agent_file import AgentFile
 
         return AgentFile(name)
-    known = ["random", "greedy", "minimax:5", "minimax:100ms", "mcts:1000", "mcts:100ms", "solver", "path/main.py"]
+    known = ["random", "greedy", "minimax:5", "minimax:100ms", "mcts:1000", "mcts:100ms", "solver"]
+    known += ["network", "network:200", "network:RUN:200", "path/main.py"]
     near = difflib.get_close_matches(kind, MAKERS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0] + (':' + amount if amount else '')!r}? " if near else ""
     raise ValueError(f"no player is called {name!r}; {hint}Players are {', '.join(known)}")
@@ -229,7 +233,9 @@ def _mcts(name: str, amount: str, seed: int | None) -> Player:
 
 
 def _network(name: str, amount: str, seed: int | None) -> Player:
-    raise ValueError(f"{name!r}: there is no trained network in this version; use minimax:5, mcts:1000 or solver")
+    from regard.connectx.network import network_player
+
+    return network_player(name)
 
 
 MAKERS: dict[str, Callable[[str, str, int | None], Player]] = {

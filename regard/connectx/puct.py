@@ -6,7 +6,8 @@ Each game has its tree, all in arrays. One round walks down every tree, at each 
 
 (P: what the policy gives the move; Q: the mean value found for it, n its visits, N those of the node), gathers the
 leaves of all games into one batch for the network, and counts the values back up. Where a line can be completed at
-once, or an oracle (the solver) knows the position, nobody is asked.
+once, or an oracle (the solver) knows the position, nobody is asked. What is known goes up the tree: a node is won when
+one of its moves leads to a lost one, and decided when all its moves are; moves known to lose are not walked again.
 
 Values count for the side to move, from −1 (lost) to 1 (won).
 """
@@ -29,6 +30,7 @@ Evaluate = Callable[[Array, Array], tuple[Any, Any]]
 Oracle = Callable[[Board], int]
 
 NEW, WAITING, GROWN, KNOWN = 0, 1, 2, 3  # what a node is
+SURE = 1 - 1e-9  # the mean of values that are all 1
 
 
 class Forest(NamedTuple):
@@ -155,8 +157,12 @@ class Puct:
         return visits / np.maximum(visits.sum(1, keepdims=True), 1e-12)
 
     def best(self) -> Array:
-        """(games,): the most visited column; among equals the one with the better value."""
-        return np.argmax(self.visits() + (self.q() + 1) / 4 * self.legal(), axis=1)
+        """(games,): a column known to win; else the most visited one that is not known to lose. Among equals the one
+        with the better value."""
+        visits, q = self.visits().astype(np.float64), self.q()
+        known = (self._of_children(self._forest.kind) == KNOWN) & (visits > 0)
+        worth = visits + (q + 1) / 4 + 1e9 * (known & (q > SURE)) - 1e9 * (known & (q < -SURE))
+        return np.argmax(np.where(self.legal(), worth, -np.inf), axis=1)
 
     def play(self, columns: Any) -> None:
         """Make these moves and keep what the trees know of what follows; games that are over stay."""
@@ -232,7 +238,7 @@ class Puct:
                     f"got {logits.shape} and {values.shape}"
                 )
             logits = np.where(legal, logits, -np.inf)
-            priors = np.exp(logits - logits.max(1, keepdims=True))
+            priors = np.maximum(np.exp(logits - logits.max(1, keepdims=True)), 1e-12 * legal)
             priors /= priors.sum(1, keepdims=True)
             _grow(asked, priors, values.reshape(-1), self.width, forest, leaves)
 
@@ -250,10 +256,31 @@ def _count_up(game: int, end: int, value: float, forest: Forest, leaves: Leaves)
     """Count a value, for the side to move at the end of the walk, on all nodes passed; they wait no longer."""
     for at in range(leaves.length[end], -1, -1):
         node = leaves.path[end, at]
+        if forest.kind[game, node] == KNOWN and forest.visits[game, node] > 0:  # whatever came of this walk
+            value = forest.total[game, node] / forest.visits[game, node]
         forest.visits[game, node] += 1
         forest.total[game, node] += value
         forest.waiting[game, node] -= 1
         value = -value
+
+
+@compiled
+def _prove(game: int, end: int, forest: Forest, leaves: Leaves) -> None:
+    """The end of the walk is known: so may be the nodes above it. A root keeps its policy and goes on being walked."""
+    for at in range(leaves.length[end] - 1, 0, -1):
+        node = leaves.path[end, at]
+        value, decided = -1.0, True
+        for column in range(forest.child.shape[2]):
+            if forest.prior[game, node, column] > 0:  # all legal moves have some
+                child = forest.child[game, node, column]
+                if child == 0 or forest.kind[game, child] != KNOWN:
+                    decided = False
+                else:
+                    value = max(value, -forest.total[game, child] / forest.visits[game, child])
+        if not decided and value < SURE:
+            return
+        forest.kind[game, node] = KNOWN
+        forest.total[game, node] = value * forest.visits[game, node]
 
 
 @compiled
@@ -315,6 +342,7 @@ def _walk(
             if value < 2.0:
                 forest.kind[game, node] = KNOWN
                 _count_up(game, end, value, forest, leaves)
+                _prove(game, end, forest, leaves)
                 continue
             forest.kind[game, node] = WAITING
             leaves.node[end], leaves.position[end], leaves.mask[end] = node, here, stones
@@ -334,6 +362,12 @@ def _chosen(game: int, node: int, stones: int, forest: Forest, explore: float, s
         tried = forest.visits[game, child] + forest.waiting[game, child] if child else 0
         value = unknown if tried == 0 else -(forest.total[game, child] + forest.waiting[game, child]) / tried
         upper = value + spread * forest.prior[game, node, column] / (1 + tried)
+        if (
+            child
+            and forest.kind[game, child] == KNOWN
+            and forest.total[game, child] > SURE * forest.visits[game, child]
+        ):
+            upper -= 1e9  # known to lose: only where nothing else is left
         if upper > highest:
             chosen, highest = column, upper
     return chosen
@@ -354,6 +388,7 @@ def _grow(ends: Array, priors: Array, values: Array, most: int, forest: Forest, 
 def _know(end: int, value: float, most: int, forest: Forest, leaves: Leaves) -> None:
     forest.kind[end // most, leaves.node[end]] = KNOWN
     _count_up(end // most, end, value, forest, leaves)
+    _prove(end // most, end, forest, leaves)
 
 
 @compiled

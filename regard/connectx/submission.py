@@ -69,6 +69,13 @@ def in_time(name: str, seconds: float, shape: Shape) -> Player:
         return Minimax(number, limit) if kind == "minimax" else Mcts(number, limit)
     if kind == "solver":
         return PerfectInTime(seconds, shape)
+    if kind == "network":
+        from regard.connectx.forward import Forward
+        from regard.connectx.network import Network
+
+        number, given = read_amount(name, amount, "simulations") if amount else (None, None)
+        most = None if not amount else seconds if given is None else min(seconds, given)
+        return Network(Forward(carried("network") or b""), number, most)
     return player(name)
 
 
@@ -115,7 +122,7 @@ class PerfectInTime:
 
 def carried_book() -> Any:
     """The book that travels with an exported player; None where there is none."""
-    packed = vars(sys.modules[str(__package__)]).get("files", {}).get("book")
+    packed = carried("book")
     if packed is None:
         return None
     from regard.connectx.book import load_book
@@ -124,6 +131,12 @@ def carried_book() -> Any:
         file.write(packed)
         file.flush()
         return load_book(file.name)
+
+
+def carried(name: str) -> bytes | None:
+    """A file that travels with an exported player; None where there is none."""
+    found: bytes | None = vars(sys.modules[str(__package__)]).get("files", {}).get(name)
+    return found
 
 
 def _nearly_over(shape: Shape) -> Board:

@@ -25,6 +25,7 @@ from regard.models.board_attention import BoardAttention
 from regard.models.board_config import BoardConfig
 from regard.models.board_conv import BoardConv
 from regard.models.board_heads import Reading
+from regard.models.board_input import ADDED, Threats
 from regard.models.board_norm import BatchNorm, fold_after, fold_before, norm_of
 
 
@@ -95,10 +96,11 @@ class BoardNet(nn.Module):
             raise TypeError(f"BoardNet takes the name of a preset or a BoardConfig, got {type(preset).__name__}")
         self.config = config
         self.heads_before, self.warmth = config.heads, 1.0
-        self.stem = Unit(config.planes, config)
+        self.shown = nn.Identity() if config.lines is None else Threats(config.lines)
+        self.stem = Unit(config.planes + (0 if config.lines is None else ADDED), config)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.attention = nn.ModuleList(
-            BoardAttention(config.channels, config.heads, tuple(config.sees), config.norm)
+            BoardAttention(config.channels, config.heads, tuple(config.sees), config.norm, config.bias)
             for _ in range(config.attentions)
         )
         self.policy = Reading(config, (2,), 2 if config.score == "columns" else 1)
@@ -114,7 +116,7 @@ class BoardNet(nn.Module):
         legal       (B, columns), which columns may be played; the logits of the others become −inf
         """
         self._check(planes, legal)
-        x = self.stem(planes.contiguous(memory_format=torch.channels_last))
+        x = self.stem(self.shown(planes).contiguous(memory_format=torch.channels_last))
         for number, block in enumerate(self.blocks, 1):
             x = block(x)
             if self.config.attn_every and number % self.config.attn_every == 0:

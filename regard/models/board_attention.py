@@ -5,7 +5,8 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from regard.models.board_config import BoardNorm
+from regard.models.board_bias import LineBias
+from regard.models.board_config import BoardBias, BoardNorm
 from regard.models.board_norm import norm_of
 from regard.models.board_sight import check_sights, sights
 from regard.nn import SpatialAttention
@@ -14,16 +15,21 @@ from regard.nn import SpatialAttention
 class BoardAttention(nn.Module):
     """x (B, C, H, W) → x + attention(norm(x)), over the squares that each head sees.
 
+    bias        "lines": heads learn what direction and distance add to a score (board_bias.py)
+
     >>> layer = BoardAttention(16, 4, ("all", "lines"), "batch")
     >>> layer(torch.randn(2, 16, 6, 7)).shape
     torch.Size([2, 16, 6, 7])
     """
 
-    def __init__(self, channels: int, heads: int, sees: tuple[str, ...], norm: BoardNorm) -> None:
+    def __init__(
+        self, channels: int, heads: int, sees: tuple[str, ...], norm: BoardNorm, bias: BoardBias = "none"
+    ) -> None:
         super().__init__()
         self.sees, self.warmth = sees, 1.0
         self.norm = norm_of(norm, channels)
         self.squares = SpatialAttention(channels, heads, residual=False)
+        self.bias = LineBias(channels) if bias == "lines" else None
         # The heads as they were, with the same weights: in a tuple, so that they are not counted twice.
         self.before: tuple[SpatialAttention, ...] = ()
 
@@ -45,5 +51,6 @@ class BoardAttention(nn.Module):
 
     def _seen(self, squares: SpatialAttention, x: Tensor) -> Tensor:
         mask = sights(self.sees, squares.heads, *x.shape[-2:])
-        found: Tensor = squares(x, mask=None if mask is None else mask.to(x.device))
+        bias = None if self.bias is None else self.bias(*x.shape[-2:], squares.heads)
+        found: Tensor = squares(x, mask=None if mask is None else mask.to(x.device), bias=bias)
         return found

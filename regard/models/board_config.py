@@ -18,6 +18,7 @@ from regard.models.board_sight import check_sights
 from regard.models.config import check_choice, check_whole
 
 BoardNorm = Literal["batch", "group", "none"]
+BoardBias = Literal["none", "lines"]
 Score = Literal["none", "position", "columns"]
 
 PRESETS: dict[str, dict[str, int]] = {
@@ -42,7 +43,11 @@ class BoardConfig:
                     in training and in use; "none": no norm, and what a folded network has
     sees            what heads see, an equal share of them each: "all", "near3" (a neighbourhood of 3×3, or 5×5 …),
                     "row", "column", "rising", "falling", "diagonals", "lines" (all of these four lines)
+    bias            "lines": each head learns what the direction and distance of a square on the same row, column or
+                    diagonal add to its score (board_bias.py); "none": scores are of contents alone
     planes          P, of the input: own stones and the opponent's
+    lines           a number of stones in a row: the network is shown the squares that complete such lines, and where
+                    stones can be played (board_input.py); None shows it the planes alone
     head_channels   what the policy and the value head reduce the channels to
     value_hidden    width of the hidden layer in both heads
     score           "position": one more output (B, 1); "columns": one for every move (B, columns); unbounded,
@@ -55,7 +60,9 @@ class BoardConfig:
     layers: int = 10
     norm: BoardNorm = "batch"
     sees: Sequence[str] = ("all",)  # kept as a tuple
+    bias: BoardBias = "none"
     planes: int = 2
+    lines: int | None = None
     head_channels: int = 32
     value_hidden: int = 64
     score: Score = "none"
@@ -70,7 +77,15 @@ class BoardConfig:
                     f"attention after every {self.attn_every} of {self.layers} layers never comes; choose attn_every "
                     f"from 1 to {self.layers}, or None for a network without attention"
                 )
+        if self.lines is not None:
+            check_whole(self, "lines")
+            if self.lines < 2 or self.planes != 2:
+                raise ValueError(
+                    f"lines is how many in a row win, at least 2, with the planes of own and the opponent's stones; "
+                    f"got lines={self.lines} and planes={self.planes}"
+                )
         check_choice(self, "norm", get_args(BoardNorm))
+        check_choice(self, "bias", get_args(BoardBias))
         check_choice(self, "score", get_args(Score))
         check_heads(self.channels, self.heads)
         object.__setattr__(self, "sees", check_sights(self.sees, self.heads))

@@ -4,6 +4,8 @@ from .board import attention_grid as attention_grid
 from .colours import THEMES as THEMES
 from .colours import Theme as Theme
 from .colours import colour_table as colour_table
+from .comparison import comparison as comparison
+from .course import course_curves as course_curves
 from .cross import cross_attention as cross_attention
 from .curves import training_curves as training_curves
 from .flow import computation_flow as computation_flow

@@ -1,10 +1,19 @@
 from .calendar import dates as dates
+from .checkpoint import gather as gather
+from .checkpoint import latest as latest
 from .checkpoint import load_checkpoint as load_checkpoint
 from .checkpoint import save_checkpoint as save_checkpoint
+from .checkpoint import spread as spread
+from .clock import clock as clock
 from .grammar import phrases as phrases
 from .loop import Interrupted as Interrupted
 from .loop import Loop as Loop
+from .loop import adamw as adamw
+from .loop import asked_to_stop as asked_to_stop
+from .loop import threads as threads
+from .loop import told as told
 from .metrics import Metrics as Metrics
+from .metrics import Row as Row
 from .metrics import read_metrics as read_metrics
 from .pairs import Pairs as Pairs
 from .pairs import read_tsv as read_tsv
@@ -26,4 +35,5 @@ from .start import read_plan as read_plan
 from .start import resume as resume
 from .start import train as train
 from .terminal import progress as progress
+from .terminal import time_left as time_left
 from .tokenizer import Tokenizer as Tokenizer

@@ -48,8 +48,9 @@ def spread(tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.
             kind, _, name = full.partition(".")
             if kind == "optimizer":
                 key, _, name = name.partition(".")
-                where = value.device if key == "step" else named[name].device
-                optimizer.state[named[name]][key] = value.clone().to(where)
+                # A fused step runs through memory, so its state must lie there as the parameter does (channels last).
+                place = value.clone() if key == "step" else torch.empty_like(named[name]).copy_(value)
+                optimizer.state[named[name]][key] = place
             else:
                 place = named[name] if kind == "weights" else buffers[name]
                 if place.shape != value.shape:

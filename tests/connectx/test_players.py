@@ -53,7 +53,7 @@ def test_a_seed_repeats_a_game() -> None:
         ("mcts:1.5", "a number of play-outs or a time"),
         ("mcts:0", "give it more than 0"),
         ("random:3", "'random' takes nothing after a colon"),
-        ("network", "no trained network"),
+        ("network:nowhere", "holds no network"),
         ("nowhere/main.py", "there is no file 'nowhere/main.py'"),
     ],
 )

@@ -1,0 +1,74 @@
+"""`regard connectx label`: positions with exact scores, to learn from."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from .typed import said_plainly
+
+
+def label(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where the labels are kept; it is added to.")],
+    positions: Annotated[int | None, typer.Option(metavar="N", help="How many to label, or")] = None,
+    minutes: Annotated[float | None, typer.Option(metavar="N", help="for how long.")] = None,
+    network: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Half of the games are played by this network, as it learns.")
+    ] = None,
+    book: Annotated[
+        str, typer.Option(metavar="FILE", help='Of openings: a file, a folder of `regard connectx book`, "shipped".')
+    ] = "shipped",
+    fewest: Annotated[int, typer.Option(metavar="N", help="Games are labelled from so many stones on.")] = 10,
+    early: Annotated[float, typer.Option(metavar="X", help="Share of games from the first third of the board.")] = 0.1,
+    middle: Annotated[float, typer.Option(metavar="X", help="Share of games from the second third.")] = 0.5,
+    processes: Annotated[int, typer.Option(metavar="N", help="0: one for each core.")] = 0,
+    table_bits: Annotated[int, typer.Option(metavar="N", help="Table of each process: 16 bytes × 2^N.")] = 23,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the games.")] = 0,
+    size: Annotated[str, typer.Option(metavar="ROWSxCOLUMNSxINAROW", help="The board.")] = "6x7x4",
+) -> None:
+    """Label positions with the exact score of every move, for `regard connectx train --method distill`.
+
+    The games mix random and perfect moves and, with --network, the network's own, there where it is least sure. What
+    is labelled is kept every minute; stop it with Ctrl-C and start it again whenever you like.
+
+    Example: regard connectx label labels --minutes 30
+    """
+    with said_plainly("connectx label"):
+        from regard.connectx import Book, Draw, load_book
+        from regard.connectx import kept as kept_book
+        from regard.connectx import label as make
+
+        from .connectx import read_size
+        from .progress import progress, timed
+
+        rows, columns, inarow = read_size(size)
+        draw = Draw(
+            (rows, columns, inarow), fewest=fewest, early=early, middle=middle, network=network, seed=seed
+        )  # fmt: skip
+        known: Book | None = None
+        if os.path.isdir(book):
+            known = kept_book(book, rows, columns, inarow)
+        elif book != "shipped" or (rows, columns, inarow) == (6, 7, 4):
+            known = load_book(None if book == "shipped" else book)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        bar = timed("labelling", minutes) if minutes is not None else progress("labelling", positions or 0)
+        count = 0
+        with bar as advance:
+
+            def report(labels: int) -> None:
+                nonlocal count
+                count += labels
+                advance(labels)
+
+            try:
+                make(
+                    folder, draw, positions=positions, minutes=minutes, processes=processes or cores, book=known,
+                    table_bits=table_bits, report=report,
+                )  # fmt: skip
+                stopped = False
+            except KeyboardInterrupt:
+                stopped = True
+        typer.echo(f"{count:,} positions labelled; they are in {folder}", err=True)
+        if stopped:
+            typer.echo("stopped; the same command goes on from there", err=True)
+            raise typer.Exit(130)

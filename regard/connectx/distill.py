@@ -1,0 +1,172 @@
+"""Distillation: a network learns from positions whose every move the solver has scored.
+
+    policy    cross-entropy with softmax(5 · class + ¼ · score): moves that keep the value share nearly all of it, and
+              among them the perfect ones (the soonest win, the latest loss) have the most
+    value     (v − class of the best move)²
+    score     Huber loss of each move's score / 10
+
+A class is 1 for a win, 0 for a draw, −1 for a loss. A number of stones gets a share of each batch in proportion to the
+root of how many such positions there are, so that openings, which are few, are not lost among end games; half of the
+positions are mirrored.
+
+What is used is the moving average of the weights over the last thousand updates or so.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from regard import models, training
+from regard.connectx.batch import write_planes
+from regard.connectx.bits import Shape
+from regard.connectx.course import Row
+from regard.connectx.labels import FULL, Labels
+
+CLASS, SCORE = 5.0, 0.25  # what a class and a point of the score add to a move's logit in the target
+SCORE_SCALE = 10.0
+AVERAGE = 0.999
+
+Lot = tuple[Tensor, ...]
+
+
+class Deck:
+    """Batches of labelled positions, each from its number.
+
+    >>> from regard.connectx.labels import Labels
+    >>> from regard.connectx import Board
+    >>> board = Board.from_moves("445566")
+    >>> one = lambda value: np.array([value])
+    >>> labels = Labels(board.shape, one(board.position), one(board.mask), np.zeros((1, 7), np.int8), one(0))
+    >>> planes, legal, policy, value, score = Deck(labels, batch=4, seed=0)(0)
+    >>> planes.shape, policy.sum(-1)
+    (torch.Size([4, 2, 6, 7]), tensor([1., 1., 1., 1.]))
+    """
+
+    def __init__(self, labels: Labels, batch: int, seed: int) -> None:
+        if not len(labels):
+            raise ValueError("there is nothing to learn from: the folder holds no labels; see regard connectx label")
+        order = np.argsort(labels.stones, kind="stable")
+        self.labels, self.batch, self.seed = labels[order], batch, seed
+        stones = self.labels.stones
+        self.plies, self.first, self.count = np.unique(stones, return_index=True, return_counts=True)
+        weight = np.sqrt(self.count)  # between one share for every number of stones and one for every position
+        self.weight = weight / weight.sum()
+
+    def places(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Which labels make up the batch of a step, and which of them are mirrored."""
+        random = np.random.default_rng([self.seed, step])
+        ply = random.choice(len(self.plies), self.batch, p=self.weight)
+        within = (random.random(self.batch) * self.count[ply]).astype(np.int64)
+        return self.first[ply] + within, random.random(self.batch) < 0.5
+
+    def __call__(self, step: int, part: slice = slice(None)) -> Lot:
+        """Planes, legal columns, and the targets of policy, value and score."""
+        places, turned = self.places(step)
+        return tensors_of(self.labels[places[part]], turned[part])
+
+
+def tensors_of(labels: Labels, turned: NDArray[np.bool_] | None = None) -> Lot:
+    """Labels as a network takes them, mirrored where asked for."""
+    planes = planes_of(labels.position, labels.mask, labels.shape)
+    scores = labels.scores.astype(np.float32)
+    if turned is not None:
+        planes = np.where(turned[:, None, None, None], planes[..., ::-1], planes)
+        scores = np.where(turned[:, None], scores[:, ::-1], scores)
+    legal = scores != FULL
+    worth = np.where(legal, CLASS * np.sign(scores) + SCORE * scores, -np.inf)
+    policy = np.exp(worth - worth.max(1, keepdims=True))
+    policy /= policy.sum(1, keepdims=True)
+    value = np.sign(np.where(legal, scores, -np.inf).max(1, keepdims=True))
+    found = (planes, legal, policy.astype(np.float32), value, np.where(legal, scores / SCORE_SCALE, 0))
+    return tuple(torch.from_numpy(np.ascontiguousarray(array)) for array in found)
+
+
+def planes_of(position: NDArray[np.int64], mask: NDArray[np.int64], shape: Shape) -> NDArray[np.float32]:
+    """(N, 2, rows, columns): own stones and the opponent's."""
+    planes = np.empty((len(mask), 2, shape.rows, shape.columns), np.float32)
+    write_planes(position, mask, planes.reshape(len(mask), -1), shape)
+    return planes
+
+
+class Lesson(nn.Module):
+    """The losses of a network on a batch: policy, value, score, each a mean."""
+
+    def __init__(self, net: models.BoardNet) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, planes: Tensor, legal: Tensor, policy: Tensor, value: Tensor, score: Tensor) -> Tensor:
+        judged = self.net(planes)
+        logits = judged.policy.masked_fill(~legal, -1e9)
+        losses = [-(policy * logits.log_softmax(-1)).sum(-1).mean(), F.mse_loss(judged.value, value)]
+        if judged.score is not None:
+            if judged.score.shape == score.shape:
+                found, wanted = judged.score * legal, score
+            else:  # one number: that of the best move
+                found, wanted = judged.score, score.masked_fill(~legal, -1e9).amax(-1, keepdim=True)
+            losses.append(F.smooth_l1_loss(found, wanted))
+        return torch.stack(losses)
+
+
+@dataclass
+class Distill:
+    """The method: see the module."""
+
+    net: models.BoardNet
+    deck: Deck
+    settings: training.Settings
+    ranks: training.Ranks
+    schedule: models.HeadSchedule | None = None
+
+    def __post_init__(self) -> None:
+        self.net.to(self.ranks.device).train()
+        self.optimizer = training.adamw(self.net, self.settings, self.ranks.device)
+        lesson = Lesson(self.net)
+        self.lesson = DistributedDataParallel(lesson) if self.ranks.world > 1 else lesson
+        self.average = {name: value.detach().clone() for name, value in self.net.state_dict().items()}
+
+    def update(self, step: int, rate: float, share: float) -> Row:
+        """One step of AdamW on one batch."""
+        if self.schedule is not None:
+            self.schedule.apply(self.net, min(1.0, share))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.net.train()
+        lot = self.deck(step, slice(self.ranks.rank, None, self.ranks.world))
+        losses = self.lesson(*(tensor.to(self.ranks.device) for tensor in lot))
+        loss = losses.sum()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(self.net.parameters(), self.settings.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        kept = min(AVERAGE, (1 + step) / (10 + step))
+        now = self.net.state_dict()
+        torch._foreach_lerp_(list(self.average.values()), [now[name] for name in self.average], 1 - kept)
+        total, *parts = self.ranks.total(float(loss.detach()), *losses.detach().tolist())
+        names = ("policy_loss", "value_loss", "score_loss")
+        row = {name: part / self.ranks.world for name, part in zip(names, parts, strict=False)}
+        return {
+            "loss": total / self.ranks.world, **row, "gradient_norm": float(norm), "positions": self.deck.batch
+        }  # fmt: skip
+
+    def graded(self) -> models.BoardNet:
+        """The network with averaged weights."""
+        net = copy.deepcopy(self.net)
+        net.load_state_dict(self.average)
+        return net.eval()
+
+    def remembered(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The averaged weights."""
+        return dict(self.average), {}
+
+    def recall(self, tensors: dict[str, Tensor], kept: dict[str, Any]) -> None:
+        """The averaged weights."""
+        for name, value in tensors.items():
+            self.average[name].copy_(value)

@@ -1,0 +1,79 @@
+"""The curves of a board network's training: what it is worth by the solver's judgement, and the loss below."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regard.pictures.bars import quiet
+from regard.pictures.colours import theme_named
+from regard.pictures.picture import Picture, drawing, new_figure
+
+THIRDS = (("begin", "o", "-"), ("middle", "s", "--"), ("end", "^", ":"))
+
+
+def course_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = None, theme: str = "light") -> Picture:
+    """Errors by minute, over the loss, from the rows of a run's metrics.jsonl.
+
+    Rows of the split "grade" have "seconds" and "error" (and "error_begin" …), those of "train" have "loss". Rows of
+    "play" have "won_against_…", shares of games.
+
+    >>> rows = [{"split": "grade", "seconds": 60, "error": 0.1}, {"split": "train", "seconds": 30, "loss": 1.2}]
+    >>> course_curves(rows).title
+    'Training'
+    """
+    graded = [row for row in rows if row["split"] == "grade"]
+    learnt = [row for row in rows if row["split"] == "train"]
+    if not graded:
+        raise ValueError("there is nothing to draw: no row is of the split “grade”")
+    won = sorted({name for row in graded for name in row if name.startswith("won_against_")})
+    title = "Training" if title is None else title
+    colours = theme_named(theme)
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    with drawing(theme):
+        count = 1 + bool(learnt) + bool(won)
+        figure = new_figure(7.2, 1.6 + 1.9 * count)
+        figure.suptitle(title, fontweight="bold", fontsize=12)
+        axes = list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
+        top = axes[0]
+        for name, marker, dashes in THIRDS:
+            here = [row for row in graded if f"error_{name}" in row]
+            if here:
+                top.plot(
+                    *_by_minute(here, f"error_{name}", 100), color=colours.faint, linewidth=1, linestyle=dashes,
+                    marker=marker, markersize=3, label=name,
+                )  # fmt: skip
+        top.plot(*_by_minute(graded, "error", 100), color=colours.accent, linewidth=1.8, label="mean")
+        best = min(graded, key=lambda row: row["error"])
+        top.annotate(
+            f"{100 * best['error']:.2f} %", (best["seconds"] / 60, 100 * best["error"]), xytext=(8, 0),
+            textcoords="offset points", ha="left", va="center", fontsize=9, color=colours.accent,
+        )  # fmt: skip
+        top.set_yscale("log")
+        top.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        top.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        top.yaxis.set_minor_formatter(NullFormatter())
+        top.margins(y=0.15)
+        top.set_ylabel("moves that lose (%)")
+        top.legend(frameon=False, ncols=4, fontsize=8)
+        if won:
+            for name, (_, marker, dashes) in zip(won, THIRDS * 3, strict=False):
+                here = [row for row in graded if name in row]
+                label = name.removeprefix("won_against_").replace("_", ":")
+                axes[1].plot(
+                    *_by_minute(here, name, 100), color=colours.accent, linestyle=dashes, marker=marker, markersize=3,
+                    linewidth=1.2, label=f"against {label}",
+                )  # fmt: skip
+            axes[1].set_ylim(0, 100)
+            axes[1].set_ylabel("games won (%)")
+            axes[1].legend(frameon=False, fontsize=8)
+        if learnt:
+            axes[-1].plot(*_by_minute(learnt, "loss", 1), color=colours.faint, linewidth=1)
+            axes[-1].set_ylabel("loss")
+        for one in axes:
+            quiet(one, theme)
+        axes[-1].set_xlabel("minutes of training")
+    return Picture(figure, title, theme)
+
+
+def _by_minute(rows: Sequence[Mapping[str, Any]], name: str, scale: float) -> tuple[list[float], list[float]]:
+    return [row["seconds"] / 60 for row in rows], [scale * row[name] for row in rows]

@@ -1,0 +1,137 @@
+"""Distillation: targets, batches that follow from their number, the same weights from the same seed, exact resume."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from regard import models, training
+from regard.connectx import Board, Draw, Solver, label, read_labels, starting
+from regard.connectx.distill import Deck, tensors_of
+from regard.connectx.grading import grade, some_of_each
+from regard.connectx.labels import FULL, Labels
+
+SIZE = (4, 5, 3)
+CONFIG = models.BoardConfig(channels=16, heads=2, attn_every=2, layers=2, score="columns", lines=3)
+SETTINGS = training.Settings(
+    steps=12, batch=32, learning_rate=3e-3, warmup=2, evaluate_every=6, checkpoint_every=4, threads=1
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("labels")
+    label(path, Draw(SIZE, fewest=3, seed=2), positions=3000)
+    return path
+
+
+def test_targets_prefer_what_keeps_the_value_and_among_that_the_perfect() -> None:
+    board = Board.from_moves("4455")
+    scores = Solver().scores(Board.from_moves("445511"))
+    assert scores is not None
+    row = np.array([[18, 2, 0, 0, -3, FULL, -20]], np.int8)
+    labels = Labels(board.shape, np.array([board.position]), np.array([board.mask]), row, np.zeros(1, np.uint8))
+    _, legal, policy, value, score = tensors_of(labels)
+    chances = policy[0].tolist()
+    assert legal[0].tolist() == [True] * 5 + [False, True]
+    assert chances[0] > chances[1] > chances[2] == chances[3] > chances[4] > chances[6] > chances[5] == 0
+    assert sum(chances[:2]) > 0.99
+    assert value.tolist() == [[1.0]]
+    assert score[0].tolist() == pytest.approx([1.8, 0.2, 0, 0, -0.3, 0, -2.0])
+    turned = tensors_of(labels, np.array([True]))
+    assert turned[2][0].tolist() == chances[::-1]
+
+
+def test_a_batch_follows_from_its_number_and_has_every_stage(folder: Path) -> None:
+    labels = read_labels(folder)
+    deck, again = Deck(labels, 256, seed=1), Deck(labels, 256, seed=1)
+    assert all(torch.equal(a, b) for a, b in zip(deck(7), again(7), strict=True))
+    assert not torch.equal(deck(7)[0], deck(8)[0])
+    places, turned = deck.places(3)
+    third = np.minimum(3 * deck.labels.stones[places] // 20, 2)
+    assert np.bincount(third, minlength=3).min() > 40
+    assert 80 < turned.sum() < 176
+    parts = [deck(7, slice(rank, None, 2)) for rank in range(2)]
+    assert torch.equal(torch.cat([parts[0][3], parts[1][3]]).sum(), deck(7)[3].sum())
+
+
+def weights(run: Path) -> dict[str, Any]:
+    return models.load(run).state_dict()
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_others(folder: Path, tmp_path: Path) -> None:
+    plan = starting.Plan("distill", labels=str(folder), graded=50)
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        starting.start(plan, CONFIG, replace(SETTINGS, seed=seed), tmp_path / name)
+    a, b, c = (weights(tmp_path / name) for name in "abc")
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert not all(torch.equal(a[name], c[name]) for name in a)
+
+
+def test_a_stopped_run_goes_on_as_if_nothing_had_happened(folder: Path, tmp_path: Path) -> None:
+    plan = starting.Plan("distill", labels=str(folder), graded=50)
+    whole = starting.start(plan, CONFIG, SETTINGS, tmp_path / "whole")
+
+    class Stop(Exception):
+        pass
+
+    def stop(row: dict[str, Any]) -> None:
+        if row["split"] == "grade" and row["step"] == 6:
+            raise Stop
+
+    with pytest.raises(Stop):
+        starting.start(plan, CONFIG, SETTINGS, tmp_path / "parts", shown=stop)
+    label(folder, Draw(SIZE, fewest=3, seed=9), positions=50)  # labels made meanwhile are not taken
+    parts = starting.resume(tmp_path / "parts")
+    one, two = weights(whole.folder), weights(parts.folder)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    for name in ("alone", "mirrored", "best_step", "positions"):
+        assert whole.results[name] == parts.results[name]
+    with pytest.raises(ValueError, match="is finished"):
+        starting.resume(tmp_path / "parts")
+
+
+def test_it_learns(folder: Path, tmp_path: Path) -> None:
+    held = some_of_each(read_labels(folder).parts()[1], 200)
+    torch.manual_seed(0)
+    before = grade(models.BoardNet(CONFIG).eval(), held)
+    plan = starting.Plan("distill", labels=str(folder), graded=200)
+    done = starting.start(plan, CONFIG, replace(SETTINGS, steps=150, evaluate_every=50), tmp_path / "run")
+    assert done.results["alone"]["error"] < 0.6 * before["error"]
+    rows = training.read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert {row["split"] for row in rows} == {"train", "grade"}
+    assert rows[0]["loss"] > rows[-2]["loss"]
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["results"]["positions"] == 150 * 32
+    # Another run may begin with what this one has learnt.
+    further = starting.Plan("distill", labels=str(folder), graded=200, start=str(tmp_path / "run"))
+    again = starting.start(further, CONFIG, replace(SETTINGS, steps=1), tmp_path / "further")
+    assert again.results["alone"]["error"] < 0.8 * before["error"]
+
+
+def test_heads_may_change_on_the_way(folder: Path, tmp_path: Path) -> None:
+    plan = starting.Plan("distill", labels=str(folder), graded=50, heads=((0.0, 2), (0.5, 4)))
+    starting.start(plan, CONFIG, SETTINGS, tmp_path / "run")
+    found = models.load(tmp_path / "run")
+    assert found.config.heads in (2, 4)
+    whole = training.load_checkpoint(training.latest(tmp_path / "run" / "checkpoints"))
+    assert whole[1]["step"] == 12
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [({"method": "sarsa"}, "method must be distill, ppo or zero"), ({"labels": None}, "learns from labels")],
+)
+def test_plans_that_cannot_be(changes: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        starting.Plan(**{"method": "distill", "labels": "x", **changes})
+
+
+def test_a_folder_in_use_is_not_written_over(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("mine")
+    with pytest.raises(ValueError, match="exists already"):
+        starting.start(starting.Plan("distill", labels=str(folder)), CONFIG, SETTINGS, tmp_path)

@@ -1,0 +1,164 @@
+"""Labels on disk: exact, whole or not at all, each position once; drawn so that every stage of the game is there."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.connectx import Board, Draw, Solver, label, read_labels
+from regard.connectx.bits import aligned, shape
+from regard.connectx.compiled import uncompiled
+from regard.connectx.drawing import drawn_positions
+from regard.connectx.labels import (
+    FULL,
+    keys_of,
+    mirrored_bits,
+    open_folder,
+    record_type,
+    recorded,
+    stones_of,
+    write_shard,
+)  # fmt: skip
+from regard.models import BoardNet, save
+
+SIZE = shape(6, 7, 4)
+SMALL = (4, 5, 3)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([(6, 7, 4), (4, 5, 3), (7, 8, 4), (3, 3, 2)]))
+def test_keys_hold_the_stones(seed: int, size: tuple[int, int, int]) -> None:
+    kind = shape(*size)
+    stones = np.random.default_rng(seed).integers(0, size[0] * size[1], 8)
+    position, mask = drawn_positions(stones, kind, seed)
+    back = stones_of(keys_of(position, mask, kind), kind)
+    assert (back[0] == position).all()
+    assert (back[1] == mask).all()
+    assert (mirrored_bits(mirrored_bits(mask, kind), kind) == mask).all()
+
+
+def test_drawn_positions_are_of_running_games_and_by_the_seed_alone() -> None:
+    stones = np.repeat(np.arange(0, 41), 20)
+    position, mask = drawn_positions(stones, SIZE, 3)
+    assert (np.bitwise_count(mask) == stones).all()
+    assert (np.bitwise_count(position) == stones // 2).all()
+    line = uncompiled(aligned)
+    for own, all_ in zip(position.tolist(), mask.tolist(), strict=True):
+        assert not line(own, SIZE)
+        assert not line(own ^ all_, SIZE)
+        assert Board.from_bits(own, all_).legal
+    again = drawn_positions(stones, SIZE, 3)
+    assert (again[0] == position).all()
+    assert (again[1] == mask).all()
+    assert not (drawn_positions(stones, SIZE, 4)[1] == mask).all()
+
+
+def test_where_no_game_has_so_many_stones_fewer_are_drawn() -> None:
+    _, mask = drawn_positions(np.array([8]), shape(3, 3, 2), 0)
+    assert 0 < np.bitwise_count(mask)[0] < 8
+
+
+def test_a_position_and_its_mirror_image_are_one_record() -> None:
+    board = Board.from_moves("4455112")
+    other = board.mirror()
+    scores = np.arange(7, dtype=np.int8)[None]
+    one, two = (
+        recorded(np.array([b.position]), np.array([b.mask]), s, 0, SIZE)
+        for b, s in ((board, scores), (other, scores[:, ::-1]))
+    )  # fmt: skip
+    assert one == two
+
+
+def test_labels_are_what_the_solver_says(tmp_path: Path) -> None:
+    count = label(tmp_path, Draw(SMALL, fewest=2, seed=1), positions=300)
+    labels = read_labels(tmp_path)
+    assert 0 < len(labels) <= count
+    solver = Solver(*SMALL, table_bits=16)
+    for at in range(0, len(labels), 7):
+        exact = solver.move_scores(int(labels.position[at]), int(labels.mask[at]))
+        assert labels.scores[at].tolist() == [FULL if score is None else score for score in exact]
+    assert labels.stones.min() >= 2
+    assert len(np.unique(labels.stones)) > 8
+    keys = keys_of(labels.position, labels.mask, labels.shape)
+    assert (np.diff(keys.astype(object)) > 0).all()
+
+
+def test_more_is_added_and_shards_stay(tmp_path: Path) -> None:
+    draw = Draw(SMALL, fewest=2, seed=1)
+    label(tmp_path, draw, positions=50)
+    first = {path.name: path.read_bytes() for path in tmp_path.glob("*.npy")}
+    before = read_labels(tmp_path)
+    label(tmp_path, draw, positions=50)
+    after = read_labels(tmp_path)
+    assert len(after) > len(before)
+    assert all((tmp_path / name).read_bytes() == content for name, content in first.items())
+    assert len(read_labels(tmp_path, most=len(first))) == len(before)
+    learnt, held = after.parts()
+    assert len(learnt) + len(held) == len(after)
+    earlier = before.parts()[1]
+    assert set(earlier.mask.tolist()) <= set(held.mask.tolist())  # what is held out stays so
+
+
+def test_several_processes_make_the_same_labels(tmp_path: Path) -> None:
+    draw = Draw(SMALL, fewest=4, seed=5)
+    label(tmp_path / "one", draw, positions=100, processes=1)
+    label(tmp_path / "two", draw, positions=100, processes=2)
+    one, two = read_labels(tmp_path / "one"), read_labels(tmp_path / "two")
+    assert (one.mask == two.mask).all()
+    assert (one.scores == two.scores).all()
+
+
+def test_a_network_plays_where_it_is_unsure(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    save(BoardNet("tiny", channels=16, layers=1, attn_every=None), tmp_path / "network")
+    draw = Draw(SMALL, fewest=4, seed=3, network=str(tmp_path / "network"), by_network=1.0)
+    label(tmp_path / "labels", draw, positions=60)
+    labels = read_labels(tmp_path / "labels")
+    assert set(labels.source.tolist()) == {1}
+    solver = Solver(*SMALL, table_bits=16)
+    for at in range(0, len(labels), 9):
+        exact = solver.move_scores(int(labels.position[at]), int(labels.mask[at]))
+        assert labels.scores[at].tolist() == [FULL if score is None else score for score in exact]
+    # Before there is a network, games are drawn by lot.
+    label(tmp_path / "early", Draw(SMALL, fewest=4, network=str(tmp_path / "later"), by_network=1.0), positions=20)
+    assert set(read_labels(tmp_path / "early").source.tolist()) == {0}
+
+
+def test_a_shard_never_takes_the_place_of_another(tmp_path: Path) -> None:
+    folder, size = open_folder(tmp_path, SMALL)
+    records = np.zeros(1, record_type(5))
+    records["key"] = size.bottom
+    write_shard(folder, 7, records)
+    write_shard(folder, 7, records)
+    assert [path.name for path in sorted(folder.glob("*.npy"))] == ["000000007.npy", "000000008.npy"]
+    assert len(read_labels(folder)) == 1
+    assert not list(folder.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"fewest": 42}, "fewest must be 0 to 41"),
+        ({"early": 1.5}, "early is a share"),
+        ({"early": 0.6, "middle": 0.6}, "shares of all games"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(changes: dict[str, float], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        Draw(**changes)  # type: ignore[arg-type]
+
+
+def test_folders_that_hold_no_labels(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="make some with: regard connectx label"):
+        read_labels(tmp_path)
+    open_folder(tmp_path, SMALL)
+    with pytest.raises(ValueError, match="holds labels of 4x5x3"):
+        open_folder(tmp_path, (6, 7, 4))
+    np.save(tmp_path / "000000001.npy", np.zeros(3))
+    with pytest.raises(ValueError, match="not labels of 5 columns"):
+        read_labels(tmp_path)
+    (tmp_path / "labels.json").write_text("{}")
+    with pytest.raises(ValueError, match="was not written by regard connectx label"):
+        read_labels(tmp_path)

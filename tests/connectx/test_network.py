@@ -1,0 +1,131 @@
+"""The network as a player: alone and with a search, by name, in the arena's protocol, in NumPy, and as a submission."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.connectx import Board, Network, Player, Puct, load_network, player
+from regard.connectx.exporting import export
+from regard.connectx.forward import Forward, packed_network
+from regard.connectx.network import read_network_name
+from regard.models import BoardNet, Evaluator, save
+from submissions import BOARDS, answers
+
+
+@pytest.fixture(scope="module")
+def net() -> BoardNet:
+    torch.manual_seed(3)
+    made = BoardNet("tiny", channels=16, layers=2, attn_every=1, score="columns", lines=4)
+    made.train()
+    for _ in range(3):  # norms that are not those of the first day
+        made((torch.rand(32, 2, 6, 7) < 0.3).float())
+    return made.eval()
+
+
+@pytest.fixture(scope="module")
+def folder(net: BoardNet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("networks") / "one"
+    save(net, path)
+    return path
+
+
+def test_alone_it_plays_the_likeliest_legal_column(net: BoardNet) -> None:
+    seat = Network(Evaluator(net, mirror=True))
+    assert isinstance(seat, Player)
+    board = Board.from_moves("444444555555")
+    policy, value = seat.judged(board)
+    assert policy[3] == policy[4] == 0
+    assert sum(policy) == pytest.approx(1, abs=1e-5)
+    assert -1 <= value <= 1
+    chosen = seat.choose(board)
+    assert type(chosen) is int
+    assert chosen == int(np.argmax(policy))
+
+
+def test_mirrored_boards_get_mirrored_moves(net: BoardNet) -> None:
+    seat = Network(Evaluator(net, mirror=True))
+    board = Board.from_moves("12334")
+    assert seat.choose(board.mirror()) == 6 - seat.choose(board)
+
+
+@pytest.mark.parametrize(("moves", "column"), [("112233", 3), ("1212133", 0)])
+def test_with_a_search_it_sees_what_is_to_be_seen(net: BoardNet, moves: str, column: int) -> None:
+    assert Network(Evaluator(net), 60).choose(Board.from_moves(moves)) == column
+    assert Network(Evaluator(net), seconds=0.2).choose(Board.from_moves(moves)) == column
+
+
+def test_names(folder: Path, net: BoardNet) -> None:
+    assert read_network_name("network:300") == ("four", 300, None)
+    assert read_network_name(f"network:{folder}:50ms") == (str(folder), None, 0.05)
+    seat = player(f"network:{folder}:20")
+    assert seat.name == f"network:{folder}:20"
+    board = Board.from_moves("4455")
+    assert seat.choose(board) in board.legal
+    alone = player(f"network:{folder}")
+    assert alone.choose(board) == Network(Evaluator(net, mirror=True)).choose(board)
+    with pytest.raises(ValueError, match="holds no network"):
+        player("network:nowhere")
+    with pytest.raises(ValueError, match="nothing to think with"):
+        player(f"network:{folder}:0")
+
+
+def knows_nothing(planes: np.ndarray, legal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros(legal.shape), np.zeros(len(legal))
+
+
+def test_what_is_proved_goes_up_the_tree() -> None:
+    """An open three: whatever is blocked, the other end wins; the search knows, and does not guess."""
+    board = Board.from_moves("4151")  # X has 4 and 5 in the bottom row, O two in column 1
+    search = Puct([board], knows_nothing)
+    search.run(600)
+    best = int(search.best()[0])
+    assert best in (2, 5)  # three in a row, open at both ends
+    assert search.q()[0][best] == 1
+
+
+def test_a_lost_root_still_moves() -> None:
+    board = Board.from_moves("41516")  # second to move: X has an open three
+    search = Puct([board], knows_nothing)
+    search.run(400)
+    assert int(search.best()[0]) in board.legal
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("size", [(6, 7), (4, 5)])
+def test_numpy_agrees_with_torch(net: BoardNet, plain: bool, size: tuple[int, int]) -> None:
+    inference = net.for_inference()
+    weights = {name: value.numpy() for name, value in inference.state_dict().items()}
+    forward = Forward(packed_network(asdict(inference.config), weights), plain=plain)
+    random = np.random.default_rng(0)
+    squares = random.integers(0, 3, (20, *size))
+    planes = np.stack([squares == 1, squares == 2], 1).astype(np.float32)
+    legal = random.random((20, size[1])) < 0.8
+    legal[:, 0] = True
+    here, there = forward(planes, legal), Evaluator(net, mirror=True)(planes, legal)
+    assert np.abs(here.policy - there.policy).max() < 2e-3  # float16
+    assert np.abs(here.value - there.value).max() < 2e-3
+
+
+def test_what_cannot_be_packed_is_said(net: BoardNet) -> None:
+    weights = {name: value.numpy() for name, value in net.state_dict().items()}
+    with pytest.raises(ValueError, match="cannot be packed"):
+        packed_network(asdict(net.config), weights)
+
+
+def test_load_network_says_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="holds no network"):
+        load_network(tmp_path)
+
+
+@pytest.mark.parametrize("amount", ["", ":60"])
+@pytest.mark.parametrize("numba", ["with", "without"])
+def test_it_travels(folder: Path, amount: str, numba: str, tmp_path: Path) -> None:
+    file = export(f"network:{folder}{amount}", tmp_path / "submission.py")
+    assert file.stat().st_size < 300_000
+    found = answers(file, numba, BOARDS, tmp_path)
+    assert all(column in board.legal for column, board in zip(found, BOARDS, strict=True))
+    if amount:
+        assert found[1:3] == [3, 0]

@@ -1,0 +1,130 @@
+"""What a board network is shown of lines, and biases by direction and distance."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from board_networks import seeded
+from regard.models import BoardConfig, BoardNet, load, save, sight
+from regard.models.board_bias import ELSEWHERE, FARTHEST, HERE, LineBias, kinds
+from regard.models.board_input import Threats
+
+
+def squares_that_complete(own: torch.Tensor, taken: torch.Tensor, inarow: int) -> set[tuple[int, int]]:
+    """The slow way: put a stone on every free square, and look at all lines."""
+    rows, columns = own.shape
+    found = set()
+    for r in range(rows):
+        for c in range(columns):
+            if taken[r, c]:
+                continue
+            for down, right in ((1, 0), (0, 1), (1, 1), (1, -1)):
+                for first in range(inarow):
+                    line = [(r + (i - first) * down, c + (i - first) * right) for i in range(inarow)]
+                    if all(0 <= y < rows and 0 <= x < columns for y, x in line) and all(
+                        own[y, x] or (y, x) == (r, c) for y, x in line
+                    ):
+                        found.add((r, c))
+    return found
+
+
+@pytest.mark.parametrize(("size", "inarow"), [((6, 7), 4), ((4, 5), 3), ((8, 9), 5), ((3, 3), 2)])
+def test_threats_are_those_of_the_slow_way(size, inarow):
+    torch.manual_seed(0)
+    for _ in range(12):
+        squares = torch.randint(0, 3, size)
+        planes = torch.stack([squares == 1, squares == 2])[None].float()
+        shown = Threats(inarow)(planes)[0]
+        assert torch.equal(shown[:2], planes[0])
+        taken = squares > 0
+        for player in (0, 1):
+            found = {tuple(at) for at in shown[2 + player].nonzero().tolist()}
+            assert found == squares_that_complete(planes[0, player].bool(), taken, inarow)
+        below = torch.cat([taken[1:], torch.ones(1, size[1], dtype=torch.bool)])
+        assert torch.equal(shown[4].bool(), ~taken & below)
+        assert shown[5, -1].tolist() == [1.0] * size[1]
+        assert (shown[5, 1:] + shown[5, :-1]).unique().tolist() == [1.0]
+
+
+def test_a_network_with_lines_is_used_saved_and_folded_as_others(tmp_path: Path):
+    net = seeded("tiny", lines=4, score="columns").eval()
+    planes = (torch.rand(5, 2, 6, 7) < 0.3).float()
+    said = net(planes)
+    assert torch.allclose(net.for_inference()(planes).policy, said.policy, atol=1e-5)
+    save(net, tmp_path)
+    again = load(tmp_path)
+    assert torch.equal(again(planes).policy, said.policy)
+    assert net.stem.conv.in_channels == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"), [({"lines": 1}, "at least 2"), ({"lines": 4, "planes": 3}, "planes")]
+)
+def test_lines_that_cannot_be(changes, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        BoardConfig(**changes)
+
+
+def test_kinds_know_direction_and_distance():
+    between = kinds(6, 7)
+    at = lambda r, c: r * 7 + c  # noqa: E731
+    assert between.diagonal().unique().tolist() == [HERE]
+    lines = sight("lines", 6, 7)
+    assert torch.equal(between == ELSEWHERE, ~lines)
+    middle = at(3, 3)
+    around = [between[middle, at(3 + r, 3 + c)].item() for r in (-1, 0, 1) for c in (-1, 0, 1) if r or c]
+    assert len(set(around)) == 8
+    assert between[at(5, 0), at(4, 1)] == between[at(3, 2), at(2, 3)] != between[at(4, 1), at(5, 0)]
+    assert len({between[at(0, 0), at(0, c)].item() for c in range(1, 7)}) == 6
+    wide = kinds(2, 12)
+    assert wide[0, FARTHEST] == wide[0, 11]
+
+
+def test_untrained_biases_change_nothing_and_trained_ones_do():
+    torch.manual_seed(0)
+    plain = BoardNet("tiny", sees=("all", "lines")).eval()
+    biased = BoardNet("tiny", sees=("all", "lines"), bias="lines").eval()
+    biased.load_state_dict(plain.state_dict(), strict=False)
+    planes = torch.randn(3, 2, 6, 7)
+    assert torch.allclose(plain(planes).policy, biased(planes).policy, atol=1e-6)
+    biased.train()
+    biased(planes).policy.square().sum().backward()
+    gradient = biased.attention[0].bias.weight.grad
+    assert gradient.abs().sum() > 0
+    with torch.no_grad():
+        biased.attention[0].bias.weight[:, HERE] = 5.0
+    biased.eval()
+    assert not torch.allclose(plain(planes).policy, biased(planes).policy, atol=1e-4)
+
+
+def test_a_bias_is_added_to_the_scores():
+    torch.manual_seed(0)
+    layer = BoardNet("tiny", bias="lines").attention[0].eval()
+    with torch.no_grad():
+        layer.bias.weight.normal_()
+    x = torch.randn(2, 32, 6, 7)
+    added = layer.bias(6, 7, 4)
+    normed = layer.norm(x)
+    qkv = torch.nn.functional.conv2d(normed, layer.squares.qkv.weight, layer.squares.qkv.bias).flatten(2)
+    q, k, v = (part.unflatten(1, (4, 8)).transpose(2, 3) for part in qkv.chunk(3, 1))
+    weights = (q @ k.transpose(2, 3) / 8**0.5 + added).softmax(-1)
+    merged = (weights @ v).transpose(2, 3).flatten(1, 2).unflatten(-1, (6, 7))
+    by_hand = x + torch.nn.functional.conv2d(merged, layer.squares.out.weight, layer.squares.out.bias)
+    assert torch.allclose(layer(x), by_hand, atol=1e-5)
+
+
+def test_biases_outlive_a_change_of_heads(tmp_path: Path):
+    torch.manual_seed(0)
+    bias = LineBias(16)
+    with torch.no_grad():
+        bias.weight.copy_(torch.randn(4, bias.weight.shape[1]).repeat_interleave(4, 0))  # four heads
+    four, eight, two = bias(6, 7, 4), bias(6, 7, 8), bias(6, 7, 2)
+    assert torch.allclose(eight, four.repeat_interleave(2, 0))
+    assert torch.allclose(two, four.unflatten(0, (2, 2)).mean(1))
+    net = BoardNet("tiny", bias="lines").eval()
+    net.set_heads(8)
+    save(net, tmp_path)
+    planes = torch.randn(2, 2, 6, 7)
+    assert torch.allclose(load(tmp_path)(planes).policy, net(planes).policy)
+    assert torch.allclose(net.for_inference()(planes).policy, net(planes).policy, atol=1e-5)
