@@ -1,0 +1,14 @@
+from .claim import Claim as Claim
+from .claim import Figure as Figure
+from .claim import Judgement as Judgement
+from .known import NAMES as NAMES
+from .known import claim as claim
+from .known import claims as claims
+from .report import report as report
+from .result import SHIPPED as SHIPPED
+from .result import Result as Result
+from .result import find as find
+from .result import read as read
+from .running import run as run
+from .terminal import claims_table as claims_table
+from .terminal import claim_text as claim_text
