@@ -1,6 +1,7 @@
 from .claim import Claim as Claim
 from .claim import Figure as Figure
 from .claim import Judgement as Judgement
+from .claim import Size as Size
 from .known import NAMES as NAMES
 from .known import claim as claim
 from .known import claims as claims
@@ -9,6 +10,8 @@ from .result import SHIPPED as SHIPPED
 from .result import Result as Result
 from .result import find as find
 from .result import read as read
+from .running import count as count
 from .running import run as run
-from .terminal import claims_table as claims_table
 from .terminal import claim_text as claim_text
+from .terminal import claims_table as claims_table
+from .terminal import verdict_text as verdict_text

@@ -54,11 +54,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict, why, and the figures it follows from."""
+    """The verdict, why, the figures it follows from, and what is told by words rather than numbers."""
 
     verdict: Verdict
     sentence: Words
     figures: tuple[Figure, ...] = ()
+    notes: tuple[Words, ...] = ()
 
 
 @dataclass(frozen=True)

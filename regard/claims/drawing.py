@@ -29,7 +29,7 @@ def picture(title: str, plots: Sequence[Callable[[Any], None]], *, width: float 
     from matplotlib.figure import Figure
 
     theme = THEMES["light"]
-    settings = {
+    settings: Any = {
         "font.size": 9, "text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": "regard",
         "axes.edgecolor": theme.line, "axes.labelcolor": theme.faint, "text.color": theme.ink,
         "xtick.color": theme.ink, "ytick.color": theme.ink, "axes.titlesize": 9.5, "legend.fontsize": 8,

@@ -3,8 +3,10 @@
 The full loop with checkpoints is `regard.training`; here a run takes seconds, and is done again if it was stopped.
 """
 
+import math
 import time
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -56,7 +58,7 @@ def fit(
             group["lr"] = learning_rate * _share_of_rate(share)
         loss = loss_of(step)
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         now = float(loss.detach())
@@ -73,7 +75,7 @@ def fit(
 def _share_of_rate(share: float) -> float:
     if share < 0.05:
         return 0.1 + 0.9 * share / 0.05
-    return 0.1 + 0.45 * (1 + float(torch.cos(torch.tensor(3.14159265 * min((share - 0.05) / 0.95, 1.0)))))
+    return 0.1 + 0.45 * (1 + math.cos(math.pi * min((share - 0.05) / 0.95, 1.0)))
 
 
 def _scored(model: nn.Module, score_of: Callable[[], float] | None) -> float:
@@ -93,12 +95,16 @@ def parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
-def matched(make: Callable[[int], nn.Module], target: int, widths: Iterable[int]) -> nn.Module:
+def matched(make: Callable[[int], nn.Module], target: int, widths: range) -> nn.Module:
     """The model whose number of parameters is nearest the target, of those that `make` builds at these widths.
+
+    More width must mean more parameters: the widths are halved until two are left.
 
     >>> matched(lambda width: nn.Linear(width, width, bias=False), 100, range(1, 20)).in_features
     10
     """
     with torch.device("meta"):
-        width = min(widths, key=lambda width: abs(parameters(make(width)) - target))
+        above = bisect_left(widths, target, key=lambda width: parameters(make(width)))
+        near = [widths[at] for at in (above - 1, above) if 0 <= at < len(widths)]
+        width = min(near, key=lambda width: abs(parameters(make(width)) - target))
     return make(width)

@@ -1,7 +1,7 @@
 """How sure a number is: intervals over seeds, over games, and of what a line's slope is.
 
-    over seeds      mean ± t₀.₉₇₅(n − 1) · s / √n                                 (Student; no wish for many seeds)
-    of a share      the interval of Wilson for k of n, that never leaves 0 … 1
+over seeds      mean ± t₀.₉₇₅(n − 1) · s / √n                                 (Student; no wish for many seeds)
+of a share      the interval of Wilson for k of n, that never leaves 0 … 1
 """
 
 import math

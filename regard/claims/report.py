@@ -53,6 +53,8 @@ def report(
                     "|---|---|",
                     *figures,
                     "",
+                    *(f"- {note['en']}" for note in judgement.notes),
+                    *([""] if judgement.notes else []),
                     f"**Rule.** {one.rule['en']}",
                     "",
                     f"**Verdict: {judgement.verdict}.** {judgement.sentence['en']}",

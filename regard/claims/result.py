@@ -79,7 +79,9 @@ def read(file: str | os.PathLike[str]) -> Result:
     wanted |= {"command": str, "parts": list}
     _check(found.keys() == wanted.keys(), path, f"its entries are format, {', '.join(wanted)}")
     for name, kind in wanted.items():
-        _check(isinstance(found[name], kind) and not isinstance(found[name], bool), path, f"{name} is a {kind.__name__}")
+        _check(
+            isinstance(found[name], kind) and not isinstance(found[name], bool), path, f"{name} is a {kind.__name__}"
+        )
     _check(found["size"] in SIZES, path, f"size is one of {', '.join(SIZES)}")
     for part in found["parts"]:
         _check(isinstance(part, dict) and part.keys() == Part.__dataclass_fields__.keys(), path, "a part has seed, "

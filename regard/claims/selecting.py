@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from regard.claims.claim import Figure, Row, Words
+from regard.claims.claim import Figure, Row
 from regard.claims.intervals import Interval, interval
+from regard.learn import Words
 
 
 def where(rows: Sequence[Row], **wanted: Any) -> list[Row]:

@@ -54,6 +54,7 @@ def claim_text(one: Claim, folder: str | os.PathLike[str] | None = None, languag
         return "\n".join([*lines, f"{labels[3]}: {_unfinished(result, language)} ({result.command})"])
     lines += [f"{labels[3]}: {verdict_text(judgement, language)}", "", f"{labels[4]}:"]
     lines += [f"  {figure.name[language]}: {figure}" for figure in judgement.figures]
+    lines += [f"  {note[language]}" for note in judgement.notes]
     lines += ["", f"{labels[5]}: {machine_text(result)}", f"{labels[6]}: {result.command}"]
     return "\n".join(lines)
 

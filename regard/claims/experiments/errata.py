@@ -96,8 +96,9 @@ def empty_row() -> Found:
 
 def transposed_weight() -> Found:
     layer, x = nn.Linear(8, 8, bias=False), torch.randn(3, 8)
-    straight = float((x @ layer.weight - layer(x)).abs().max())
-    turned = float((x @ layer.weight.T - layer(x)).abs().max())
+    with torch.no_grad():
+        straight = float((x @ layer.weight - layer(x)).abs().max())
+        turned = float((x @ layer.weight.T - layer(x)).abs().max())
     return f"x @ W: off by {straight:.2f}", f"x @ Wᵀ: off by {turned:.0e}", turned < 1e-5 < straight
 
 
@@ -146,13 +147,19 @@ def judge(rows: list[Row]) -> Judgement:
     )
     if not wrong:
         return Judgement("holds", words("All is as the documents print it.", "与文档所述一致。"), figures)
-    named = "; ".join(f"{row['about']}: {row['document']} → {row['is']}" for row in rows if row["about"] in wrong
-                      and row["seed"] == min(values(rows, "seed")))  # fmt: skip
-    verdict = "does not hold here" if len(wrong) == len(run) else "holds when"
-    sentence = words(
-        f"{len(wrong)} of {len(run)} are wrong as printed. {named}.", f"{len(run)} 条中有 {len(wrong)} 条按原文有误。"
+    first = [row for row in rows if row["seed"] == min(values(rows, "seed"))]
+    notes = tuple(
+        words(
+            f"{row['item']}. {row['about']}: {row['document'] or '–'} → {row['is']}",
+            f"{row['item']}. {row['about']}:{row['document'] or '–'} → {row['is']}",
+        )
+        for row in first
     )
-    return Judgement(verdict, sentence, figures)  # type: ignore[arg-type]
+    sentence = words(
+        f"{len(wrong)} of the {len(run)} statements that were run are wrong as printed.",
+        f"所运行的 {len(run)} 条中有 {len(wrong)} 条按原文有误。",
+    )
+    return Judgement("does not hold here" if len(wrong) == len(run) else "holds when", sentence, figures, notes)
 
 
 def draw(rows: list[Row]) -> Picture:
@@ -190,8 +197,8 @@ CLAIM = Claim(
         "勘误表中的每一条都按原文与更正后各运行一次。",
     ),
     rule=words(
-        "*holds* if none of the statements run is found wrong with every seed, *holds when* if some are, *does not hold here* "
-        "if all are.",
+        "*holds* if none of the statements run is found wrong with every seed, *holds when* if some are, *does not "
+        "hold here* if all are.",
         "若没有条目在每个种子下都有误则成立,部分有误则有条件成立,全部有误则不成立。",
     ),
     sizes={"tiny": {"seeds": 1}, "default": {"seeds": 5}, "full": {"seeds": 50}},

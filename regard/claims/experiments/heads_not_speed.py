@@ -103,16 +103,31 @@ def judge(rows: list[Row]) -> Judgement:
     parted = {count: (over_seeds(trained, "apart", heads=count), over_seeds(trained, "apart_before", heads=count))
               for count in heads if count > 1}  # fmt: skip
     figures = (
-        *(figure(words(f"accuracy, {count} heads", f"准确率,{count} 头"),
-                 over_seeds(trained, "accuracy", heads=count), "%") for count in heads),
-        *(figure(words(f"time of {count} heads / 1 head", f"{count} 头与 1 头的时间比"), ratio[count], "×")
-          for count in ratio),
-        *(figure(words(f"distance between heads' maps, {count} heads, trained", f"训练后各头权重图的距离,{count} 头"),
-                 parted[count][0]) for count in parted),
-        *(figure(words(f"the same before training, {count} heads", f"训练前,{count} 头"), parted[count][1])
-          for count in parted),
+        *(
+            figure(
+                words(f"accuracy, {count} heads", f"准确率,{count} 头"),
+                over_seeds(trained, "accuracy", heads=count),
+                "%",
+            )
+            for count in heads
+        ),
+        *(
+            figure(words(f"time of {count} heads / 1 head", f"{count} 头与 1 头的时间比"), ratio[count], "×")
+            for count in ratio
+        ),
+        *(
+            figure(
+                words(f"distance between heads' maps, {count} heads, trained", f"训练后各头权重图的距离,{count} 头"),
+                parted[count][0],
+            )
+            for count in parted
+        ),
+        *(
+            figure(words(f"the same before training, {count} heads", f"训练前,{count} 头"), parted[count][1])
+            for count in parted
+        ),
         figure(words("parameters, whatever the heads", "参数量(与头数无关)"), max(values(timed, "parameters"))),
-    )  # fmt: skip
+    )
     no_faster = all(one.mean >= 0.95 for one in ratio.values())
     better = [count for count in several if gain[count].above]
     differ = all(trained_.low > before.high for trained_, before in parted.values())
@@ -121,8 +136,8 @@ def judge(rows: list[Row]) -> Judgement:
     speed_zh = "头更多并不更快" if no_faster else "此处头更多反而更快"
     if no_faster and better == several and differ and equal:
         sentence = words(
-            f"With the same parameters, {speed}; a task that needs {len(OFFSETS)} relations at once needs several heads, and "
-            "they learn to look at different places.",
+            f"With the same parameters, {speed}; a task that needs {len(OFFSETS)} relations at once needs several "
+            "heads, and they learn to look at different places.",
             f"参数相同,{speed_zh};需要同时用到 {len(OFFSETS)} 种关系的任务需要多头,且各头学会看不同的位置。",
         )
         return Judgement("holds", sentence, figures)
@@ -179,30 +194,58 @@ CLAIM = Claim(
     ),
     source="D5",
     experiment=words(
-        "One attention layer of equal width and parameters with 1, 2, 4, 8 and 16 heads: time of forward and backward, taken in "
-        "turn; accuracy on naming the tokens at four other places at once; and the total variation distance between the maps "
-        "of its heads, before training and after.",
+        "One attention layer of equal width and parameters with 1, 2, 4, 8 and 16 heads: time of forward and "
+        "backward, taken in turn; accuracy on naming the tokens at four other places at once; and the total variation "
+        "distance between the maps of its heads, before training and after.",
         "同宽同参数的一层注意力,1、2、4、8、16 头:轮流计时的前向与反向;同时说出四个相对位置上 token 的准确率;"
         "训练前后各头权重图之间的全变差距离。",
     ),
     rule=words(
-        "*holds* if the parameters are equal, no count of heads takes less than 0.95 of the time of one head, every count of 4 or "
-        "more is more accurate than one (paired interval above 0), and the maps are farther apart after training than before "
-        "(intervals do not meet). *holds when* if only some of the last three are so but a count of 4 or more is better; else "
-        "*does not hold here*.",
-        "参数相等、任何头数都不快于单头的 0.95、4 头及以上都更准确、训练后权重图距离更大,则成立;仅部分满足但有更准确者则有条件成立;否则不成立。",
+        "*holds* if the parameters are equal, no count of heads takes less than 0.95 of the time of one head, every "
+        "count of 4 or more is more accurate than one (paired interval above 0), and the maps are farther apart after "
+        "training than before (intervals do not meet). *holds when* if only some of the last three are so but a count "
+        "of 4 or more is better; else *does not hold here*.",
+        "参数相等、任何头数都不快于单头的 0.95、4 头及以上都更准确、训练后权重图距离更大,则成立;仅部分满足但有更准确者"
+        "则有条件成立;否则不成立。",
     ),
     sizes={
-        "tiny": {"seeds": 2, "width": 16, "heads": (1, 2, 4), "steps": 3, "batch": 8, "test": 16, "tokens": 16, "repeats": 2,
-                 "rate": 3e-3},
-        "default": {"seeds": 3, "width": 64, "heads": (1, 2, 4, 8, 16), "steps": 400, "batch": 64, "test": 512, "tokens": 256,
-                    "repeats": 8, "rate": 2e-3},
-        "full": {"seeds": 10, "width": 64, "heads": (1, 2, 4, 8, 16), "steps": 3000, "batch": 64, "test": 4096, "tokens": 512,
-                 "repeats": 30, "rate": 2e-3},
+        "tiny": {
+            "seeds": 2,
+            "width": 16,
+            "heads": (1, 2, 4),
+            "steps": 3,
+            "batch": 8,
+            "test": 16,
+            "tokens": 16,
+            "repeats": 2,
+            "rate": 3e-3,
+        },
+        "default": {
+            "seeds": 3,
+            "width": 64,
+            "heads": (1, 2, 4, 8, 16),
+            "steps": 400,
+            "batch": 64,
+            "test": 512,
+            "tokens": 256,
+            "repeats": 8,
+            "rate": 2e-3,
+        },
+        "full": {
+            "seeds": 10,
+            "width": 64,
+            "heads": (1, 2, 4, 8, 16),
+            "steps": 3000,
+            "batch": 64,
+            "test": 4096,
+            "tokens": 512,
+            "repeats": 30,
+            "rate": 2e-3,
+        },
     },
     parts=parts,
     measure=measure,
     judge=judge,
     draw=draw,
     timed=True,
-)  # fmt: skip
+)

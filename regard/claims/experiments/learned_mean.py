@@ -49,9 +49,12 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
     model = Reader(settings["width"], WAYS[part["way"]]())
     test = make(settings["test"], ITEMS)
     marks = fit(
-        model, lambda _: loss(model, make(64, ITEMS)), settings["steps"],
-        score_of=lambda: accuracy(model, test), learning_rate=settings["rate"],
-    )  # fmt: skip
+        model,
+        lambda _: loss(model, make(64, ITEMS)),
+        settings["steps"],
+        score_of=lambda: accuracy(model, test),
+        learning_rate=settings["rate"],
+    )
     return [{"accuracy": marks[-1].score, "parameters": parameters(model)}]
 
 
@@ -63,10 +66,14 @@ def judge(rows: list[Row]) -> Judgement:
         for task in TASKS
     }  # fmt: skip
     figures = tuple(
-        figure(words(f"accuracy, {task}: {way}", f"准确率,{task}:{way}"),
-               over_seeds(rows, "accuracy", task=task, way=way), "%")
-        for task in TASKS for way in WAYS
-    )  # fmt: skip
+        figure(
+            words(f"accuracy, {task}: {way}", f"准确率,{task}:{way}"),
+            over_seeds(rows, "accuracy", task=task, way=way),
+            "%",
+        )
+        for task in TASKS
+        for way in WAYS
+    )
     better = [task for task in TASKS if all(one.above for one in ahead[task])]
     if len(better) == len(TASKS):
         sentence = words(
@@ -106,13 +113,14 @@ CLAIM = Claim(
     ),
     source="D5",
     experiment=words(
-        "The same one-head model with weights from attention, all equal, fixed at random, and learned but the same for every "
-        "input; on a task that asks for one of 16 items, and on one that asks what is most frequent among them.",
+        "The same one-head model with weights from attention, all equal, fixed at random, and learned but the same "
+        "for every input; on a task that asks for one of 16 items, and on one that asks what is most frequent among "
+        "them.",
         "同一单头模型,权重分别为:注意力、均匀、固定随机、按位置学习;任务一是从 16 项中找一项,任务二是找最频繁的值。",
     ),
     rule=words(
-        "On a task attention is ahead if the interval of its accuracy minus that of each fixed mean lies above 0. *holds* if it "
-        "is ahead on both tasks, *holds when* on one, *does not hold here* on none.",
+        "On a task attention is ahead if the interval of its accuracy minus that of each fixed mean lies above 0. "
+        "*holds* if it is ahead on both tasks, *holds when* on one, *does not hold here* on none.",
         "注意力与每种固定平均的准确率之差的区间都大于 0,则在该任务上领先;两项都领先则成立,一项则有条件成立。",
     ),
     sizes={

@@ -1,5 +1,6 @@
 """`nn.Linear` on (B, S, D): the same weights on every token, as a loop over tokens or a reshape would apply them."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -40,7 +41,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
     x, weight, bias = torch.randn(b, s, d), torch.randn(d, d) * d**-0.5, torch.randn(d)
     # Whole numbers this small are exact in float32: what differs then is not rounding.
     whole = (torch.randint(-8, 9, (b, s, d)).float(), torch.randint(-8, 9, (d, d)).float(), bias.round())
-    times = best_times({name: lambda way=way: way(x, weight, bias) for name, way in WAYS.items()}, settings["repeats"])
+    times = best_times({name: partial(way, x, weight, bias) for name, way in WAYS.items()}, settings["repeats"])
     first, exact = _one_call(x, weight, bias), _one_call(*whole)
     rows: list[Row] = []
     for name, way in WAYS.items():
@@ -109,13 +110,14 @@ CLAIM = Claim(
     ),
     source="B1",
     experiment=words(
-        "Random input, weight and bias in float32, and whole numbers that float32 holds exactly; the three ways compared "
-        "bit by bit, and timed in turn, best of several.",
+        "Random input, weight and bias in float32, and whole numbers that float32 holds exactly; the three ways "
+        "compared bit by bit, and timed in turn, best of several.",
         "随机的 float32 输入与权重,以及 float32 可精确表示的整数;三种写法逐位比较并轮流计时。",
     ),
     rule=words(
-        "*holds* if all outputs have the same bits; *holds when* rounding is allowed for, if they have on whole numbers "
-        "and otherwise differ by less than 16 float32 epsilons of the largest output; else *does not hold here*.",
+        "*holds* if all outputs have the same bits; *holds when* rounding is allowed for, if they have on whole "
+        "numbers and otherwise differ by less than 16 float32 epsilons of the largest output; else *does not hold "
+        "here*.",
         "全部逐位相同则成立;整数输入逐位相同且其余差异小于最大输出的 16 个 float32 epsilon,则有条件成立;否则不成立。",
     ),
     sizes={

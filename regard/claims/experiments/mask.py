@@ -68,28 +68,41 @@ def judge(rows: list[Row]) -> Judgement:
     fall = difference(rows, "generation", {"way": "mask on"}, {"way": "mask off"})
     leaks = [max(row["leak"] for row in rows if row["way"] == way) for way in WAYS]
     figures = (
-        *(figure(words(f"right next tokens, {way}, in training's way", f"{way}:训练方式下的正确率"),
-                 seen[way, "training"], "%") for way in WAYS),
-        *(figure(words(f"right next tokens, {way}, in generation", f"{way}:生成时的正确率"),
-                 seen[way, "generation"], "%") for way in WAYS),
-        figure(words("change of earlier scores when the last token changes, mask on", "改变末位时此前分数的变化,有掩码"), leaks[0]),
+        *(
+            figure(
+                words(f"right next tokens, {way}, in training's way", f"{way}:训练方式下的正确率"),
+                seen[way, "training"],
+                "%",
+            )
+            for way in WAYS
+        ),
+        *(
+            figure(
+                words(f"right next tokens, {way}, in generation", f"{way}:生成时的正确率"), seen[way, "generation"], "%"
+            )
+            for way in WAYS
+        ),
+        figure(
+            words("change of earlier scores when the last token changes, mask on", "改变末位时此前分数的变化,有掩码"),
+            leaks[0],
+        ),
         figure(words("the same, mask off", "同上,无掩码"), leaks[1]),
-    )  # fmt: skip
+    )
     cheats = seen["mask off", "training"].low > 0.9 and seen["mask off", "generation"].high < 0.5
     sound = seen["mask on", "generation"].low > 0.9 and leaks[0] < 1e-4 < leaks[1]
     told, wrote = (100 * seen["mask off", what].mean for what in ("training", "generation"))
     if cheats and sound:
         sentence = words(
-            f"Without the mask {told:.0f} % are right in training and {wrote:.0f} % when it must write by itself (chance is "
-            f"{100 / MODULUS:.0f} %); with it {100 * seen['mask on', 'generation'].mean:.0f} %.",
+            f"Without the mask {told:.0f} % are right in training and {wrote:.0f} % when it must write by itself "
+            f"(chance is {100 / MODULUS:.0f} %); with it {100 * seen['mask on', 'generation'].mean:.0f} %.",
             f"无掩码时训练正确率 {told:.0f}%,自行生成仅 {wrote:.0f}%;有掩码时生成正确率 "
             f"{100 * seen['mask on', 'generation'].mean:.0f}%。",
         )
         return Judgement("holds", sentence, figures)
     if fall.above and leaks[0] < 1e-4 < leaks[1]:
         sentence = words(
-            f"The mask keeps the future out and generation is better with it, but by less than the rule asks: {told:.0f} % in "
-            f"training and {wrote:.0f} % in generation without it.",
+            "The mask keeps the future out and generation is better with it, but by less than the rule asks: "
+            f"{told:.0f} % in training and {wrote:.0f} % in generation without it.",
             f"掩码确实隔断未来且生成更好,但差距小于判据:无掩码训练 {told:.0f}%,生成 {wrote:.0f}%。",
         )
         return Judgement("holds when", sentence, figures)
@@ -123,17 +136,19 @@ CLAIM = Claim(
     ),
     source="E3",
     experiment=words(
-        "Sequences in which each token is the sum of the two before it modulo 7, from two random ones. The same layers are "
-        "trained to name the next token with the mask on and off, then tested as in training, and writing by themselves; and "
-        "the last token is changed to see whether earlier scores move.",
+        "Sequences in which each token is the sum of the two before it modulo 7, from two random ones. The same "
+        "layers are trained to name the next token with the mask on and off, then tested as in training, and writing "
+        "by themselves; and the last token is changed to see whether earlier scores move.",
         "序列中每个 token 为前两个之和模 7。同样的层分别在有、无掩码下训练预测下一个 token,再按训练方式与自行生成测试;"
         "并改变末位 token 观察此前分数是否变化。",
     ),
     rule=words(
-        "*holds* if without the mask more than 90 % are right in training's way and fewer than 50 % in generation, with it more "
-        "than 90 % in generation (ends of the intervals), and earlier scores move by less than 1e-4 with the mask and more "
-        "without; *holds when* if generation is better with the mask by less than that; else *does not hold here*.",
-        "无掩码训练正确率超过 90% 而生成低于 50%,有掩码生成超过 90%,且泄漏检验符合,则成立;仅差距较小则有条件成立;否则不成立。",
+        "*holds* if without the mask more than 90 % are right in training's way and fewer than 50 % in generation, "
+        "with it more than 90 % in generation (ends of the intervals), and earlier scores move by less than 1e-4 with "
+        "the mask and more without; *holds when* if generation is better with the mask by less than that; else *does "
+        "not hold here*.",
+        "无掩码训练正确率超过 90% 而生成低于 50%,有掩码生成超过 90%,且泄漏检验符合,则成立;仅差距较小则有条件成立;否则"
+        "不成立。",
     ),
     sizes={
         "tiny": {"seeds": 2, "width": 16, "length": 6, "steps": 3, "batch": 8, "test": 8, "rate": 3e-3},

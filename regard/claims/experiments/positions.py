@@ -85,13 +85,32 @@ def judge(rows: list[Row]) -> Judgement:
     farther = {kind: over_seeds(rows, "accuracy", task="sort", positions=kind, length=longest) for kind in given}
     best = max(farther, key=lambda kind: farther[kind].mean)
     figures = (
-        *(figure(words(f"accuracy, {task}: no positions", f"准确率,{task}:无位置"), without[task], "%") for task in TASKS),
-        *(figure(words(f"accuracy, {task}: {kind}", f"准确率,{task}:{kind}"), found[task, kind], "%")
-          for task in TASKS for kind in given),
-        figure(words("accuracy, token before: no positions, but causal", "准确率,前一个 token:无位置的因果解码器"), causal, "%"),
-        *(figure(words(f"accuracy, sort at length {longest} after training at {at}: {kind}",
-                       f"长度 {at} 训练、{longest} 测试的排序准确率:{kind}"), farther[kind], "%") for kind in given),
-    )  # fmt: skip
+        *(
+            figure(words(f"accuracy, {task}: no positions", f"准确率,{task}:无位置"), without[task], "%")
+            for task in TASKS
+        ),
+        *(
+            figure(words(f"accuracy, {task}: {kind}", f"准确率,{task}:{kind}"), found[task, kind], "%")
+            for task in TASKS
+            for kind in given
+        ),
+        figure(
+            words("accuracy, token before: no positions, but causal", "准确率,前一个 token:无位置的因果解码器"),
+            causal,
+            "%",
+        ),
+        *(
+            figure(
+                words(
+                    f"accuracy, sort at length {longest} after training at {at}: {kind}",
+                    f"长度 {at} 训练、{longest} 测试的排序准确率:{kind}",
+                ),
+                farther[kind],
+                "%",
+            )
+            for kind in given
+        ),
+    )
     blind = all(without[task].high < found[task, kind].low - MARGIN for task in TASKS for kind in given)
     if not blind:
         some = [task for task in TASKS if any(found[task, kind].low - MARGIN > without[task].high for kind in given)]
@@ -107,9 +126,9 @@ def judge(rows: list[Row]) -> Judgement:
         return Judgement("does not hold here", sentence, figures)
     if causal.low > without["token before"].high + MARGIN:
         sentence = words(
-            "Where every token sees all others, order is lost without positions, and each kind brings it back; a causal "
-            f"decoder without positions finds the token before in {100 * causal.mean:.0f} % of the cases. Farthest beyond "
-            f"the trained length on sorting: {best}.",
+            "Where every token sees all others, order is lost without positions, and each kind brings it back; a "
+            f"causal decoder without positions finds the token before in {100 * causal.mean:.0f} % of the cases. "
+            f"Farthest beyond the trained length on sorting: {best}.",
             "双向注意力没有位置信息便不知次序,每种位置编码都能补上;但无位置的因果解码器仍能知道次序。",
         )
         return Judgement("holds when", sentence, figures)
@@ -150,28 +169,56 @@ CLAIM = Claim(
     ),
     source="C4, E5",
     experiment=words(
-        "A small encoder with no, sinusoidal, learned, rotary and ALiBi positions learns to sort, to reverse and to name the "
-        "token before; and a causal decoder without positions the last of these. Tested also at lengths other than the "
-        "trained one.",
-        "小型编码器分别用无、正弦、学习、旋转、ALiBi 位置学习排序、逆序、前一个 token;另有无位置的因果解码器;并测试外推长度。",
+        "A small encoder with no, sinusoidal, learned, rotary and ALiBi positions learns to sort, to reverse and to "
+        "name the token before; and a causal decoder without positions the last of these. Tested also at lengths "
+        "other than the trained one.",
+        "小型编码器分别用无、正弦、学习、旋转、ALiBi 位置学习排序、逆序、前一个 token;另有无位置的因果解码器;并测试外"
+        "推长度。",
     ),
     rule=words(
-        "*holds* if on every task the upper end of the interval without positions lies 5 points under the lower end with each "
-        "kind; *holds when* if that is so but the causal decoder without positions does better than the encoder without, or if "
-        "only some kinds do; else *does not hold here*.",
-        "每项任务上无位置的区间上端都比每种位置的区间下端低 5 个百分点则成立;若因果解码器例外或仅部分位置满足,则有条件成立;"
-        "否则不成立。",
+        "*holds* if on every task the upper end of the interval without positions lies 5 points under the lower end "
+        "with each kind; *holds when* if that is so but the causal decoder without positions does better than the "
+        "encoder without, or if only some kinds do; else *does not hold here*.",
+        "每项任务上无位置的区间上端都比每种位置的区间下端低 5 个百分点则成立;若因果解码器例外或仅部分位置满足,则有条件"
+        "成立;否则不成立。",
     ),
     sizes={
-        "tiny": {"seeds": 2, "width": 16, "layers": 1, "length": 4, "quarters": (4, 6), "steps": 3, "batch": 8, "test": 16,
-                 "rate": 3e-3},
-        "default": {"seeds": 3, "width": 64, "layers": 2, "length": 12, "quarters": (2, 4, 6, 8), "steps": 400, "batch": 64,
-                    "test": 512, "rate": 2e-3},
-        "full": {"seeds": 5, "width": 128, "layers": 3, "length": 32, "quarters": (2, 4, 6, 8), "steps": 3000, "batch": 64,
-                 "test": 2048, "rate": 1e-3},
+        "tiny": {
+            "seeds": 2,
+            "width": 16,
+            "layers": 1,
+            "length": 4,
+            "quarters": (4, 6),
+            "steps": 3,
+            "batch": 8,
+            "test": 16,
+            "rate": 3e-3,
+        },
+        "default": {
+            "seeds": 3,
+            "width": 64,
+            "layers": 2,
+            "length": 12,
+            "quarters": (2, 4, 6, 8),
+            "steps": 400,
+            "batch": 64,
+            "test": 512,
+            "rate": 2e-3,
+        },
+        "full": {
+            "seeds": 5,
+            "width": 128,
+            "layers": 3,
+            "length": 32,
+            "quarters": (2, 4, 6, 8),
+            "steps": 3000,
+            "batch": 64,
+            "test": 2048,
+            "rate": 1e-3,
+        },
     },
     parts=parts,
     measure=measure,
     judge=judge,
     draw=draw,
-)  # fmt: skip
+)

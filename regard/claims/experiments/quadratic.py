@@ -44,11 +44,15 @@ def _length(settings: Settings, tokens: int) -> list[Row]:
         times = best_times(calls, settings["repeats"])
     rows: list[Row] = []
     for way, seconds in times.items():
-        options: dict[str, Any] = {
-            "materialised": {"materialised": True}, "causal": {"causal": True},
-            "window": {"mask": masks.window(keys=WINDOW)},
-        }.get(way, {})  # fmt: skip
-        measured = cost(d_model=D_K * HEADS, heads=HEADS, seq=tokens, **options).measure(repeats=1).measurements[0]
+        layer = cost(
+            d_model=D_K * HEADS,
+            heads=HEADS,
+            seq=tokens,
+            mask=masks.window(keys=WINDOW) if way == "window" else None,
+            causal=way == "causal",
+            materialised=way == "materialised",
+        )
+        measured = layer.measure(repeats=1).measurements[0]
         rows.append({"way": way, "seconds": seconds, "peak": measured.peak})
     return rows
 
@@ -77,7 +81,9 @@ def crossing(rows: list[Row]) -> float | None:
     """The length at which attention overtakes the projections, along straight lines between logarithms."""
     own = where(rows, what="against projections")
     lengths = sorted(values(own, "tokens"))
-    ratio = [torch.tensor([_mean(own, part, tokens) for part in ("attention", "projections")]).log() for tokens in lengths]
+    ratio = [
+        torch.tensor([_mean(own, part, tokens) for part in ("attention", "projections")]).log() for tokens in lengths
+    ]
     above: list[float] = [float(pair[0] - pair[1]) for pair in ratio]
     for n in range(len(lengths) - 1):
         if above[n] < 0 <= above[n + 1]:
@@ -98,10 +104,14 @@ def judge(rows: list[Row]) -> Judgement:
     figures = (
         *(figure(words(f"exponent of time, {way}", f"时间指数,{way}"), time[way]) for way in WAYS),
         *(figure(words(f"exponent of memory, {way}", f"内存指数,{way}"), peak[way]) for way in WAYS),
-        figure(words(f"tokens at which attention overtakes the projections, D = {width} (operations say {2 * width})",
-                     f"注意力超过投影的长度,D = {width}(按运算量为 {2 * width})"),
-               where_ if where_ is not None else float("nan")),
-    )  # fmt: skip
+        figure(
+            words(
+                f"tokens at which attention overtakes the projections, D = {width} (operations say {2 * width})",
+                f"注意力超过投影的长度,D = {width}(按运算量为 {2 * width})",
+            ),
+            where_ if where_ is not None else float("nan"),
+        ),
+    )
     quadratic_time = [way for way in WAYS if 1.7 <= time[way].mean <= 2.3]
     quadratic_peak = [way for way in WAYS if 1.7 <= peak[way].mean <= 2.3]
     linear_peak = [way for way in WAYS if 0.7 <= peak[way].mean <= 1.3]
@@ -110,9 +120,10 @@ def judge(rows: list[Row]) -> Judgement:
         return Judgement("holds", sentence, figures)
     if quadratic_time or quadratic_peak:
         sentence = words(
-            f"Time is quadratic for {_and(quadratic_time)}; memory is quadratic for {_and(quadratic_peak)} and linear for "
-            f"{_and(linear_peak)}.",
-            f"时间为平方级的:{_and(quadratic_time)};内存为平方级的:{_and(quadratic_peak)};内存为线性的:{_and(linear_peak)}。",
+            f"Time is quadratic for {_and(quadratic_time)}; memory is quadratic for {_and(quadratic_peak)} and linear "
+            f"for {_and(linear_peak)}.",
+            f"时间为平方级的:{_and(quadratic_time)};内存为平方级的:{_and(quadratic_peak)};内存为线性的"
+            f":{_and(linear_peak)}。",
         )
         return Judgement("holds when", sentence, figures)
     sentence = words("Neither time nor memory is quadratic in any way.", "时间与内存都不是平方级。")
@@ -154,26 +165,35 @@ CLAIM = Claim(
     ),
     source="D6",
     experiment=words(
-        f"Attention with {HEADS} heads of {D_K}: with the matrix written out, fused, fused and causal, and with a window of "
-        f"{WINDOW} keys; seconds in turn, best of several; peak bytes by torch's profiler. Exponents are fitted over the longer "
-        "half of the lengths. Beside it, the four projections of a wider layer against its attention.",
+        f"Attention with {HEADS} heads of {D_K}: with the matrix written out, fused, fused and causal, and with a "
+        f"window of {WINDOW} keys; seconds in turn, best of several; peak bytes by torch's profiler. Exponents are "
+        "fitted over the longer half of the lengths. Beside it, the four projections of a wider layer against its "
+        "attention.",
         f"{HEADS} 头、每头 {D_K} 维的注意力:写出矩阵、融合、因果融合、{WINDOW} 键窗口;轮流计时,内存由 profiler 测得;"
         "指数在较长一半的长度上拟合。另比较四个投影与注意力的时间。",
     ),
     rule=words(
-        "An exponent of 1.7 … 2.3 counts as quadratic, 0.7 … 1.3 as linear. *holds* if time and memory are quadratic in all four "
-        "ways, *holds when* if in some, with their names, *does not hold here* if in none.",
+        "An exponent of 1.7 … 2.3 counts as quadratic, 0.7 … 1.3 as linear. *holds* if time and memory are quadratic "
+        "in all four ways, *holds when* if in some, with their names, *does not hold here* if in none.",
         "指数 1.7–2.3 为平方级,0.7–1.3 为线性。四种方式的时间与内存都为平方级则成立,部分则有条件成立,皆非则不成立。",
     ),
     sizes={
         "tiny": {"seeds": 1, "lengths": (32, 64), "matrix_up_to": 64, "crossing": (16, 64), "width": 32, "repeats": 1},
         "default": {
-            "seeds": 3, "lengths": (256, 512, 1024, 2048, 4096, 8192), "matrix_up_to": 4096,
-            "crossing": (256, 512, 1024, 2048, 4096), "width": 512, "repeats": 4,
+            "seeds": 3,
+            "lengths": (256, 512, 1024, 2048, 4096, 8192),
+            "matrix_up_to": 4096,
+            "crossing": (256, 512, 1024, 2048, 4096),
+            "width": 512,
+            "repeats": 4,
         },
         "full": {
-            "seeds": 5, "lengths": (256, 512, 1024, 2048, 4096, 8192, 16384), "matrix_up_to": 8192,
-            "crossing": (256, 512, 1024, 2048, 4096, 8192), "width": 512, "repeats": 8,
+            "seeds": 5,
+            "lengths": (256, 512, 1024, 2048, 4096, 8192, 16384),
+            "matrix_up_to": 8192,
+            "crossing": (256, 512, 1024, 2048, 4096, 8192),
+            "width": 512,
+            "repeats": 8,
         },
     },
     parts=parts,
@@ -181,4 +201,4 @@ CLAIM = Claim(
     judge=judge,
     draw=draw,
     timed=True,
-)  # fmt: skip
+)

@@ -74,7 +74,7 @@ def parts(settings: Settings) -> list[Settings]:
 
 def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
     model = Stack(settings["width"], part["depth"], part["way"])
-    model.loss(settings["batch"]).backward()  # type: ignore[no-untyped-call]
+    model.loss(settings["batch"]).backward()
     norms = [float(torch.stack([p.grad.norm() for p in block.parameters() if p.grad is not None]).norm())
              for block in model.blocks]  # fmt: skip
     rows: list[Row] = [
@@ -101,12 +101,20 @@ def judge(rows: list[Row]) -> Judgement:
     deep, half = depths[-1], CHANCE / 2
     losses = {(way, depth): over_seeds(ends, "loss", way=way, depth=depth) for way in WAYS for depth in depths}
     figures = (
-        *(figure(words(f"loss at depth {deep}, {way}", f"深度 {deep} 的损失,{way}"), losses[way, deep]) for way in WAYS),
-        *(figure(words(f"gradient of the first block over the last at depth {deep}, {way}", f"首末层梯度之比,{way}"),
-                 over_seeds(ends, "first_over_last", way=way, depth=deep))
-          for way in WAYS if any(r["first_over_last"] is not None for r in where(ends, way=way, depth=deep))),
+        *(
+            figure(words(f"loss at depth {deep}, {way}", f"深度 {deep} 的损失,{way}"), losses[way, deep])
+            for way in WAYS
+        ),
+        *(
+            figure(
+                words(f"gradient of the first block over the last at depth {deep}, {way}", f"首末层梯度之比,{way}"),
+                over_seeds(ends, "first_over_last", way=way, depth=deep),
+            )
+            for way in WAYS
+            if any(r["first_over_last"] is not None for r in where(ends, way=way, depth=deep))
+        ),
         figure(words("loss of guessing", "随机猜测的损失"), CHANCE),
-    )  # fmt: skip
+    )
     learns = {way: [depth for depth in depths if losses[way, depth].high < half] for way in WAYS}
     with_both = [way for way in BOTH if deep in learns[way]]
     without = [way for way in WAYS if way not in BOTH and deep in learns[way]]
@@ -114,12 +122,14 @@ def judge(rows: list[Row]) -> Judgement:
     told = "; ".join(f"{way} to depth {reach[way]}" if reach[way] else f"{way} at no depth" for way in WAYS)
     told_zh = ";".join(f"{way} 至 {reach[way]} 层" if reach[way] else f"{way} 均不能" for way in WAYS)
     if len(with_both) == 2 and not without:
-        sentence = words(f"Only with both does a stack of {deep} learn ({told}).", f"两者皆备才能训练 {deep} 层({told_zh})。")
+        sentence = words(
+            f"Only with both does a stack of {deep} learn ({told}).", f"两者皆备才能训练 {deep} 层({told_zh})。"
+        )
         return Judgement("holds", sentence, figures)
     if with_both:
         sentence = words(
-            f"At depth {deep} {' and '.join([*with_both, *without])} learn{'' if len(with_both + without) > 1 else 's'}; "
-            f"learned within these updates: {told}.",
+            f"At depth {deep} {' and '.join([*with_both, *without])} "
+            f"learn{'' if len(with_both + without) > 1 else 's'}; learned within these updates: {told}.",
             f"深度 {deep} 时能训练的是 {'、'.join([*with_both, *without])};在此训练量内:{told_zh}。",
         )
         return Judgement("holds when", sentence, figures)
@@ -129,7 +139,9 @@ def judge(rows: list[Row]) -> Judgement:
 
 def draw(rows: list[Row]) -> Picture:
     def gradients(axes: Any) -> None:
-        lines(axes, [row for row in where(rows, what="gradient") if row["gradient"]], "layer", "gradient", "way", log="y")
+        lines(
+            axes, [row for row in where(rows, what="gradient") if row["gradient"]], "layer", "gradient", "way", log="y"
+        )
         axes.set_xlabel("block")
         axes.set_title("norm of the gradient at the start")
 
@@ -153,22 +165,28 @@ CLAIM = Claim(
     ),
     source="E1, E5",
     experiment=words(
-        "Stacks of attention and feed-forward blocks with neither, one of them, and both (post- and pre-norm), all else equal: "
-        "the gradient's norm by block at the start, and the loss after training on naming the token before, with the better of "
-        "the learning rates tried.",
-        "同样的注意力与前馈块,分别不带、只带其一、两者皆带(post/pre-norm):初始各层梯度范数,以及训练后的损失(取较优学习率)。",
+        "Stacks of attention and feed-forward blocks with neither, one of them, and both (post- and pre-norm), all "
+        "else equal: the gradient's norm by block at the start, and the loss after training on naming the token "
+        "before, with the better of the learning rates tried.",
+        "同样的注意力与前馈块,分别不带、只带其一、两者皆带(post/pre-norm):初始各层梯度范数,以及训练后的损失(取较优学习"
+        "率)。",
     ),
     rule=words(
-        "A stack learns if the upper end of its loss's interval is under half the loss of guessing. *holds* if at the greatest "
-        "depth post- and pre-norm learn and nothing else does; *holds when* if one of these two learns; else *does not hold "
-        "here*.",
-        "损失区间上端低于随机猜测的一半即为学会。最大深度下仅 post-norm 与 pre-norm 学会则成立;二者之一学会则有条件成立;否则不成立。",
+        "A stack learns if the upper end of its loss's interval is under half the loss of guessing. *holds* if at the "
+        "greatest depth post- and pre-norm learn and nothing else does; *holds when* if one of these two learns; else "
+        "*does not hold here*.",
+        "损失区间上端低于随机猜测的一半即为学会。最大深度下仅 post-norm 与 pre-norm 学会则成立;二者之一学会则有条件成"
+        "立;否则不成立。",
     ),
     sizes={
         "tiny": {"seeds": 2, "width": 8, "depths": (1, 2), "steps": 2, "batch": 4, "rates": (1e-3,)},
         "default": {"seeds": 3, "width": 32, "depths": (2, 8, 32), "steps": 120, "batch": 32, "rates": (1e-3, 4e-3)},
         "full": {
-            "seeds": 5, "width": 64, "depths": (2, 4, 8, 16, 32), "steps": 1000, "batch": 64,
+            "seeds": 5,
+            "width": 64,
+            "depths": (2, 4, 8, 16, 32),
+            "steps": 1000,
+            "batch": 64,
             "rates": (1e-4, 3e-4, 1e-3, 3e-3),
         },
     },
@@ -176,4 +194,4 @@ CLAIM = Claim(
     measure=measure,
     judge=judge,
     draw=draw,
-)  # fmt: skip
+)

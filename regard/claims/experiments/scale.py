@@ -51,9 +51,12 @@ def _trained(settings: Settings, part: Settings) -> list[Row]:
     model = Reader(part["d_k"], softmax, scale=None if part["way"] == WAYS[0] else 1.0)
     test = retrieval(settings["test"], 16)
     marks = fit(
-        model, lambda _: loss(model, retrieval(64, 16)), settings["steps"],
-        score_of=lambda: accuracy(model, test), learning_rate=settings["rate"],
-    )  # fmt: skip
+        model,
+        lambda _: loss(model, retrieval(64, 16)),
+        settings["steps"],
+        score_of=lambda: accuracy(model, test),
+        learning_rate=settings["rate"],
+    )
     return [{"accuracy": marks[-1].score, "loss": marks[-1].loss}]
 
 
@@ -69,16 +72,26 @@ def judge(rows: list[Row]) -> Judgement:
     small = over_seeds(random, "gradient", way=WAYS[0], d_k=widths[0])
     figures = (
         figure(words("exponent of the variance in d_k, not divided", "不缩放时方差随 d_k 的指数"), growth),
-        figure(words(f"entropy at d_k = {largest}, divided (nats)", f"d_k = {largest} 缩放后的熵"),
-               over_seeds(random, "entropy", way=WAYS[0], d_k=largest)),
-        figure(words(f"entropy at d_k = {largest}, not divided", f"d_k = {largest} 不缩放的熵"),
-               over_seeds(random, "entropy", way=WAYS[1], d_k=largest)),
-        figure(words(f"median gradient norm of softmax at d_k = {largest}, divided", "缩放后 softmax 梯度范数中位数"), kept),
-        figure(words(f"median gradient norm of softmax at d_k = {largest}, not divided", "不缩放的梯度范数中位数"), lost),
-        *(figure(words(f"accuracy gained by dividing, d_k = {d}", f"缩放带来的准确率提高,d_k = {d}"), gain[d], "%")
-          for d in trained_widths),
-    )  # fmt: skip
-    spread = 0.95 <= growth.low and growth.high <= 1.05
+        figure(
+            words(f"entropy at d_k = {largest}, divided (nats)", f"d_k = {largest} 缩放后的熵"),
+            over_seeds(random, "entropy", way=WAYS[0], d_k=largest),
+        ),
+        figure(
+            words(f"entropy at d_k = {largest}, not divided", f"d_k = {largest} 不缩放的熵"),
+            over_seeds(random, "entropy", way=WAYS[1], d_k=largest),
+        ),
+        figure(
+            words(f"median gradient norm of softmax at d_k = {largest}, divided", "缩放后 softmax 梯度范数中位数"), kept
+        ),
+        figure(
+            words(f"median gradient norm of softmax at d_k = {largest}, not divided", "不缩放的梯度范数中位数"), lost
+        ),
+        *(
+            figure(words(f"accuracy gained by dividing, d_k = {d}", f"缩放带来的准确率提高,d_k = {d}"), gain[d], "%")
+            for d in trained_widths
+        ),
+    )
+    spread = growth.low >= 0.95 and growth.high <= 1.05
     saturates = lost.high < 0.1 * kept.low and kept.low > 0.5 * small.low
     helped = [d for d in trained_widths if gain[d].above]
     if not (spread and saturates):
@@ -138,30 +151,41 @@ CLAIM = Claim(
     source="C1, D7",
     experiment=words(
         "Independent standard normal q and k for d_k = 4 … 1024, softmax over 64 keys: variance, entropy, norm of the "
-        "derivative. Then a one-head model is trained to find the value of a key among 16, with and without the division.",
+        "derivative. Then a one-head model is trained to find the value of a key among 16, with and without the "
+        "division.",
         "d_k = 4 … 1024 的标准正态 q、k,对 64 个键做 softmax:方差、熵、导数范数;再在检索任务上训练单头模型作比较。",
     ),
     rule=words(
-        "For random q and k: the exponent of the variance lies in 0.95 … 1.05, and at the largest d_k the gradient norm is "
-        "less than a tenth of the scaled one, which keeps half of what it has at the smallest. If not, *does not hold "
-        "here*. *holds* if besides the trained accuracy is higher with the division at every width (interval of the paired "
-        "difference above 0), *holds when* otherwise, with the widths.",
+        "For random q and k: the exponent of the variance lies in 0.95 … 1.05, and at the largest d_k the gradient "
+        "norm is less than a tenth of the scaled one, which keeps half of what it has at the smallest. If not, *does "
+        "not hold here*. *holds* if besides the trained accuracy is higher with the division at every width (interval "
+        "of the paired difference above 0), *holds when* otherwise, with the widths.",
         "随机 q、k:方差指数在 0.95–1.05 内,且最大 d_k 时不缩放的梯度不到缩放时的十分之一,否则不成立;"
         "若各宽度训练准确率之差的区间都大于 0 则成立,否则有条件成立。",
     ),
     sizes={
         "tiny": {"seeds": 2, "random": (4, 64), "rows": 64, "trained": (8,), "steps": 5, "test": 64, "rate": 3e-3},
         "default": {
-            "seeds": 5, "random": (4, 16, 64, 256, 1024), "rows": 2048, "trained": (16, 64, 256), "steps": 200,
-            "test": 1024, "rate": 1e-3,
+            "seeds": 5,
+            "random": (4, 16, 64, 256, 1024),
+            "rows": 2048,
+            "trained": (16, 64, 256),
+            "steps": 200,
+            "test": 1024,
+            "rate": 1e-3,
         },
         "full": {
-            "seeds": 10, "random": (4, 8, 16, 32, 64, 128, 256, 512, 1024), "rows": 4096,
-            "trained": (16, 32, 64, 128, 256, 512, 1024), "steps": 2000, "test": 8192, "rate": 1e-3,
+            "seeds": 10,
+            "random": (4, 8, 16, 32, 64, 128, 256, 512, 1024),
+            "rows": 4096,
+            "trained": (16, 32, 64, 128, 256, 512, 1024),
+            "steps": 2000,
+            "test": 8192,
+            "rate": 1e-3,
         },
     },
     parts=parts,
     measure=measure,
     judge=judge,
     draw=draw,
-)  # fmt: skip
+)

@@ -66,13 +66,13 @@ def _share_of_largest(w: Tensor) -> float:
 
 def _slope(weigh: Any, scores: Tensor, direction: Tensor) -> float:
     """How much the weights change along a direction, by automatic differentiation."""
-    _, change = torch.func.jvp(weigh, (scores,), (direction,))
+    change = torch.func.jvp(weigh, (scores,), (direction,))[1]
     return float(change.norm())
 
 
 def _slope_error(weigh: Any, scores: Tensor, direction: Tensor) -> float:
     """How far automatic differentiation is from what finite differences say, relative to the larger."""
-    _, change = torch.func.jvp(weigh, (scores,), (direction,))
+    change = torch.func.jvp(weigh, (scores,), (direction,))[1]
     near = (weigh(scores + 1e-6 * direction) - weigh(scores - 1e-6 * direction)) / 2e-6
     return float((change - near).norm() / max(float(change.norm()), float(near.norm()), 1e-12))
 
@@ -81,9 +81,13 @@ def _trained(settings: Settings, weigh: Any) -> list[Row]:
     model = Reader(settings["width"], weigh)
     test = retrieval(settings["test"], 16)
     marks = fit(
-        model, lambda _: loss(model, retrieval(64, 16)), settings["steps"], marks=settings["marks"],
-        score_of=lambda: accuracy(model, test), learning_rate=settings["rate"],
-    )  # fmt: skip
+        model,
+        lambda _: loss(model, retrieval(64, 16)),
+        settings["steps"],
+        marks=settings["marks"],
+        score_of=lambda: accuracy(model, test),
+        learning_rate=settings["rate"],
+    )
     return [{"step": mark.step, "accuracy": mark.score} for mark in marks]
 
 
@@ -94,12 +98,20 @@ def judge(rows: list[Row]) -> Judgement:
     ahead = {way: difference(last, "accuracy", {"way": "softmax"}, {"way": way}) for way in others}
     figures = (
         figure(words("largest |Σ weights − 1|", "权重和与 1 的最大偏差"), max(row["sum_error"] for row in own)),
-        figure(words("share of the largest weight gained when scores are ×4", "分数放大 4 倍后最大权重的增量"),
-               over_seeds(own, "sharpening"), "%"),
-        figure(words("gradient against finite differences, relative error", "梯度与差分的相对误差"),
-               max(row["slope_error"] for row in own)),
-        *(figure(words(f"accuracy, {way}", f"准确率,{way}"), over_seeds(last, "accuracy", way=way), "%") for way in WAYS),
-    )  # fmt: skip
+        figure(
+            words("share of the largest weight gained when scores are ×4", "分数放大 4 倍后最大权重的增量"),
+            over_seeds(own, "sharpening"),
+            "%",
+        ),
+        figure(
+            words("gradient against finite differences, relative error", "梯度与差分的相对误差"),
+            max(row["slope_error"] for row in own),
+        ),
+        *(
+            figure(words(f"accuracy, {way}", f"准确率,{way}"), over_seeds(last, "accuracy", way=way), "%")
+            for way in WAYS
+        ),
+    )
     proper = all(row["sum_error"] < 1e-9 and row["sharpening"] > 0 and row["slope_error"] < 1e-4 for row in own)
     proper = proper and all(row["slope"] > 0 for row in own)
     if not proper:
@@ -136,20 +148,20 @@ CLAIM = Claim(
     name="softmax",
     title=words("What softmax is for", "softmax 的作用"),
     says=words(
-        "Softmax turns scores into weights that sum to one, brings out the large ones and is differentiable; that is why "
-        "attention uses it.",
+        "Softmax turns scores into weights that sum to one, brings out the large ones and is differentiable; that is "
+        "why attention uses it.",
         "softmax 把分数变成和为 1 的权重,突出较大者,且可微,因此注意力采用它。",
     ),
     source="C1",
     experiment=words(
-        "The three properties on random scores in float64; then a one-head model learns to find the value of a key among "
-        "16 with softmax, argmax, linear normalisation or sigmoid making the weights, all else equal.",
+        "The three properties on random scores in float64; then a one-head model learns to find the value of a key "
+        "among 16 with softmax, argmax, linear normalisation or sigmoid making the weights, all else equal.",
         "用 float64 随机分数检验三个性质;再分别以 softmax、argmax、线性归一化、sigmoid 训练同一单头检索模型。",
     ),
     rule=words(
-        "*does not hold here* if a sum is off by 1e-9, scores ×4 do not raise the largest share, or the gradient is zero or "
-        "differs from finite differences by 1e-4. Else *holds* if softmax's accuracy is above every other's (interval of the "
-        "paired difference above 0), *holds when* if not.",
+        "*does not hold here* if a sum is off by 1e-9, scores ×4 do not raise the largest share, or the gradient is "
+        "zero or differs from finite differences by 1e-4. Else *holds* if softmax's accuracy is above every other's "
+        "(interval of the paired difference above 0), *holds when* if not.",
         "任一性质不满足则不成立;softmax 准确率与其他各方法之差的区间都大于 0 则成立,否则有条件成立。",
     ),
     sizes={

@@ -10,7 +10,7 @@ from regard.claims.selecting import figure, over_seeds, values, where
 from regard.pictures import Picture
 
 Array = np.ndarray
-KINDS = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
+KINDS: dict[str, Any] = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 DOCUMENT = 512  # d_model of the document's example
 
 
@@ -74,25 +74,35 @@ def judge(rows: list[Row]) -> Judgement:
     shares = [over_seeds(examples, name, d_model=largest) for name in ("naive_nan", "stable_nan")]
     apart = max(row["apart"] for row in examples)
     figures = (
-        *(figure(words(f"largest score with a finite exp, {kind}", f"exp 不溢出的最大分数,{kind}"),
-                 over_seeds(limits, "largest", dtype=kind)) for kind in KINDS),
-        figure(words(f"NaN in the document's example (d_model {largest}), as written", "文档示例按原文的 NaN 占比"),
-               shares[0], "%"),
+        *(
+            figure(
+                words(f"largest score with a finite exp, {kind}", f"exp 不溢出的最大分数,{kind}"),
+                over_seeds(limits, "largest", dtype=kind),
+            )
+            for kind in KINDS
+        ),
+        figure(
+            words(f"NaN in the document's example (d_model {largest}), as written", "文档示例按原文的 NaN 占比"),
+            shares[0],
+            "%",
+        ),
         figure(words("NaN with the maximum subtracted", "减去最大值后的 NaN 占比"), shares[1], "%"),
         figure(words("largest difference of the weights where both are finite", "两者均有限时的最大差"), apart),
-    )  # fmt: skip
+    )
     saved = all(row["naive_nan"] > 0 for row in limits) and all(row["stable_nan"] == 0 for row in rows)
     if not (saved and apart < 1e-12):
         sentence = words(
-            "Subtracting the maximum does not keep softmax finite, or changes it.", "减去最大值未能避免溢出,或改变了结果。"
+            "Subtracting the maximum does not keep softmax finite, or changes it.",
+            "减去最大值未能避免溢出,或改变了结果。",
         )
         return Judgement("does not hold here", sentence, figures)
     broken = [d for d in sorted(values(examples, "d_model")) if max(r["naive_nan"] for r in where(examples, d_model=d))]
     said = f"from d_model {broken[0]} on" if broken else "at no width that was tried"
     sentence = words(
-        f"With the maximum subtracted nothing overflows and nothing else changes; the document's own example, which does "
-        f"not subtract it, gives NaN {said}, in {100 * shares[0].mean:.0f} % of the entries at d_model {largest}.",
-        f"减去最大值后不再溢出,结果不变;文档示例未减最大值,d_model {largest} 时 {100 * shares[0].mean:.0f}% 的输出为 NaN。",
+        "With the maximum subtracted nothing overflows and nothing else changes; the document's own example, which "
+        f"does not subtract it, gives NaN {said}, in {100 * shares[0].mean:.0f} % of the entries at d_model {largest}.",
+        f"减去最大值后不再溢出,结果不变;文档示例未减最大值,d_model {largest} 时 {100 * shares[0].mean:.0f}% 的输出为 "
+        "NaN。",
     )
     return Judgement("holds", sentence, figures)
 
@@ -123,13 +133,13 @@ CLAIM = Claim(
     ),
     source="D7; wrong 4",
     experiment=words(
-        "The largest score with a finite exp in float16, 32 and 64; the document's NumPy example (normal weights without "
-        "scaling, float64, 8 heads, 10 tokens) at d_model 8 … 512, as written and with the maximum subtracted.",
+        "The largest score with a finite exp in float16, 32 and 64; the document's NumPy example (normal weights "
+        "without scaling, float64, 8 heads, 10 tokens) at d_model 8 … 512, as written and with the maximum subtracted.",
         "float16/32/64 下 exp 不溢出的最大分数;文档的 NumPy 多头示例在 d_model 8 … 512 下按原文与减最大值后对比。",
     ),
     rule=words(
-        "*holds* if one score beyond the limit gives NaN in every dtype as written, no NaN occurs anywhere with the maximum "
-        "subtracted, and the weights agree within 1e-12 where both are finite; else *does not hold here*.",
+        "*holds* if one score beyond the limit gives NaN in every dtype as written, no NaN occurs anywhere with the "
+        "maximum subtracted, and the weights agree within 1e-12 where both are finite; else *does not hold here*.",
         "各精度下越限即得 NaN,减最大值后全无 NaN,且两者均有限时相差不超过 1e-12,则成立;否则不成立。",
     ),
     sizes={
