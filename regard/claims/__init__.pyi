@@ -3,9 +3,9 @@ from .claim import Figure as Figure
 from .claim import Judgement as Judgement
 from .claim import Size as Size
 from .known import NAMES as NAMES
-from .known import claim as claim
+from .known import claim_named as claim_named
 from .known import claims as claims
-from .report import report as report
+from .report import write_report as write_report
 from .result import SHIPPED as SHIPPED
 from .result import Result as Result
 from .result import find as find

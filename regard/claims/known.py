@@ -22,10 +22,10 @@ NAMES = (
 )
 
 
-def claim(name: str) -> Claim:
+def claim_named(name: str) -> Claim:
     """The claim of this name.
 
-    >>> claim("scaling")
+    >>> claim_named("scaling")
     Traceback (most recent call last):
     ValueError: there is no claim 'scaling'; the claims are linear-last-dim, scale, softmax, ...
     """
@@ -37,4 +37,4 @@ def claim(name: str) -> Claim:
 
 def claims() -> list[Claim]:
     """All of them."""
-    return [claim(name) for name in NAMES]
+    return [claim_named(name) for name in NAMES]

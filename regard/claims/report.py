@@ -22,7 +22,7 @@ said otherwise. Run one yourself: `regard claims run NAME`, with `--full` for th
 """
 
 
-def report(
+def write_report(
     file: str | os.PathLike[str] = "docs/claims.md",
     folder: str | os.PathLike[str] | None = SHIPPED,
     *,

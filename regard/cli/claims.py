@@ -62,9 +62,9 @@ def run(
             raise ValueError("say which claims to run, or --all; regard claims lists them")
         if full and tiny:
             raise ValueError("--full and --tiny exclude each other")
-        from regard.claims import NAMES, claim
+        from regard.claims import NAMES, claim_named
 
-        chosen = [claim(name) for name in (NAMES if every else dict.fromkeys(names or ()))]
+        chosen = [claim_named(name) for name in (NAMES if every else dict.fromkeys(names or ()))]
         _run(chosen, "full" if full else "tiny" if tiny else "default", seeds, again, out)
 
 
@@ -80,9 +80,9 @@ def show(
     Example: regard claims show quadratic --picture quadratic.png
     """
     with said_plainly("claims show"):
-        from regard.claims import claim, claim_text, find
+        from regard.claims import claim_named, claim_text, find
 
-        one = claim(name)
+        one = claim_named(name)
         typer.echo(claim_text(one, out, _language(lang)))
         if picture is not None:
             result = find(name, out)
@@ -103,10 +103,9 @@ def report(
     Example: regard claims report claims.md --out claims
     """
     with said_plainly("claims report"):
-        from regard.claims import SHIPPED
-        from regard.claims import report as write
+        from regard.claims import SHIPPED, write_report
 
-        for path in write(file, SHIPPED if out is None else out):
+        for path in write_report(file, SHIPPED if out is None else out):
             typer.echo(f"wrote {path}")
 
 

@@ -167,15 +167,19 @@ def arena(settings: Settings, one: BoardNet, other: BoardNet, seed: int) -> floa
 
 
 def lines_of(settings: Settings, net: BoardNet, seed: int) -> list[Row]:
-    """For every head and direction: the mass on it, that of permuted maps, and how often a permuted map has as much.
+    """Where the heads of a network look, on positions it was not trained on."""
+    planes = positions(settings["test"], settings["fewest"], 2 * seed + 1)[0][: settings["looked"]]
+    with torch.no_grad(), watch(net) as seen:
+        net(planes)
+    return along_lines(torch.cat([call.weights().mean(0) for call in seen.calls]), settings["permutations"])
+
+
+def along_lines(maps: Tensor, permutations: int) -> list[Row]:
+    """For every head's map (heads, 42, 42) and direction: the mass on it, and how often a permuted map has as much.
 
     Near squares get more weight and lie on lines more often. So weights are permuted only among squares as far from the
     query (in moves of a king): what is tested is direction alone. A query's own square is left out.
     """
-    planes = positions(settings["test"], settings["fewest"], 2 * seed + 1)[0][: settings["looked"]]
-    with torch.no_grad(), watch(net) as seen:
-        net(planes)
-    maps = torch.cat([call.weights().mean(0) for call in seen.calls])  # (layers · H, 42, 42)
     away = 1 - torch.eye(42)
     maps = maps * away
     maps = maps / maps.sum(-1, keepdim=True).clamp_min(1e-12)
@@ -185,18 +189,23 @@ def lines_of(settings: Settings, net: BoardNet, seed: int) -> list[Row]:
     king = torch.maximum((square[:, None] // 7 - square // 7).abs(), (square[:, None] % 7 - square % 7).abs()).float()
     in_order = king.argsort(dim=-1, stable=True)
     as_much, total = torch.zeros_like(found), torch.zeros_like(found)
-    for _ in range(settings["permutations"]):
+    for _ in range(permutations):
         shuffled = (king + 0.5 * torch.rand(42, 42)).argsort(-1)  # the same rings, each in any order
         places = torch.empty(42, 42, dtype=torch.long).scatter_(-1, in_order, shuffled)
         null = torch.einsum("hqk,dqk->hd", maps, sights.gather(-1, places.expand(4, -1, -1))) / 42
-        as_much, total = as_much + (null >= found), total + null
-    null_mean = total / settings["permutations"]
-    p = (1 + as_much) / (1 + settings["permutations"])
+        as_much, total = as_much + (null >= found - 1e-6), total + null
+    mean, p = total / permutations, (1 + as_much) / (1 + permutations)
     return [
-        {"head": head, "direction": direction, "mass": float(found[head, at]), "permuted": float(null_mean[head, at]),
-         "p": float(p[head, at]), "ratio": float(found[head, at] / null_mean[head, at])}
-        for head in range(len(maps)) for at, direction in enumerate(DIRECTIONS)
-    ]  # fmt: skip
+        {
+            "head": head,
+            "direction": direction,
+            "mass": float(found[head, at]),
+            "p": float(p[head, at]),
+            "ratio": float(found[head, at] / mean[head, at]),
+        }
+        for head in range(len(maps))
+        for at, direction in enumerate(DIRECTIONS)
+    ]
 
 
 def special(rows: list[Row], net: str) -> tuple[dict[int, float], set[str]]:
