@@ -388,7 +388,7 @@ CLAIM = Claim(
         "default": {
             "seeds": 3,
             "positions": 3000,
-            "test": 600,
+            "test": 400,
             "fewest": 24,
             "channels": 48,
             "layers": 4,
@@ -396,7 +396,7 @@ CLAIM = Claim(
             "heads": (1, 6, 12, 24),
             "every": (1, 4),
             "batch": 64,
-            "steps": 150,
+            "steps": 120,
             "marks": 10,
             "rate": 2e-3,
             "games": 200,

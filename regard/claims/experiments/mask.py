@@ -152,7 +152,7 @@ CLAIM = Claim(
     ),
     sizes={
         "tiny": {"seeds": 2, "width": 16, "length": 6, "steps": 3, "batch": 8, "test": 8, "rate": 3e-3},
-        "default": {"seeds": 5, "width": 64, "length": 16, "steps": 500, "batch": 64, "test": 256, "rate": 2e-3},
+        "default": {"seeds": 3, "width": 64, "length": 16, "steps": 300, "batch": 64, "test": 256, "rate": 3e-3},
         "full": {"seeds": 10, "width": 64, "length": 32, "steps": 2000, "batch": 64, "test": 1024, "rate": 2e-3},
     },
     parts=parts,

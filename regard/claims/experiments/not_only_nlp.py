@@ -208,7 +208,7 @@ CLAIM = Claim(
     ),
     sizes={
         "tiny": {"seeds": 2, "width": 8, "steps": 2, "batch": 8, "test": 16, "rate": 3e-3},
-        "default": {"seeds": 3, "width": 32, "steps": 300, "batch": 64, "test": 1024, "rate": 3e-3},
+        "default": {"seeds": 3, "width": 32, "steps": 200, "batch": 64, "test": 512, "rate": 3e-3},
         "full": {"seeds": 5, "width": 64, "steps": 4000, "batch": 128, "test": 4096, "rate": 1e-3},
     },
     parts=parts,

@@ -180,7 +180,7 @@ CLAIM = Claim(
     ),
     sizes={
         "tiny": {"seeds": 2, "width": 8, "depths": (1, 2), "steps": 2, "batch": 4, "rates": (1e-3,)},
-        "default": {"seeds": 3, "width": 32, "depths": (2, 8, 32), "steps": 120, "batch": 32, "rates": (1e-3, 4e-3)},
+        "default": {"seeds": 3, "width": 32, "depths": (2, 8, 32), "steps": 80, "batch": 32, "rates": (2e-3,)},
         "full": {
             "seeds": 5,
             "width": 64,

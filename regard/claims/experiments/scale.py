@@ -170,7 +170,7 @@ CLAIM = Claim(
             "random": (4, 16, 64, 256, 1024),
             "rows": 2048,
             "trained": (16, 64, 256),
-            "steps": 200,
+            "steps": 120,
             "test": 1024,
             "rate": 1e-3,
         },
