@@ -14,4 +14,6 @@ from .running import count as count
 from .running import run as run
 from .terminal import claim_text as claim_text
 from .terminal import claims_table as claims_table
+from .terminal import judged as judged
+from .terminal import machine_text as machine_text
 from .terminal import verdict_text as verdict_text

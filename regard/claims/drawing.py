@@ -43,7 +43,7 @@ def picture(title: str, plots: Sequence[Callable[[Any], None]], *, width: float 
             axes.set_axisbelow(True)
             for side in ("top", "right"):
                 axes.spines[side].set_visible(False)
-            axes.tick_params(length=0)
+            axes.tick_params(length=0, which="both")
     return Picture(figure, title)
 
 
@@ -74,7 +74,7 @@ def lines(
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     if "y" in log:
-        axes.set_yscale("log")
+        powers(axes)
     axes.legend(frameon=False)
 
 
@@ -103,9 +103,46 @@ def bars(
         axes.legend(frameon=False)
 
 
+def powers(axes: Any) -> None:
+    """A logarithmic height, with the powers of ten written out."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    between = (1, 2, 5) if high / low < 100 else (1,)
+    axes.yaxis.set_major_locator(LogLocator(subs=between, numticks=8))
+    axes.yaxis.set_major_formatter(lambda value, _: short(value))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def short(value: float) -> str:
+    """A number as an axis has it.
+
+    >>> short(0.25), short(1e-4), short(20_000), short(5e6), short(2e9)
+    ('0.25', '1e-4', '20 k', '5 M', '2 G')
+    """
+    for size, sign in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if value >= size:
+            return f"{value / (1e3 if sign == ' k' else size):g}{sign}"
+    return f"{value:g}" if value >= 0.001 else f"{value:.0e}".replace("e-0", "e-")
+
+
+def shares(axes: Any, top: float = 1.05) -> None:
+    """A height from 0 to 1, and room above it for the legend."""
+    axes.set_ylim(0, top)
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+
+
 def level(axes: Any, height: float, label: str) -> None:
     """A thin line across, such as that of chance."""
     axes.axhline(height, color="#566171", lw=0.9, ls=(0, (2, 2)), zorder=0)
     axes.annotate(
-        label, (1, height), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8, color="#566171"
+        label,
+        (1, height),
+        xycoords=("axes fraction", "data"),
+        ha="right",
+        va="bottom",
+        fontsize=8,
+        color="#566171",
+        bbox={"fc": "white", "ec": "none", "alpha": 0.7, "pad": 0.8},
     )

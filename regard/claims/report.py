@@ -7,7 +7,7 @@ from pathlib import Path
 from regard.claims.claim import IN_CHINESE, Claim
 from regard.claims.known import claims
 from regard.claims.result import SHIPPED, Result
-from regard.claims.terminal import NOT_RUN, judged, machine_text
+from regard.claims.terminal import NOISY, NOT_RUN, judged, machine_text, noisy
 from regard.files import write_whole
 
 HEAD = """\
@@ -61,6 +61,7 @@ def write_report(
                     "",
                     f"**结论:{IN_CHINESE[judgement.verdict]}。** {judgement.sentence['zh']}",
                     "",
+                    *([f"*{NOISY['en']}*", ""] if noisy(one, result) else []),
                     f"<sub>{machine_text(result)}. `{result.command}`</sub>",
                 ]
             )

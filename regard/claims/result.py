@@ -18,12 +18,16 @@ FOLDER = Path("claims")  # where `regard claims run` writes unless told otherwis
 
 @dataclass(frozen=True)
 class Part:
-    """A piece that is done: the seed, the piece's settings, how long it took, and what was found."""
+    """A piece that is done: the seed, the piece's settings, how long it took, and what was found.
+
+    load    how many processes wanted the machine's cores meanwhile (its load average), this one among them
+    """
 
     seed: int
     part: Settings
     seconds: float
     rows: tuple[Row, ...]
+    load: float | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,12 @@ class Result:
     def seconds(self) -> float:
         """How long all parts took."""
         return math.fsum(part.seconds for part in self.parts)
+
+    @property
+    def load(self) -> float | None:
+        """The load average at the median part; None where the system has none."""
+        loads = sorted(part.load for part in self.parts if part.load is not None)
+        return loads[len(loads) // 2] if loads else None
 
     @property
     def rows(self) -> list[Row]:
@@ -84,11 +94,11 @@ def read(file: str | os.PathLike[str]) -> Result:
         )
     _check(found["size"] in SIZES, path, f"size is one of {', '.join(SIZES)}")
     for part in found["parts"]:
-        _check(isinstance(part, dict) and part.keys() == Part.__dataclass_fields__.keys(), path, "a part has seed, "
-               "part, seconds and rows")  # fmt: skip
-        _check(isinstance(part["rows"], list) and all(isinstance(row, dict) for row in part["rows"]), path,
-               "rows are a list of objects")  # fmt: skip
-        _check(all(_plain(value) for row in part["rows"] for value in row.values()), path, "a row has plain values")
+        whole = isinstance(part, dict) and {"load", *part} == Part.__dataclass_fields__.keys()
+        _check(whole, path, "a part has seed, part, seconds, rows and perhaps load")
+        rows = part["rows"] if isinstance(part["rows"], list) else [None]
+        _check(all(isinstance(row, dict) for row in rows), path, "rows are a list of objects")
+        _check(all(_plain(value) for row in rows for value in row.values()), path, "a row has plain values")
     parts = tuple(Part(**{**part, "rows": tuple(part["rows"])}) for part in found.pop("parts"))
     return Result(**found, parts=parts)
 

@@ -92,7 +92,8 @@ def _done(claim: Claim, settings: Settings, part: Settings, seed: int) -> Part:
         random.seed(seed)
         rows = claim.measure(settings, part, seed)
     plain = tuple({name: _plain(value) for name, value in row.items()} for row in rows)
-    return Part(seed, dict(part), time.perf_counter() - start, plain)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return Part(seed, dict(part), time.perf_counter() - start, plain, load)
 
 
 def _plain(value: object) -> object:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 COLOURS = {"holds": "green", "holds when": "yellow", "does not hold here": "red"}
+NOISY = {
+    "en": "Times were taken on a busy machine: run this again when it is quiet.",
+    "zh": "计时时机器繁忙,应在空闲时重测。",
+}
 NOT_RUN = {"en": "not run yet", "zh": "尚未运行"}
 
 
@@ -47,7 +51,7 @@ def claim_text(one: Claim, folder: str | os.PathLike[str] | None = None, languag
     }[language]
     lines = [f"{one.title[language]} ({one.name})", ""]
     for label, text in zip(labels, (one.says, one.experiment, one.rule), strict=False):
-        lines += [f"{label}: {text[language]}", ""]
+        lines += [f"{label}: {text[language].replace('*', '')}", ""]
     if result is None:
         return "\n".join([*lines, f"{labels[3]}: {NOT_RUN[language]} (regard claims run {one.name})"])
     if judgement is None:
@@ -55,6 +59,8 @@ def claim_text(one: Claim, folder: str | os.PathLike[str] | None = None, languag
     lines += [f"{labels[3]}: {verdict_text(judgement, language)}", "", f"{labels[4]}:"]
     lines += [f"  {figure.name[language]}: {figure}" for figure in judgement.figures]
     lines += [f"  {note[language]}" for note in judgement.notes]
+    if noisy(one, result):
+        lines += ["", NOISY[language]]
     lines += ["", f"{labels[5]}: {machine_text(result)}", f"{labels[6]}: {result.command}"]
     return "\n".join(lines)
 
@@ -77,7 +83,13 @@ def machine_text(result: Result) -> str:
     seeds = f"{result.seeds} seed{'s' if result.seeds > 1 else ''}"
     threads = f"{its['threads']} thread{'s' if its['threads'] != 1 else ''} on {its['cores']} core"
     where = f"{its['processor']}, {threads}{'s' if its['cores'] != 1 else ''}"
-    return f"{where}, torch {its['torch']}; {seeds}, {result.seconds:,.0f} s at size {result.size}"
+    busy = "" if result.load is None else f", load average {result.load:.0f}"
+    return f"{where}, torch {its['torch']}; {seeds}, {result.seconds:,.0f} s at size {result.size}{busy}"
+
+
+def noisy(one: Claim, result: Result) -> bool:
+    """Whether the clock is among the figures and others were at work meanwhile: to be run again when it is quiet."""
+    return one.timed and (result.load is None or result.load > int(result.machine["cores"]) + 1)
 
 
 def _unfinished(result: Result, language: Language) -> str:

@@ -80,10 +80,12 @@ def show(
     Example: regard claims show quadratic --picture quadratic.png
     """
     with said_plainly("claims show"):
+        from rich.console import Console
+
         from regard.claims import claim_named, claim_text, find
 
         one = claim_named(name)
-        typer.echo(claim_text(one, out, _language(lang)))
+        Console(highlight=False, markup=False).print(claim_text(one, out, _language(lang)))
         if picture is not None:
             result = find(name, out)
             if result is None or not result.whole:

@@ -1,10 +1,11 @@
 """`regard claims`, as it is typed, and the page that is made of the results."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from regard.claims import NAMES, SHIPPED, find, read, write_report
+from regard.claims import NAMES, SHIPPED, claim_named, find, read, write_report
 from regard.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "claims.md"
@@ -82,6 +83,10 @@ def test_shipped_results_are_whole_small_and_of_their_claim() -> None:
         assert result.whole
         assert result.size != "tiny"
         assert file.stat().st_size < 200_000
+        wanted = {
+            name: value for name, value in claim_named(result.claim).sizes[result.size].items() if name != "seeds"
+        }
+        assert json.loads(json.dumps(wanted)) == result.settings, "the experiment has changed: run it again"
 
 
 def test_the_page_is_what_the_results_say(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, level, picture
+from regard.claims.drawing import bars, level, picture, shares
 from regard.claims.fitting import Mark, fit, matched, parameters
 from regard.claims.intervals import interval
 from regard.claims.selecting import by_seed, difference, figure, over_seeds, values, where
@@ -56,7 +56,7 @@ def variants(settings: Settings) -> dict[str, dict[str, Any]]:
     """Name → what differs from the network with 6 heads after every second block."""
     found: dict[str, dict[str, Any]] = {WITHOUT: {"attn_every": None}, MATCHED: {"attn_every": None}}
     for heads in settings["heads"]:
-        found[f"{heads} heads"] = {"heads": heads}
+        found[f"{heads} head{'s' if heads > 1 else ''}"] = {"heads": heads}
     for every in settings["every"]:
         found[f"attention every {every}"] = {"attn_every": every}
     return found
@@ -210,13 +210,13 @@ def along_lines(maps: Tensor, permutations: int) -> list[Row]:
 
 def special(rows: list[Row], net: str) -> tuple[dict[int, float], set[str]]:
     """The share of heads that follow a direction, for each seed, and the directions that are followed."""
-    shares, followed = {}, set()
+    share, followed = {}, set()
     for seed in values(rows, "seed"):
         own = where(rows, what="lines", net=net, seed=seed)
         follows = [row for row in own if row["p"] < 0.05 / len(own) and row["ratio"] >= STRONG]
-        shares[seed] = len(values(follows, "head")) / len(values(own, "head"))
+        share[seed] = len(values(follows, "head")) / len(values(own, "head"))
         followed |= set(values(follows, "direction"))
-    return shares, followed
+    return share, followed
 
 
 def at_equal_time(rows: list[Row]) -> dict[str, dict[int, float]]:
@@ -236,7 +236,7 @@ def at_equal_time(rows: list[Row]) -> dict[str, dict[int, float]]:
 def judge(rows: list[Row]) -> Judgement:
     ends = where(rows, what="trained", end=True)
     names = values(ends, "variant")
-    heads = sorted((name for name in names if name.endswith("heads")), key=lambda name: int(name.split()[0]))
+    heads = sorted((name for name in names if name[0].isdigit()), key=lambda name: int(name.split()[0]))
     main = _main(rows)
     gain = difference(ends, "accuracy", {"variant": main}, {"variant": MATCHED})
     timely = at_equal_time(rows)
@@ -329,7 +329,7 @@ def draw(rows: list[Row]) -> Picture:
             names={WITHOUT: "same blocks", MATCHED: "equal\nparameters"},
         )
         level(axes, 0.5, "even")
-        axes.set_ylim(0, 1)
+        shares(axes)
         axes.set_title("arena, against no attention")
 
     def directions(axes: Any) -> None:

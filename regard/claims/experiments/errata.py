@@ -65,7 +65,7 @@ def operation_count() -> Found:
 def light_preset() -> Found:
     layers = BoardConfig.preset("light").layers
     said, clamped = layers // BoardConfig.preset("light").attn_every, layers // min(4, 3)  # type: ignore[operator]
-    return f"attn_every 4, {said} attentions", f"its code clamps to 3: {clamped}", said != clamped
+    return f"attn_every 4, {said} attentions", f"its code clamps to 3: {clamped} attentions", said != clamped
 
 
 def divisors_of_144() -> Found:
@@ -99,7 +99,7 @@ def transposed_weight() -> Found:
     with torch.no_grad():
         straight = float((x @ layer.weight - layer(x)).abs().max())
         turned = float((x @ layer.weight.T - layer(x)).abs().max())
-    return f"x @ W: off by {straight:.2f}", f"x @ Wᵀ: off by {turned:.0e}", turned < 1e-5 < straight
+    return f"x @ W: off by {straight:.2f}", f"x @ Wᵀ: off by {turned:.1g}", turned < 1e-5 < straight
 
 
 def _tensor(found: Any) -> Tensor:

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import level, lines, picture
+from regard.claims.drawing import level, lines, picture, shares
 from regard.claims.fitting import fit, parameters
 from regard.claims.selecting import difference, figure, over_seeds, values, where
 from regard.claims.timing import best_times
@@ -160,7 +160,7 @@ def draw(rows: list[Row]) -> Picture:
         lines(axes, trained, "heads", "accuracy", "what", log="x")
         level(axes, 1 / VOCABULARY, "chance")
         axes.get_legend().remove()
-        axes.set_ylim(0, 1.05)
+        shares(axes)
         axes.set_xlabel("heads")
         axes.set_title("accuracy, four relations at once")
 
@@ -178,7 +178,7 @@ def draw(rows: list[Row]) -> Picture:
             for name, when in (("apart", "trained"), ("apart_before", "before"))
         ]
         lines(axes, shown, "heads", "apart", "when", log="x")
-        axes.set_ylim(0, 1.05)
+        shares(axes)
         axes.set_xlabel("heads")
         axes.set_title("distance between heads' maps")
 

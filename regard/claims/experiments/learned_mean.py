@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, level, picture
+from regard.claims.drawing import bars, level, picture, shares
 from regard.claims.fitting import fit, parameters
 from regard.claims.retrieval import VALUES, Reader, accuracy, loss, majority, retrieval, softmax
 from regard.claims.selecting import difference, figure, over_seeds
@@ -97,7 +97,7 @@ def draw(rows: list[Row]) -> Picture:
     def scores(axes: Any) -> None:
         bars(axes, rows, "task", "accuracy", "way")
         level(axes, 1 / VALUES, "chance")
-        axes.set_ylim(0, 1.25)
+        shares(axes, 1.3)
         axes.legend(frameon=False, ncols=2, loc="upper center")
         axes.set_ylabel("accuracy")
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, picture
+from regard.claims.drawing import bars, picture, powers
 from regard.claims.selecting import figure, over_seeds, values
 from regard.claims.timing import best_times
 from regard.pictures import Picture
@@ -93,7 +93,7 @@ def judge(rows: list[Row]) -> Judgement:
 def draw(rows: list[Row]) -> Picture:
     def times(axes: Any) -> None:
         bars(axes, rows, "shape", "ratio", "way")
-        axes.set_yscale("log")
+        powers(axes)
         axes.set_ylabel("time / time of one call")
         axes.set_xlabel("B × S × D")
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, level, picture
+from regard.claims.drawing import bars, level, picture, shares
 from regard.claims.fitting import fit
 from regard.claims.selecting import difference, figure, over_seeds
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig
@@ -117,14 +117,14 @@ def draw(rows: list[Row]) -> Picture:
         for what, name in (("training", "in training's way"), ("generation", "when it writes"))
     ]
 
-    def shares(axes: Any) -> None:
+    def plot(axes: Any) -> None:
         bars(axes, shown, "when", "share", "way")
         level(axes, 1 / MODULUS, "chance")
-        axes.set_ylim(0, 1.25)
+        shares(axes, 1.2)
         axes.set_ylabel("share of right next tokens")
         axes.legend(frameon=False, ncols=2, loc="upper center")
 
-    return picture("A decoder trained with and without its mask", [shares], width=6)
+    return picture("A decoder trained with and without its mask", [plot], width=6)
 
 
 CLAIM = Claim(

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, picture
+from regard.claims.drawing import bars, picture, shares
 from regard.claims.fitting import fit, matched, parameters
 from regard.claims.selecting import difference, figure, over_seeds
 from regard.models import EncoderConfig, Layer
@@ -177,7 +177,7 @@ def draw(rows: list[Row]) -> Picture:
         bars(axes, rows, "domain", "accuracy", "model")
         for place, domain in enumerate(DOMAINS.values()):
             axes.plot([place - 0.45, place + 0.45], [1 / domain.classes] * 2, color="#566171", lw=1, ls=(0, (2, 2)))
-        axes.set_ylim(0, 1.2)
+        shares(axes, 1.2)
         axes.set_ylabel("accuracy (dashed: chance)")
         axes.legend(frameon=False, ncols=3, loc="upper center")
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, level, lines, picture
+from regard.claims.drawing import bars, level, lines, picture, shares
 from regard.claims.fitting import fit
 from regard.claims.selecting import figure, over_seeds, values, where
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig
@@ -139,15 +139,14 @@ def draw(rows: list[Row]) -> Picture:
     def trained(axes: Any) -> None:
         bars(axes, where(rows, length=at), "task", "accuracy", "positions")
         level(axes, 1 / NUMBERS, "chance")
-        axes.set_ylim(0, 1.45)
-        axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
+        shares(axes, 1.45)
         axes.legend(frameon=False, ncols=3, loc="upper center")
         axes.set_ylabel(f"accuracy at length {at}")
 
     def longer(axes: Any) -> None:
         lines(axes, where(rows, task="sort"), "length", "accuracy", "positions")
         axes.axvline(at, color="#566171", lw=0.9, ls=(0, (2, 2)))
-        axes.set_ylim(0, 1.05)
+        shares(axes)
         axes.set_xlabel(f"length (trained at {at})")
         axes.set_title("sorting, other lengths")
 

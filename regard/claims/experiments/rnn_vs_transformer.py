@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, lines, picture
+from regard.claims.drawing import bars, lines, picture, shares
 from regard.claims.fitting import Mark, fit, parameters
 from regard.claims.intervals import Interval, interval
 from regard.claims.selecting import by_seed, difference, figure, over_seeds, values, where
@@ -313,13 +313,13 @@ def draw(rows: list[Row]) -> Picture:
 
     def distance(axes: Any) -> None:
         lines(axes, where(rows, row=DISTANCE, end=True), "distance", "accuracy", "model", log="x")
-        axes.set_ylim(0, 1.05)
+        shares(axes)
         axes.set_xlabel("distance")
         axes.set_title("accuracy, equal updates")
 
     def expressive(axes: Any) -> None:
         bars(axes, where(rows, row=EXPRESSIVE, end=True), "task", "accuracy", "model")
-        axes.set_ylim(0, 1.3)
+        shares(axes, 1.3)
         axes.set_title("accuracy, equal parameters")
 
     def data(axes: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import level, lines, picture
+from regard.claims.drawing import level, lines, picture, shares
 from regard.claims.fitting import fit
 from regard.claims.intervals import interval, slope
 from regard.claims.retrieval import VALUES, Reader, accuracy, loss, retrieval, softmax
@@ -133,7 +133,7 @@ def draw(rows: list[Row]) -> Picture:
     def training(axes: Any) -> None:
         lines(axes, trained, "d_k", "accuracy", "way", log="x")
         level(axes, 1 / VALUES, "chance")
-        axes.set_ylim(0, 1.05)
+        shares(axes)
         axes.set_xlabel("d_k")
         axes.set_title("accuracy after training")
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import level, lines, picture
+from regard.claims.drawing import level, lines, picture, shares
 from regard.claims.fitting import fit
 from regard.claims.retrieval import VALUES, Reader, accuracy, loss, retrieval
 from regard.claims.retrieval import softmax as by_softmax
@@ -137,7 +137,7 @@ def draw(rows: list[Row]) -> Picture:
     def training(axes: Any) -> None:
         lines(axes, where(rows, what="trained"), "step", "accuracy", "way")
         level(axes, 1 / VALUES, "chance")
-        axes.set_ylim(0, 1.05)
+        shares(axes)
         axes.set_xlabel("updates")
         axes.set_ylabel("accuracy")
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import lines, picture
+from regard.claims.drawing import lines, picture, shares
 from regard.claims.selecting import figure, over_seeds, values, where
 from regard.pictures import Picture
 
@@ -71,7 +71,7 @@ def _example(d_model: int, seed: int) -> list[Row]:
 def judge(rows: list[Row]) -> Judgement:
     limits, examples = where(rows, what="overflow"), where(rows, what="example")
     largest = max(values(examples, "d_model"))
-    shares = [over_seeds(examples, name, d_model=largest) for name in ("naive_nan", "stable_nan")]
+    nans = [over_seeds(examples, name, d_model=largest) for name in ("naive_nan", "stable_nan")]
     apart = max(row["apart"] for row in examples)
     figures = (
         *(
@@ -83,10 +83,10 @@ def judge(rows: list[Row]) -> Judgement:
         ),
         figure(
             words(f"NaN in the document's example (d_model {largest}), as written", "文档示例按原文的 NaN 占比"),
-            shares[0],
+            nans[0],
             "%",
         ),
-        figure(words("NaN with the maximum subtracted", "减去最大值后的 NaN 占比"), shares[1], "%"),
+        figure(words("NaN with the maximum subtracted", "减去最大值后的 NaN 占比"), nans[1], "%"),
         figure(words("largest difference of the weights where both are finite", "两者均有限时的最大差"), apart),
     )
     saved = all(row["naive_nan"] > 0 for row in limits) and all(row["stable_nan"] == 0 for row in rows)
@@ -100,8 +100,8 @@ def judge(rows: list[Row]) -> Judgement:
     said = f"from d_model {broken[0]} on" if broken else "at no width that was tried"
     sentence = words(
         "With the maximum subtracted nothing overflows and nothing else changes; the document's own example, which "
-        f"does not subtract it, gives NaN {said}, in {100 * shares[0].mean:.0f} % of the entries at d_model {largest}.",
-        f"减去最大值后不再溢出,结果不变;文档示例未减最大值,d_model {largest} 时 {100 * shares[0].mean:.0f}% 的输出为 "
+        f"does not subtract it, gives NaN {said}, in {100 * nans[0].mean:.0f} % of the entries at d_model {largest}.",
+        f"减去最大值后不再溢出,结果不变;文档示例未减最大值,d_model {largest} 时 {100 * nans[0].mean:.0f}% 的输出为 "
         "NaN。",
     )
     return Judgement("holds", sentence, figures)
@@ -114,13 +114,13 @@ def draw(rows: list[Row]) -> Picture:
         for row in where(rows, what="example")
     ]
 
-    def shares(axes: Any) -> None:
+    def plot(axes: Any) -> None:
         lines(axes, shown, "d_model", "share", "softmax", log="x")
-        axes.set_ylim(-0.03, 1.05)
+        shares(axes)
         axes.set_xlabel("d_model of the document's example")
         axes.set_ylabel("share of NaN in the output")
 
-    return picture("NaN in the document's multi-head example", [shares], width=6)
+    return picture("NaN in the document's multi-head example", [plot], width=6)
 
 
 CLAIM = Claim(
