@@ -69,7 +69,7 @@ class Claim:
     name            what the command calls it
     title           a few words
     says            the claim as the documents make it
-    source          the requirements it comes from
+    source          which of the documents makes it
     experiment      what is done, with the baseline
     rule            how the verdict follows from the numbers
     sizes           the settings at each size; "seeds" among them says how often everything is repeated

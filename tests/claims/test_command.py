@@ -1,11 +1,15 @@
 """`regard claims`, as it is typed, and the page that is made of the results."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from regard.claims import NAMES, SHIPPED, claim_named, find, read, write_report
+from regard.claims import NAMES, SHIPPED, claim_named, claim_text, find, read, write_report
 from regard.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "claims.md"
@@ -73,6 +77,23 @@ def test_mistakes_are_said_in_one_line(
     said = capsys.readouterr().err
     assert complaint in said
     assert said.count("\n") == 1
+
+
+def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "regard", "claims", "run", "stable-softmax", "--full", "--seeds", "1000"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        file = tmp_path / "claims" / "stable-softmax.json"
+        while not (file.exists() and read(file).parts):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1]
+    assert process.returncode == 130
+    assert "they are kept, the same command goes on" in said
+    kept = read(file)
+    assert 0 < len(kept.parts) < kept.wanted
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    assert "unfinished" in claim_text(claim_named("stable-softmax"), file.parent)
 
 
 def test_shipped_results_are_whole_small_and_of_their_claim() -> None:

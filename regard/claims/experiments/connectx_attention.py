@@ -348,7 +348,7 @@ CLAIM = Claim(
         "rows, columns and diagonals.",
         "注意力有助于四子棋网络处理长线;头越多表示越强;不同的头分工于横、竖、斜线。",
     ),
-    source="A8",
+    source="an attention network that plays ConnectX",
     experiment=words(
         "Small board networks with no attention, with 1, 6, 12 and 24 heads, and with attention after every 1, 2 and "
         "4 blocks, trained on the same solved positions of late random play; tested on others: how often the first "

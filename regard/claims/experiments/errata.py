@@ -191,7 +191,7 @@ CLAIM = Claim(
         "The code, comments, shapes and figures of the documents are right as printed.",
         "文档中的代码、注释、形状与数字照原文都是正确的。",
     ),
-    source="the list of errors",
+    source="all five",
     experiment=words(
         "Each statement that is on the list of errors is run as the document has it and as it should be.",
         "勘误表中的每一条都按原文与更正后各运行一次。",

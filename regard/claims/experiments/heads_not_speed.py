@@ -192,7 +192,7 @@ CLAIM = Claim(
         "“Multi-head is only parallelism” is a misconception: heads learn different relations.",
         "“多头只是并行计算”是误解:不同的头学习不同的关系。",
     ),
-    source="D5",
+    source="attention from intuition to mathematics",
     experiment=words(
         "One attention layer of equal width and parameters with 1, 2, 4, 8 and 16 heads: time of forward and "
         "backward, taken in turn; accuracy on naming the tokens at four other places at once; and the total variation "

@@ -111,7 +111,7 @@ CLAIM = Claim(
         "“Attention is only a weighted mean” is a misconception: the weights are learned and depend on the input.",
         "“注意力只是加权平均”是误解:权重是学到的,并随输入而变。",
     ),
-    source="D5",
+    source="attention from intuition to mathematics",
     experiment=words(
         "The same one-head model with weights from attention, all equal, fixed at random, and learned but the same "
         "for every input; on a task that asks for one of 16 items, and on one that asks what is most frequent among "

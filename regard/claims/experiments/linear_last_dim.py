@@ -108,7 +108,7 @@ CLAIM = Claim(
         "to (B·S, D).",
         "nn.Linear 作用于 (B, S, D) 的最后一维:等价于对每个 token 循环,也等价于先重塑为 (B·S, D)。",
     ),
-    source="B1",
+    source="nn.Linear and multi-head attention",
     experiment=words(
         "Random input, weight and bias in float32, and whole numbers that float32 holds exactly; the three ways "
         "compared bit by bit, and timed in turn, best of several.",

@@ -134,7 +134,7 @@ CLAIM = Claim(
         "A decoder must not see the future while it is trained: the look-ahead mask sets those scores to −inf.",
         "解码器训练时不能看到未来:前瞻掩码把这些分数设为 −inf。",
     ),
-    source="E3",
+    source="Transformer and self-attention",
     experiment=words(
         "Sequences in which each token is the sum of the two before it modulo 7, from two random ones. The same "
         "layers are trained to name the next token with the mask on and off, then tested as in training, and writing "

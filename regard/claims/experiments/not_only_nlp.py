@@ -191,7 +191,7 @@ CLAIM = Claim(
         "“Attention is only for NLP” is a misconception: it works wherever things relate to each other.",
         "“注意力只用于 NLP”是误解:凡元素间有关系之处都能用。",
     ),
-    source="D5",
+    source="attention from intuition to mathematics",
     experiment=words(
         "Two encoder layers on the squares of a board (has the first player four in a row?), on patches of pictures "
         "(which of four shapes?) and on pieces of a series (which of four waves?), against a convolution and an MLP "

@@ -160,7 +160,7 @@ CLAIM = Claim(
         "Self-attention does not know the order of its input; positions must be added.",
         "自注意力不知道输入的次序,必须加入位置信息。",
     ),
-    source="C4, E5",
+    source="attention for interviews; Transformer and self-attention",
     experiment=words(
         "A small encoder with no, sinusoidal, learned, rotary and ALiBi positions learns to sort and to "
         "name the token before; and a causal decoder without positions the last of these. Tested also at lengths "

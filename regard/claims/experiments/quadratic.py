@@ -163,7 +163,7 @@ CLAIM = Claim(
         "Attention costs time and memory that grow with the square of the length; QKᵀ is what is expensive.",
         "注意力的时间与内存随长度平方增长;QKᵀ 是主要开销。",
     ),
-    source="D6",
+    source="attention from intuition to mathematics",
     experiment=words(
         f"Attention with {HEADS} heads of {D_K}: with the matrix written out, fused, fused and causal, and with a "
         f"window of {WINDOW} keys; seconds in turn, best of several; peak bytes by torch's profiler. Exponents are "

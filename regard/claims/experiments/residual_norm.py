@@ -163,7 +163,7 @@ CLAIM = Claim(
         "Residual connections and layer normalisation keep the gradient alive and make deep stacks trainable.",
         "残差连接与层归一化使梯度不消失,深层网络得以训练。",
     ),
-    source="E1, E5",
+    source="Transformer and self-attention",
     experiment=words(
         "Stacks of attention and feed-forward blocks with neither, one of them, and both (post- and pre-norm), all "
         "else equal: the gradient's norm by block at the start, and the loss after training on naming the token "

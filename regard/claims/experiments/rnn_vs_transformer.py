@@ -340,7 +340,7 @@ CLAIM = Claim(
         "small data, the Transformer for large.",
         "Transformer 可并行、长距离更强、训练更快、表达更强;RNN 适合小数据,Transformer 适合大数据。",
     ),
-    source="E7",
+    source="Transformer and self-attention",
     experiment=words(
         "A two-layer Transformer and a two-layer LSTM of the same width and as many parameters. Parallel computation: "
         "tokens a second by length and threads, in turn. Long distance: a value is asked for after so many noise "

@@ -148,7 +148,7 @@ CLAIM = Claim(
         "The variance of q·k grows with d_k; without division by √d_k softmax saturates and its gradient vanishes.",
         "q·k 的方差随 d_k 增大;不除以 √d_k,softmax 会饱和,梯度消失。",
     ),
-    source="C1, D7",
+    source="attention for interviews; attention from intuition to mathematics",
     experiment=words(
         "Independent standard normal q and k for d_k = 4 … 1024, softmax over 64 keys: variance, entropy, norm of the "
         "derivative. Then a one-head model is trained to find the value of a key among 16, with and without the "

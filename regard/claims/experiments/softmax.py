@@ -152,7 +152,7 @@ CLAIM = Claim(
         "why attention uses it.",
         "softmax 把分数变成和为 1 的权重,突出较大者,且可微,因此注意力采用它。",
     ),
-    source="C1",
+    source="attention for interviews",
     experiment=words(
         "The three properties on random scores in float64; then a one-head model learns to find the value of a key "
         "among 16 with softmax, argmax, linear normalisation or sigmoid making the weights, all else equal.",
