@@ -1,4 +1,5 @@
 from . import attention as attention
+from . import claims as claims
 from . import compat as compat
 from . import connectx as connectx
 from . import learn as learn

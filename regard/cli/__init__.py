@@ -13,6 +13,7 @@ import typer
 
 import regard
 
+from .claims import app as claims
 from .connectx import app as connectx
 from .cost import cost
 from .generate import generate
@@ -33,6 +34,7 @@ for command in (lab, trace, watch, cost, train, generate):
     app.command()(command)
 app.add_typer(connectx)
 app.add_typer(learn)
+app.add_typer(claims)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

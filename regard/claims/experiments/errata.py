@@ -1,0 +1,209 @@
+"""What the documents get wrong: each item run as the document has it and as it should be."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.attention import attend, divisors, masks
+from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.drawing import picture
+from regard.claims.experiments.stable_softmax import DOCUMENT, naive
+from regard.claims.selecting import figure, values
+from regard.cost import corrected
+from regard.models import BoardConfig
+from regard.pictures import Picture
+
+Found = tuple[str, str, bool]  # as the document has it · as it is · whether the two differ
+
+
+def weights_of_torch() -> Found:
+    layer, x = nn.MultiheadAttention(512, 8, batch_first=True), torch.randn(2, 5, 512)
+    mean, each = layer(x, x, x)[1], layer(x, x, x, average_attn_weights=False)[1]
+    return "(2, 8, 5, 5)", f"{tuple(mean.shape)}; per head {tuple(each.shape)}", tuple(mean.shape) != (2, 8, 5, 5)
+
+
+def start_of_linear() -> Found:
+    weight = nn.Linear(512, 512).weight
+    xavier, kaiming = (6 / 1024) ** 0.5, 512**-0.5
+    bound = float(weight.abs().max().detach())
+    right = abs(bound - kaiming) < abs(bound - xavier)
+    return f"Xavier, bound {xavier:.4f}", f"largest weight {bound:.4f}: Kaiming, bound {kaiming:.4f}", right
+
+
+def numpy_example() -> Found:
+    draw = np.random.default_rng(int(torch.randint(2**31, ())))
+    x, (w_q, w_k, w_v, w_o) = draw.standard_normal((10, DOCUMENT)), draw.standard_normal((4, DOCUMENT, DOCUMENT))
+    q, k, v = (np.moveaxis((x @ w).reshape(10, 8, -1), 1, 0) for w in (w_q, w_k, w_v))
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = np.moveaxis(naive(q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])) @ v, 0, 1).reshape(10, -1) @ w_o
+    share = np.isnan(out).mean()
+    return "an output", f"{100 * share:.0f} % NaN", bool(share > 0)
+
+
+def similarity_picture() -> Found:
+    query, keys = torch.randn(8), torch.randn(6, 8)
+    drawn, real = torch.outer(keys @ query, keys @ query), keys @ keys.T
+    ranks = [int(torch.linalg.matrix_rank(matrix)) for matrix in (drawn, real)]
+    return f"outer product, rank {ranks[0]}", f"QKᵀ, rank {ranks[1]}", ranks[0] == 1 < ranks[1]
+
+
+def memory_formula() -> Found:
+    right = corrected(8192)
+    said, is_ = right.document / 2**20, right.materialised / 2**20
+    return f"{said:.0f} MiB at 8192 tokens", f"{is_:,.0f} MiB with 8 heads", is_ > said
+
+
+def operation_count() -> Found:
+    right = corrected(512)
+    said, is_ = right.document_operations / 1e9, right.operations / 1e9
+    return f"{said:.2f} G at 512 tokens", f"{is_:.2f} G with the four projections", is_ > said
+
+
+def light_preset() -> Found:
+    layers = BoardConfig.preset("light").layers
+    said, clamped = layers // BoardConfig.preset("light").attn_every, layers // min(4, 3)  # type: ignore[operator]
+    return f"attn_every 4, {said} attentions", f"its code clamps to 3: {clamped} attentions", said != clamped
+
+
+def divisors_of_144() -> Found:
+    after = [one for one in divisors(144) if one > 24]
+    return "end at 24", f"go on: {', '.join(map(str, after))}", bool(after)
+
+
+def nearest_of_128() -> Found:
+    apart = min(abs(one - 24) for one in divisors(128))
+    near = [one for one in divisors(128) if abs(one - 24) == apart]
+    return "one nearest divisor of 128 to 24", f"a tie: {' and '.join(map(str, near))}", len(near) > 1
+
+
+def mask_comment() -> Found:
+    mask = torch.tensor([1, 0])
+    filled = torch.zeros(2).masked_fill(mask == 0, float("-inf"))
+    hidden = [int(value) for value in mask[filled.isinf()]]
+    return "hidden where the mask is not 0", f"the code hides where it is {hidden[0]}", hidden == [0]
+
+
+def empty_row() -> Found:
+    scores = torch.full((1, 4), float("-inf"))
+    q = k = v = torch.randn(1, 4, 8)
+    ours = attend(q, k, v, masks.given(torch.zeros(4, 4, dtype=torch.bool)))
+    nan, finite = bool(scores.softmax(-1).isnan().all()), bool((_tensor(ours) == 0).all())
+    return f"softmax of −inf alone: {'NaN' if nan else 'finite'}", f"regard: {'zeros' if finite else 'not zero'}", nan
+
+
+def transposed_weight() -> Found:
+    layer, x = nn.Linear(8, 8, bias=False), torch.randn(3, 8)
+    with torch.no_grad():
+        straight = float((x @ layer.weight - layer(x)).abs().max())
+        turned = float((x @ layer.weight.T - layer(x)).abs().max())
+    return f"x @ W: off by {straight:.2f}", f"x @ Wᵀ: off by {turned:.1g}", turned < 1e-5 < straight
+
+
+def _tensor(found: Any) -> Tensor:
+    return found[0] if isinstance(found, tuple) else found
+
+
+# The number in the list of errors, what it is about, and how it is run; None where it cannot be.
+ITEMS: list[tuple[int, str, Callable[[], Found] | None]] = [
+    (1, "weights of nn.MultiheadAttention", weights_of_torch),
+    (2, "start of nn.Linear", start_of_linear),
+    (3, "matrices printed as sample output", None),  # the documents' own text is not part of this project
+    (4, "the NumPy multi-head example", numpy_example),
+    (5, "the similarity picture", similarity_picture),
+    (6, "memory formula", memory_formula),
+    (6, "operation count", operation_count),
+    (7, "the preset light", light_preset),
+    (8, "divisors of 144", divisors_of_144),
+    (8, "128 channels, 24 heads", nearest_of_128),
+    (9, "comment on the mask", mask_comment),
+    (10, "a row with nothing visible", empty_row),
+    (11, "weight for x @ W", transposed_weight),
+]
+
+
+def parts(settings: Settings) -> list[Settings]:
+    return [{}]
+
+
+def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
+    rows: list[Row] = []
+    for number, about, run in ITEMS:
+        said, is_, wrong = run() if run is not None else ("", "not run: it needs the documents' own text", None)
+        rows.append({"item": number, "about": about, "document": said, "is": is_, "wrong": wrong})
+    return rows
+
+
+def judge(rows: list[Row]) -> Judgement:
+    about = values(rows, "about")
+    run = [one for one in about if all(row["wrong"] is not None for row in rows if row["about"] == one)]
+    wrong = [one for one in run if all(row["wrong"] for row in rows if row["about"] == one)]
+    figures = (
+        figure(words("statements run", "已运行的条目"), len(run)),
+        figure(words("of these, wrong as printed with every seed", "其中每个种子下均有误的条目"), len(wrong)),
+        figure(words("not run", "未运行的条目"), len(about) - len(run)),
+    )
+    if not wrong:
+        return Judgement("holds", words("All is as the documents print it.", "与文档所述一致。"), figures)
+    first = [row for row in rows if row["seed"] == min(values(rows, "seed"))]
+    notes = tuple(
+        words(
+            f"{row['item']}. {row['about']}: {row['document'] or '–'} → {row['is']}",
+            f"{row['item']}. {row['about']}:{row['document'] or '–'} → {row['is']}",
+        )
+        for row in first
+    )
+    sentence = words(
+        f"{len(wrong)} of the {len(run)} statements that were run are wrong as printed.",
+        f"所运行的 {len(run)} 条中有 {len(wrong)} 条按原文有误。",
+    )
+    return Judgement("does not hold here" if len(wrong) == len(run) else "holds when", sentence, figures, notes)
+
+
+def draw(rows: list[Row]) -> Picture:
+    first = [row for row in rows if row["seed"] == min(values(rows, "seed"))]
+
+    def table(axes: Any) -> None:
+        axes.set_axis_off()
+        cells = [[str(row["item"]), row["about"], row["document"], row["is"]] for row in first]
+        drawn = axes.table(
+            cells, colLabels=["", "about", "as the document has it", "as it is"], loc="center", cellLoc="left",
+            colWidths=[0.04, 0.27, 0.29, 0.4],
+        )  # fmt: skip
+        drawn.auto_set_font_size(False)
+        drawn.set_fontsize(8)
+        drawn.scale(1, 1.25)
+        for (row, _), cell in drawn.get_celld().items():
+            cell.set_edgecolor("#d5dbe4")
+            cell.visible_edges = "B"
+            if row == 0:
+                cell.set_text_props(weight="bold")
+
+    return picture("The documents' errors, run", [table], width=9, height=3.9)
+
+
+CLAIM = Claim(
+    name="errata",
+    title=words("The documents as printed", "文档原文"),
+    says=words(
+        "The code, comments, shapes and figures of the documents are right as printed.",
+        "文档中的代码、注释、形状与数字照原文都是正确的。",
+    ),
+    source="all five",
+    experiment=words(
+        "Each statement that is on the list of errors is run as the document has it and as it should be.",
+        "勘误表中的每一条都按原文与更正后各运行一次。",
+    ),
+    rule=words(
+        "*holds* if none of the statements run is found wrong with every seed, *holds when* if some are, *does not "
+        "hold here* if all are.",
+        "若没有条目在每个种子下都有误则成立,部分有误则有条件成立,全部有误则不成立。",
+    ),
+    sizes={"tiny": {"seeds": 1}, "default": {"seeds": 5}, "full": {"seeds": 50}},
+    parts=parts,
+    measure=measure,
+    judge=judge,
+    draw=draw,
+)

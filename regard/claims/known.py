@@ -1,0 +1,40 @@
+"""The claims there are, in the order in which they are told."""
+
+from importlib import import_module
+
+from regard.claims.claim import Claim
+
+NAMES = (
+    "linear-last-dim",
+    "scale",
+    "softmax",
+    "stable-softmax",
+    "learned-mean",
+    "not-only-nlp",
+    "heads-not-speed",
+    "quadratic",
+    "rnn-vs-transformer",
+    "positions",
+    "residual-norm",
+    "mask",
+    "connectx-attention",
+    "errata",
+)
+
+
+def claim_named(name: str) -> Claim:
+    """The claim of this name.
+
+    >>> claim_named("scaling")
+    Traceback (most recent call last):
+    ValueError: there is no claim 'scaling'; the claims are linear-last-dim, scale, softmax, ...
+    """
+    if name not in NAMES:
+        raise ValueError(f"there is no claim {name!r}; the claims are {', '.join(NAMES)}")
+    found: Claim = import_module(f"regard.claims.experiments.{name.replace('-', '_')}").CLAIM
+    return found
+
+
+def claims() -> list[Claim]:
+    """All of them."""
+    return [claim_named(name) for name in NAMES]

@@ -1,0 +1,117 @@
+"""`regard claims`, as it is typed, and the page that is made of the results."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from regard.claims import NAMES, SHIPPED, claim_named, claim_text, find, read, write_report
+from regard.cli import main
+
+PAGE = Path(__file__).parents[2] / "docs" / "claims.md"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("LANG", "en_GB.UTF-8")
+    for name in ("LC_ALL", "LC_MESSAGES"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_list_names_them_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["claims"]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in NAMES)
+    assert main(["claims", "--out", "nowhere", "--lang", "zh"]) == 0
+    assert capsys.readouterr().out.count("尚未运行") == len(NAMES)
+
+
+def test_run_then_show_then_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["claims", "run", "stable-softmax", "errata", "--tiny", "--seeds", "1"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("stable-softmax: ")
+    assert "errata: does not hold here" in said
+    assert find("errata") == read(tmp_path / "claims" / "errata.json")  # before the shipped one
+    assert main(["claims", "show", "errata", "--picture", "errata.png"]) == 0
+    shown = capsys.readouterr().out
+    for words in (
+        "experiment:",
+        "rule:",
+        "verdict: does not hold here",
+        "measured on:",
+        "regard claims run errata --tiny",
+    ):
+        assert words in shown
+    assert (tmp_path / "errata.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["claims", "show", "errata", "--lang", "zh"]) == 0
+    assert "结论: 此处不成立" in capsys.readouterr().out
+    assert main(["claims", "report", "page.md", "--out", "claims"]) == 0
+    page = (tmp_path / "page.md").read_text()
+    assert page.count("\n## ") == len(NAMES)
+    assert page.count("Verdict: not run yet") == len(NAMES) - 2
+    assert sorted(path.name for path in (tmp_path / "page").iterdir()) == ["errata.svg", "stable-softmax.svg"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["run"], "say which claims to run"),
+        (["run", "scale", "--all"], "say which claims to run"),
+        (["run", "scaling"], "there is no claim 'scaling'"),
+        (["run", "scale", "--full", "--tiny"], "exclude each other"),
+        (["show", "softmaxx"], "there is no claim"),
+        (["show", "scale", "--out", "nowhere", "--picture", "x.png"], "no whole result of scale"),
+        (["--lang", "fr"], "--lang must be en or zh"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["claims", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
+
+
+def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "regard", "claims", "run", "stable-softmax", "--full", "--seeds", "1000"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        file = tmp_path / "claims" / "stable-softmax.json"
+        while not (file.exists() and read(file).parts):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1]
+    assert process.returncode == 130
+    assert "they are kept, the same command goes on" in said
+    kept = read(file)
+    assert 0 < len(kept.parts) < kept.wanted
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    assert "unfinished" in claim_text(claim_named("stable-softmax"), file.parent)
+
+
+def test_shipped_results_are_whole_small_and_of_their_claim() -> None:
+    for file in SHIPPED.glob("*.json"):
+        result = read(file)
+        assert result.claim == file.stem
+        assert result.claim in NAMES
+        assert result.whole
+        assert result.size != "tiny"
+        assert file.stat().st_size < 200_000
+        wanted = {
+            name: value for name, value in claim_named(result.claim).sizes[result.size].items() if name != "seeds"
+        }
+        assert json.loads(json.dumps(wanted)) == result.settings, "the experiment has changed: run it again"
+
+
+def test_the_page_is_what_the_results_say(tmp_path: Path) -> None:
+    write_report(tmp_path / "claims.md")
+    assert (tmp_path / "claims.md").read_text() == PAGE.read_text(), "regard claims report writes it anew"
+    plots = {path.name for path in (tmp_path / "claims").iterdir()}
+    assert plots == {path.name for path in PAGE.with_suffix("").glob("*.svg")}

@@ -1,0 +1,48 @@
+"""Every experiment at its tiny size: the machinery, not the verdict."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.claims import NAMES, claim_named, read, run
+from regard.claims.claim import IN_CHINESE, SIZES
+from regard.claims.running import count
+
+FOLDER = Path(__file__).parents[2] / "regard" / "claims" / "experiments"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_judges_and_draws(name: str, tmp_path: Path) -> None:
+    one, done = claim_named(name), []
+    result = run(one, "tiny", folder=tmp_path, on_part=done.append)
+    assert result.whole
+    assert len(done) == count(one, "tiny") == len(result.parts)
+    assert result == read(tmp_path / f"{name}.json")
+    assert {row["seed"] for row in result.rows} == set(range(result.seeds))
+    judgement = one.judge(result.rows)
+    assert judgement.verdict in IN_CHINESE
+    assert all(judgement.sentence[language].strip() for language in ("en", "zh"))
+    assert judgement.figures
+    assert all(str(figure) and set(figure.name) == {"en", "zh"} for figure in judgement.figures)
+    picture = one.draw(result.rows).save(tmp_path / "plot.svg")
+    assert 2_000 < picture.stat().st_size < 300_000
+
+    run(one, "tiny", folder=tmp_path, on_part=done.append)
+    assert done[len(result.parts) :] == [None] * len(result.parts)  # nothing is measured twice
+
+
+def test_every_experiment_is_listed_and_has_all_it_needs() -> None:
+    files = {path.stem.replace("_", "-") for path in FOLDER.glob("*.py")} - {"--init--"}
+    assert files == set(NAMES)
+    for name in NAMES:
+        one = claim_named(name)
+        assert one.name == name
+        assert all(one.sizes[size]["seeds"] >= (3 if size != "tiny" else 1) for size in SIZES)
+        assert one.parts(one.sizes["default"])
+        assert set(one.sizes["tiny"]) == set(one.sizes["default"]) == set(one.sizes["full"])
+
+
+def test_the_same_seed_gives_the_same_rows(tmp_path: Path) -> None:
+    first, second = (run(claim_named("mask"), "tiny", folder=tmp_path / str(n)).rows for n in range(2))
+    assert first == second
+    assert first[0] != first[len(first) // 2]  # another seed, other numbers
