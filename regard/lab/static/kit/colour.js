@@ -8,7 +8,12 @@ export function dark() {
   return asked ? asked === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-export const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** The colour that a token has now. A canvas, or a picture that is taken away, cannot ask for light-dark(…) itself. */
+export function token(name) {
+  const said = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const both = said.match(/^light-dark\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)$/);
+  return both ? both[dark() ? 2 : 1] : said;
+}
 
 /** [red, green, blue] of a weight from 0 to 1. */
 export function weightColour(share) {
