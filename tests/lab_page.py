@@ -61,6 +61,11 @@ class Opened:
         self.tab.goto(f"{self.lab.origin}/{link}")
         self.ready()
 
+    def settle(self) -> None:
+        """Wait until what was typed has been asked and answered; typing is asked about after a pause."""
+        self.tab.wait_for_timeout(350)
+        self.tab.wait_for_function("() => document.documentElement.dataset.busy === undefined")
+
     def close(self) -> None:
         self.context.close()
 

@@ -27,6 +27,7 @@ POLICY = (
     "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
+DROPPED = 32 << 20  # bytes that are read without being kept
 RULES = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -132,21 +133,22 @@ class Guard:
         return compare_digest(given.encode(), self.token.encode())
 
     async def _whole(self, receive: Receive, headers: Mapping[str, str]) -> Receive:
-        """The body, read up to the limit; its claimed length is checked first, its real one always."""
+        """The body, kept up to the limit. What is somewhat longer is read and dropped, so that the refusal arrives."""
         too_large = _Refused(413, "large", f"a request may hold {self.body_limit} bytes at most")
         claimed = headers.get("content-length", "0")
-        if not claimed.isdecimal() or int(claimed) > self.body_limit:
+        if not claimed.isdecimal() or int(claimed) > DROPPED:
             raise too_large
-        body = bytearray()
+        body, size = bytearray(), 0
         while True:
             message = await receive()
-            if message["type"] == "http.disconnect":
+            part = message.get("body", b"")
+            size += len(part)
+            if size <= self.body_limit:
+                body += part
+            if size > DROPPED or message["type"] == "http.disconnect" or not message.get("more_body"):
                 break
-            body += message.get("body", b"")
-            if len(body) > self.body_limit:
-                raise too_large
-            if not message.get("more_body"):
-                break
+        if size > self.body_limit:
+            raise too_large
         given: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def replay() -> Message:

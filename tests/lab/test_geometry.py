@@ -31,7 +31,7 @@ def weights(page: Opened) -> np.ndarray:
 
 def query(page: Opened) -> np.ndarray:
     """Where the query is, by the link."""
-    page.tab.wait_for_timeout(250)  # the address follows after a pause
+    page.settle()  # the address follows after a pause
     vector = page.tab.evaluate("new URLSearchParams(location.hash.split('?')[1]).get('vector')")
     return np.array(json.loads(vector))
 
@@ -69,7 +69,7 @@ def test_dragging_turns_and_dragging_the_tip_moves_the_query(opened: Open) -> No
     page.tab.mouse.down()
     page.tab.mouse.move(x - 120, y + 60, steps=5)
     page.tab.mouse.up()
-    page.tab.wait_for_load_state("networkidle")
+    page.settle()
     moved = query(page)
     assert np.linalg.norm(moved - q) > 0.2
     np.testing.assert_allclose(weights(page), expected(moved), atol=1e-9)
@@ -77,7 +77,7 @@ def test_dragging_turns_and_dragging_the_tip_moves_the_query(opened: Open) -> No
     assert end is not None
     assert end["x"] + end["width"] / 2 == pytest.approx(x - 120, abs=25)
     page.tab.get_by_role("button", name="Query back to its place").click()
-    page.tab.wait_for_load_state("networkidle")
+    page.settle()
     np.testing.assert_allclose(weights(page), expected(q), atol=1e-9)
 
 
@@ -94,12 +94,12 @@ def test_by_keyboard_alone(opened: Open) -> None:
     assert page.tab.locator(".space .key polygon").first.get_attribute("points") != before
     keyboard.press("Shift+ArrowRight")
     keyboard.press("PageUp")
-    page.tab.wait_for_load_state("networkidle")
+    page.settle()
     np.testing.assert_allclose(weights(page), expected(query(page)), atol=1e-9)
     keyboard.press("Tab")
     for _ in range(5):
         keyboard.press("ArrowRight")
-    page.tab.wait_for_load_state("networkidle")
+    page.settle()
     np.testing.assert_allclose(weights(page), expected(query(page)), atol=1e-9)
 
 
@@ -152,7 +152,7 @@ def test_a_link_restores_the_view(opened: Open) -> None:
 )
 @pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "locale": "zh-CN"}])
 def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> None:
-    assert opened("#/geometry", **options).violations() == []
+    assert opened("#/geometry", reduced_motion="reduce", **options).violations() == []
 
 
 def test_a_phone_needs_no_sideways_scrolling(opened: Open) -> None:

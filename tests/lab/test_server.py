@@ -39,7 +39,7 @@ def ask(lab: Lab, method: str, path: str, body: bytes | None = None, **headers: 
 def post(lab: Lab, path: str, content: Any, **headers: str) -> Answer:
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
     headers = {"x_regard_token": lab.settings.token, "content_type": "application/json", **headers}
-    return ask(lab, "POST", path, body, **{name: value for name, value in headers.items() if value})
+    return ask(lab, "POST", path, body, **headers)
 
 
 def code(answer: Answer) -> str:
@@ -110,6 +110,7 @@ class TestBodies:
             try:
                 for _ in range(lab.settings.body_limit // 0x10000 + 2):
                     raw.sendall(chunk)
+                raw.sendall(b"0\r\n\r\n")
             except OSError:
                 pass  # the server has hung up already
             assert raw.recv(64).startswith(b"HTTP/1.1 413")

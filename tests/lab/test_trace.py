@@ -81,12 +81,7 @@ class TestNumbers:
         page.tab.get_by_label("Mask").select_option("own")
         page.tab.get_by_label("Rule").fill(mask)
         count = len(tokenize(text))
-        page.tab.wait_for_function(
-            "([count, heads, mask]) => document.querySelectorAll('.part-result tbody tr').length === count"
-            " && new URLSearchParams(location.hash.split('?')[1]).get('mask') === (mask === 'none' ? null : mask)",
-            arg=[count, heads, mask],
-        )
-        page.tab.wait_for_load_state("networkidle")
+        page.settle()
         seen = None
         if mask != "none":
             causal = np.tri(count, dtype=bool)
@@ -127,7 +122,7 @@ class TestNumbers:
         page = opened("#/trace?step=softmax&d_model=64&heads=1&text=The%20cat%20sat")
         calm = shown(page).max(-1)
         page.tab.get_by_label("Divide by").uncheck()
-        page.tab.wait_for_load_state("networkidle")
+        page.settle()
         sharp = shown(page).max(-1)
         assert (sharp > calm).all()
         q, k = (
@@ -153,7 +148,7 @@ class TestCells:
         page = opened("#/trace?step=scores")
         cell = page.tab.locator(".part-result td[data-row='1'][data-column='3']")
         cell.hover()
-        said = page.tab.locator(".worked .pieces").inner_text().replace("−", "-")
+        said = (page.tab.locator(".worked .pieces").text_content() or "").replace("−", "-")
         found = [float(x) for x in re.findall(r"-?\d+\.\d{3}", said)]
         *factors, result = found
         expected = numpys("The cat sat on the mat", 8, 2)
@@ -170,7 +165,7 @@ class TestCells:
         for part in page.tab.locator("[data-part]").all():
             part.locator("td").last.hover()
             exact = float((part.locator("td").last.get_attribute("data-value") or "").replace("Infinity", "inf"))
-            result = page.tab.locator(".worked .mark-result").last.inner_text().replace("−", "-").replace("∞", "inf")
+            result = (page.tab.locator(".worked .mark-result").last.text_content() or "").replace("−", "-").replace("∞", "inf")
             assert float(result) == pytest.approx(exact, abs=5.1e-4)
 
     def test_a_number_is_typed_over_and_the_rest_follows(self, opened: Open) -> None:
@@ -185,7 +180,7 @@ class TestCells:
         step(page, "scores")
         np.testing.assert_allclose(shown(page), q[0] @ k[0].T, atol=1e-9)
         page.tab.get_by_role("button", name="Take back 1 changed numbers").click()
-        page.tab.wait_for_load_state("networkidle")
+        page.settle()
         np.testing.assert_allclose(shown(page), numpys("The cat sat on the mat", 8, 2)["scores"][0], atol=1e-9)
 
     def test_what_is_no_number_is_refused_where_it_is_typed(self, opened: Open) -> None:
@@ -322,7 +317,7 @@ class TestLinks:
 
     def test_back_goes_back(self, page: Opened) -> None:
         page.tab.evaluate("location.hash = '#/trace?seed=4'")
-        page.tab.wait_for_load_state("networkidle")
+        page.settle()
         page.tab.go_back()
         expect(page.tab.get_by_label("Seed")).to_have_value("0")
 
@@ -393,13 +388,13 @@ class TestLooks:
             page.tab.keyboard.press("Shift+ArrowDown")
         page.tab.keyboard.press("Shift+ArrowRight")
         cells = page.tab.locator(".part-result td").all()
-        assert len(cells) == 81
+        assert len(cells) == 49
         for cell in cells[::7]:
             at = cell.evaluate(
                 "(cell) => [Number(cell.dataset.row), Number(cell.dataset.column), Number(cell.dataset.value)]"
             )
             assert at[2] == pytest.approx(expected[int(at[0]), int(at[1])], abs=1e-9)
-        assert {"30"} <= {cell.get_attribute("data-row") for cell in cells}
+        assert "35" in {cell.get_attribute("data-row") for cell in cells}
 
 
 @pytest.mark.skipif(
@@ -409,7 +404,7 @@ class TestLooks:
     "options", [{}, {"color_scheme": "dark"}, {"locale": "zh-CN", "viewport": {"width": 390, "height": 844}}]
 )
 def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> None:
-    page = opened("#/trace?mask=causal", **options)
+    page = opened("#/trace?mask=causal", reduced_motion="reduce", **options)
     for name in STEPS:
         step(page, name)
         assert page.violations() == []
@@ -475,7 +470,7 @@ class TestKept:
 def test_the_page_marks_how_long_a_step_takes(page: Opened) -> None:
     for name in STEPS[1:4]:
         step(page, name)
-    page.tab.wait_for_function("performance.getEntriesByName('trace-step').length === 3")
+    page.tab.wait_for_function("() => performance.getEntriesByName('trace-step').length === 3")
 
 
 def test_masks_offered_are_masks(static: Path) -> None:

@@ -115,7 +115,6 @@ function chooseLanguage(wanted) {
   speak(wanted);
   frame();
   show({ again: true });
-  header.querySelector(".language")?.focus();
 }
 
 function applyTheme() {
@@ -131,7 +130,6 @@ function switchTheme() {
   remembered.set("theme", colour.dark() ? "light" : "dark");
   applyTheme();
   frame();
-  header.querySelector(".theme").focus();
   dispatchEvent(new Event("regard-theme"));
   show({ again: true });
 }
@@ -140,7 +138,6 @@ function switchContrast() {
   remembered.set("contrast", remembered.get("contrast") === "more" ? "usual" : "more");
   applyTheme();
   frame();
-  header.querySelector(".contrast").focus();
 }
 
 const icon = (path) => s("svg", { viewBox: "0 0 24 24", class: "icon", "aria-hidden": "true" }, s("path", { d: path }));
@@ -153,6 +150,7 @@ const ICONS = {
 function frame() {
   const other = languageNow() === "en" ? "zh" : "en";
   const more = document.documentElement.dataset.contrast === "more";
+  const focused = [...header.querySelectorAll("a, button")].indexOf(document.activeElement);
   put(
     header,
     h("a", { class: "skip", href: "#main", onclick: skip }, t("skip")),
@@ -170,6 +168,7 @@ function frame() {
       h("button", { type: "button", class: "quiet icon-button theme", "aria-label": colour.dark() ? t("light") : t("dark"), title: colour.dark() ? t("light") : t("dark"), onclick: switchTheme }, icon(colour.dark() ? ICONS.sun : ICONS.moon)),
     ),
   );
+  header.querySelectorAll("a, button")[focused]?.focus();
   put(footer, h("p", {}, saved ? t("foot.saved", { version: facts.version }) : t("foot", { version: facts.version })));
 }
 
@@ -267,6 +266,11 @@ async function show({ again = false, focus = false } = {}) {
     root,
   );
   document.title = `${t(`${name}.name`)} · regard`;
+  if (focus) {
+    main.querySelector("h1").focus({ preventScroll: true });
+    scrollTo({ top: 0 });
+    say(t(`${name}.title`));
+  }
   const view = (await module.mount(root, state, kit)) ?? {};
   if (mine !== turn) {
     view.unmount?.();
@@ -274,11 +278,6 @@ async function show({ again = false, focus = false } = {}) {
   }
   open.view = view;
   tools.replaceWith(toolbar());
-  if (focus) {
-    main.querySelector("h1").focus({ preventScroll: true });
-    scrollTo({ top: 0 });
-    say(t(`${name}.title`));
-  }
   document.documentElement.dataset.view = name;
 }
 

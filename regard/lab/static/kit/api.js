@@ -17,33 +17,46 @@ export const forgetAnswers = () => (answers = new Map());
 
 const KEPT = 24;
 
+let questions = 0;
+
+/** While something is asked, the page says so: html[data-busy]. */
+function busy(more) {
+  questions += more;
+  if (questions > 0) document.documentElement.dataset.busy = questions;
+  else delete document.documentElement.dataset.busy;
+}
+
 async function ask(method, path, body, { signal, remember = true } = {}) {
   const key = `${method} ${path}${body === undefined ? "" : " " + JSON.stringify(body)}`;
   if (saved) {
     if (key in saved.answers) return saved.answers[key];
     throw new Refused({ code: "saved" }, 0);
   }
-  let response;
+  busy(1);
   try {
-    response = await fetch(path, {
+    const response = await fetch(path, {
       method,
       signal,
       headers: { "x-regard-token": facts.token, ...(body === undefined ? {} : { "content-type": "application/json" }) },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
+    const type = response.headers.get("content-type") ?? "";
+    const answer = type.includes("json") ? await response.json() : await response.text();
+    if (!response.ok) throw new Refused(answer.error ?? {}, response.status);
+    if (remember) keep(key, answer);
+    return answer;
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Refused({ code: "gone" }, 0);
+    if (error instanceof TypeError) throw new Refused({ code: "gone" }, 0); // no answer at all
+    throw error;
+  } finally {
+    busy(-1);
   }
-  const type = response.headers.get("content-type") ?? "";
-  const answer = type.includes("json") ? await response.json() : await response.text();
-  if (!response.ok) throw new Refused(answer.error ?? {}, response.status);
-  if (remember) {
-    answers.delete(key);
-    answers.set(key, answer);
-    if (answers.size > KEPT) answers.delete(answers.keys().next().value);
-  }
-  return answer;
+}
+
+function keep(key, answer) {
+  answers.delete(key);
+  answers.set(key, answer);
+  if (answers.size > KEPT) answers.delete(answers.keys().next().value);
 }
 
 export const get = (path, options) => ask("GET", path, undefined, options);
@@ -63,6 +76,6 @@ export async function job(path, body, { told = () => {}, signal } = {}) {
     job = await get(`/api/jobs/${job.id}`, { remember: false });
   }
   if (job.status !== "done") throw new Refused({ code: "failed", facts: job.answer ?? {}, message: job.answer?.message }, 0);
-  answers.set(`POST ${path} ${JSON.stringify(body)}`, job.answer);
+  keep(`POST ${path} ${JSON.stringify(body)}`, job.answer);
   return job.answer;
 }

@@ -8,11 +8,21 @@ export function dark() {
   return asked ? asked === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** The colour that a token has now. A canvas, or a picture that is taken away, cannot ask for light-dark(…) itself. */
+const probe = document.createElement("span");
+const tokens = new Map(); // asking the browser costs a pass over the page's styles, and pictures ask often
+
+/** A colour token of style.css as rgb(…), as it is in the theme of now. */
 export function token(name) {
-  const said = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const both = said.match(/^light-dark\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)$/);
-  return both ? both[dark() ? 2 : 1] : said;
+  const key = [name, dark(), document.documentElement.dataset.contrast, matchMedia("(prefers-contrast: more)").matches].join();
+  if (!tokens.has(key)) {
+    if (!probe.isConnected) {
+      probe.hidden = true;
+      document.body.append(probe);
+    }
+    probe.style.color = `var(${name})`;
+    tokens.set(key, getComputedStyle(probe).color);
+  }
+  return tokens.get(key);
 }
 
 /** [red, green, blue] of a weight from 0 to 1. */

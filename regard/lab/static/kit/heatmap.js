@@ -1,6 +1,6 @@
 // Many numbers as colours on a canvas: one pixel a cell, drawn once, then scaled, so that panning 512 × 512 is smooth.
 //
-// heatmap({ values, rows, columns, kind, most, label, height, axes, zoom, onlook, onleave, onpick })
+// heatmap({ values, rows, columns, kind, most, label, width, height, axes, zoom, onlook, onleave, onpick })
 //   height    in pixels; or "auto": as tall as the cells need, `tallest` at most
 //   numbers   the values are written into cells that have room for them
 //   hidden    (i, j) → true where a mask hides the pair: hatched
@@ -25,6 +25,7 @@ export function heatmap(given) {
   const canvas = h("canvas", { class: "heatmap-canvas", tabindex: 0, role: spec.role ?? "img", "aria-label": spec.label });
   const auto = spec.height === "auto";
   canvas.style.height = auto ? "200px" : `${spec.height}px`;
+  if (spec.width) canvas.style.width = `${spec.width}px`;
   const element = h("div", { class: "heatmap" }, canvas, said);
   const picture = document.createElement("canvas");
   picture.width = S;
@@ -227,7 +228,8 @@ export function heatmap(given) {
   function axes(paint, width, height) {
     const { left, top, slanted } = names();
     paint.font = font();
-    const ink = (lit) => (paint.fillStyle = token(lit ? "--accent" : "--faint"));
+    const [strong, faint] = [token("--accent"), token("--faint")];
+    const ink = (lit) => (paint.fillStyle = lit ? strong : faint);
     const every = Math.max(1, Math.ceil(15 / view.cell));
     paint.textAlign = "right";
     paint.textBaseline = "middle";

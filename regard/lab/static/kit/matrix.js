@@ -16,7 +16,7 @@ import { heatmap } from "./heatmap.js";
 import { number, t } from "./text.js";
 
 export const LARGEST = 20; // rows or columns of a table
-const LENS = 9;
+const LENS = 7;
 
 export function most(values) {
   let found = 0;
@@ -223,6 +223,13 @@ function table(spec, window = { top: 0, left: 0, rows: spec.rows.length, columns
   };
 }
 
+/** Square cells, large enough to point at and small enough for the whole. */
+function mapSize(spec) {
+  const [L, S] = [spec.rows.length, spec.columns.length];
+  const cell = Math.min(6, Math.max(2, 260 / Math.max(L, S)));
+  return { width: Math.max(24, cell * S), height: Math.max(24, cell * L) };
+}
+
 /** Too large for a table: the whole on a canvas, and a lens with the numbers around one cell. */
 function lensed(spec) {
   const id = freshId("matrix");
@@ -238,7 +245,7 @@ function lensed(spec) {
     kind: spec.kind,
     most: spec.most,
     label: t("matrix.map", { name: spec.name }),
-    height: 260,
+    ...mapSize(spec),
     axes: false,
     onlook(i, j) {
       move(i, j);

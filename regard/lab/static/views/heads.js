@@ -285,8 +285,8 @@ export async function mount(root, given, kit) {
     } else {
       movedTitle.textContent = t("heads.sure");
       movedSaid.textContent = t(off ? "heads.sure-said" : "heads.sure-none");
-      put(movedKey, h("span", { class: "key before" }, t("heads.before")), h("span", { class: "key after" }, t("heads.after", { count: off })));
-      probabilities(moved, data);
+      put(movedKey, h("span", { class: "key before" }, t("heads.before")), off ? h("span", { class: "key after" }, t("heads.after", { count: off })) : null);
+      probabilities(moved, data, off > 0);
     }
   }
 

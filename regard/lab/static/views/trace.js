@@ -282,7 +282,7 @@ export async function mount(root, given, kit) {
       h("h3", {}, t("trace.this-cell")),
       h("div", { class: "pieces" }, found.pieces),
       found.products ? strip(found.products, found.result) : null,
-      found.seen !== undefined ? h("p", { class: "remark" }, t(found.seen ? "trace.sees" : "trace.blind", { query: found.pair[0], key: found.pair[1] })) : null,
+      found.pair ? h("p", { class: "remark" }, found.seen ? t("trace.sees", found.pair) : t("trace.blind", found.pair)) : null,
       found.empty ? h("p", { class: "remark" }, t("trace.empty")) : null,
       found.row ? bars(found.row, found.at, found.query) : null,
       now.scene.matrices[key].edit && !kit.saved ? h("p", { class: "remark" }, t("trace.editable")) : null,

@@ -24,7 +24,7 @@ export function movements(list, { tokens, length, by_mask, by_heads, empty }) {
 }
 
 /** The same for what a translator writes: the probability of each token, with all heads and without the silent ones. */
-export function probabilities(list, { queries, before, after }) {
+export function probabilities(list, { queries, before, after }, off) {
   put(
     list,
     queries.map((token, i) =>
@@ -32,8 +32,8 @@ export function probabilities(list, { queries, before, after }) {
         "li",
         { class: after[i] < 0.5 * before[i] ? "lost" : "" },
         h("span", { class: "moved-name" }, token === " " ? "␣" : token),
-        h("span", { class: "moved-bars" }, bar("before", before[i]), bar("after", after[i])),
-        h("span", { class: "moved-values" }, value("before", before[i]), value("after", after[i])),
+        h("span", { class: "moved-bars" }, bar("before", before[i]), off ? bar("after", after[i]) : null),
+        h("span", { class: "moved-values" }, value("before", before[i]), off ? value("after", after[i]) : null),
       ),
     ),
   );

@@ -83,6 +83,7 @@ export function worked(step, key, i, j, data, state, scene) {
     const [a, b] = Object.values(scene.matrices);
     return dot(at(name, rows[i], columns[j]), a.values[i], b.values.map((row) => row[j]), value(key));
   }
+  if (key === "before" && (step === "scale" || step === "mask")) return plain;
   switch (step) {
     case "split": {
       const column = h * data.d_k + j + 1;
@@ -102,7 +103,7 @@ export function worked(step, key, i, j, data, state, scene) {
     case "mask": {
       const before = data.of("scale")[h][i][j];
       const after = data.of("mask")[h][i][j];
-      return { pieces: [math(number(before), m.o("→")), math(m.mark("result", number(after)))], seen: after !== -Infinity, pair: [data.queries[i], data.keys[j]] };
+      return { pieces: [math(number(before), m.o("→")), math(m.mark("result", number(after)))], seen: after !== -Infinity, pair: { query: data.queries[i], key: data.keys[j] } };
     }
     case "softmax": {
       const masked = data.of("mask")[h][i];
