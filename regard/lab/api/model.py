@@ -47,6 +47,7 @@ def overview(given: Asked) -> dict[str, Any]:
 
 def _overview(found: Watched) -> dict[str, Any]:
     from regard.pictures import pooled
+    from regard.watch import telling_head
 
     rows = iter(found.summary)
     calls = []
@@ -54,8 +55,10 @@ def _overview(found: Watched) -> dict[str, Any]:
         heads = [next(rows) for _ in range(call.shape[1])]
         small = np.round(255 * np.sqrt(pooled(call, 0))).astype(np.uint8)
         calls.append({"name": call.name, "queries": queries, "keys": keys, "heads": heads, "small": packed(small)})
+    told, number = telling_head(found.seen)
     return {
         "calls": calls,
+        "telling": {"call": [call is told for call in found.seen.calls].index(True), "head": number},
         "written": found.written,
         "unseen": found.unseen,
         "findings": [_finding(found, one) for one in found.findings],
