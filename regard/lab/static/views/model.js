@@ -210,10 +210,12 @@ export async function mount(root, given, kit) {
 
   // ---- drawing --------------------------------------------------------------------------------------------------
 
+  /** The head that the learner picked; before that, the one that changed most, or that tells most. */
   function chosen() {
-    const call = state.call >= 0 && state.call < data.calls.length ? state.call : data.telling.call;
-    const heads = data.calls[call].heads.length;
-    return { call, head: state.call >= 0 && state.head >= 0 && state.head < heads ? state.head : state.call < 0 ? data.telling.head : 0 };
+    const { call, head } = state;
+    if (data.calls[call]?.heads[head]) return { call, head };
+    const most = data.compared?.changes[0] ?? data.telling;
+    return { call: most.call, head: most.head };
   }
 
   const pick = (call, head) => kit.go({ call, head, cell: [] });
@@ -257,7 +259,7 @@ export async function mount(root, given, kit) {
         label: `${t("model.map", { head: title.textContent })}${picked.both.length > 1 ? ` (${which + 1})` : ""}`,
         role: "application",
         height: "auto",
-        tallest: picked.both.length > 1 ? 460 : 560,
+        tallest: 560,
         numbers: true,
         hidden: one.visible && ((i, j) => !one.visible[i][j]),
         onlook: (i, j) => (which === 0 ? look(i, j) : glance(i, j)),

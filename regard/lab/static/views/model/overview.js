@@ -20,7 +20,7 @@ function scale(values, signed) {
 export function overview({ calls, maps, measure, sorted, change, chosen, onpick }) {
   const all = calls.flatMap((call, c) => call.heads.map((facts, head) => ({ call: c, head, name: call.name, value: change ? change[c][head][measure] : facts[measure] })));
   const colours = scale(all.map((one) => one.value), Boolean(change) || measure === "distance");
-  const written = (x) => (change && x > 0 ? `+${number(x, 2)}` : number(x, 2));
+  const written = (x) => (change && x >= 0.005 ? `+${number(x, 2)}` : number(x, 2));
   const order = sorted ? [...all].sort((a, b) => Math.abs(b.value) - Math.abs(a.value) || a.call - b.call || a.head - b.head) : all;
   const buttons = [];
 
