@@ -48,7 +48,9 @@ class Known:
 
     def tokens(self, text: str) -> int:
         """How many tokens the text has."""
-        return len(self.subject.tokenizer(text)["input_ids"]) if self.run is None else len(self.run.tokenizer.encode(text))
+        return (
+            len(self.subject.tokenizer(text)["input_ids"]) if self.run is None else len(self.run.tokenizer.encode(text))
+        )
 
 
 @dataclass

@@ -165,7 +165,11 @@ class TestCells:
         for part in page.tab.locator("[data-part]").all():
             part.locator("td").last.hover()
             exact = float((part.locator("td").last.get_attribute("data-value") or "").replace("Infinity", "inf"))
-            result = (page.tab.locator(".worked .mark-result").last.text_content() or "").replace("−", "-").replace("∞", "inf")
+            result = (
+                (page.tab.locator(".worked .mark-result").last.text_content() or "")
+                .replace("−", "-")
+                .replace("∞", "inf")
+            )
             assert float(result) == pytest.approx(exact, abs=5.1e-4)
 
     def test_a_number_is_typed_over_and_the_rest_follows(self, opened: Open) -> None:

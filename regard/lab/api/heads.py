@@ -83,7 +83,7 @@ def own_sentence(given: Asked) -> dict[str, Any]:
 
 
 def contributions(layer: Trace, w_o: np.ndarray) -> np.ndarray:
-    """What each head adds to the output, (H, L, D): its context through its own rows of W_o. Their sum is the output."""
+    """What each head adds to the output, (H, L, D): its context through its own rows of W_o."""
     context = layer.part("context").values
     rows = w_o.reshape(context.shape[0], context.shape[-1], -1)
     return context @ rows

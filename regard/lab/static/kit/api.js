@@ -26,8 +26,10 @@ function busy(more) {
   else delete document.documentElement.dataset.busy;
 }
 
+const keyOf = (method, path, body) => `${method} ${path}${body === undefined ? "" : " " + JSON.stringify(body)}`;
+
 async function ask(method, path, body, { signal, remember = true } = {}) {
-  const key = `${method} ${path}${body === undefined ? "" : " " + JSON.stringify(body)}`;
+  const key = keyOf(method, path, body);
   if (saved) {
     if (key in saved.answers) return saved.answers[key];
     throw new Refused({ code: "saved" }, 0);
@@ -59,6 +61,12 @@ function keep(key, answer) {
   if (answers.size > KEPT) answers.delete(answers.keys().next().value);
 }
 
+/** An answer that the view is still built on, however long ago it was given: it stays among those that are kept. */
+export function stillNeeded(method, path, body) {
+  const key = keyOf(method, path, body);
+  if (answers.has(key)) keep(key, answers.get(key));
+}
+
 export const get = (path, options) => ask("GET", path, undefined, options);
 export const post = (path, body, options) => ask("POST", path, body, options);
 
@@ -76,6 +84,6 @@ export async function job(path, body, { told = () => {}, signal } = {}) {
     job = await get(`/api/jobs/${job.id}`, { remember: false });
   }
   if (job.status !== "done") throw new Refused({ code: "failed", facts: job.answer ?? {}, message: job.answer?.message }, 0);
-  keep(`POST ${path} ${JSON.stringify(body)}`, job.answer);
+  keep(keyOf("POST", path, body), job.answer);
   return job.answer;
 }

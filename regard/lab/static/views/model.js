@@ -49,9 +49,9 @@ export async function mount(root, given, kit) {
 
   const choices = h("div", { class: "modes models", role: "group", "aria-label": t("model.models") });
   const fields = {
-    text: kit.textField({ label: t("model.text"), value: "", lines: 2, onchange: kit.paused((text) => kit.go({ text, cell: [] }), 450) }),
+    text: kit.textField({ label: t("model.text"), value: "", lines: 2, onchange: kit.paused((text) => kit.go({ text: text || " ", cell: [] }), 450) }),
     compare: kit.switchField({ label: t("model.compare"), value: state.compare, onchange: (compare) => kit.go({ compare }) }),
-    other: kit.textField({ label: t("model.other"), value: "", lines: 2, onchange: kit.paused((other) => kit.go({ other, cell: [] }), 450) }),
+    other: kit.textField({ label: t("model.other"), value: "", lines: 2, onchange: kit.paused((other) => kit.go({ other: other || " ", cell: [] }), 450) }),
   };
   const controls = h("form", { class: "card model-controls", onsubmit: (event) => event.preventDefault() }, choices, h("div", { class: "model-texts" }, fields.text.element, fields.other.element), fields.compare.element);
 
@@ -178,6 +178,10 @@ export async function mount(root, given, kit) {
       const both = [await one(text()), ...(state.compare ? [await one(other())] : [])];
       if (closed || which !== headQuestion()) return void (again = true);
       picked = { which, both };
+      kit.api.stillNeeded("GET", "/api/model/models");
+      kit.api.stillNeeded("POST", "/api/model/load", { model });
+      kit.api.stillNeeded("POST", "/api/model", { model, text: text() });
+      if (state.compare) kit.api.stillNeeded("POST", "/api/model/compare", { model, text: text(), other: other() });
       drawHead();
     }
   }
