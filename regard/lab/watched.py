@@ -174,12 +174,12 @@ def _readable(model: Known, text: str, field: str) -> None:
 def _watch(model: Known, text: str) -> Watched:
     from regard.watch import subjects
 
-    if model.run is None:
+    run = model.run
+    if run is None:
         given = subjects.from_text(model.subject, text)
         return Watched(model, text, subjects.run(model.subject, given), given, "", [])
-    given, written = quietly(lambda: _of_a_run(model.run, text))
-    seen = subjects.run(model.subject, given)
-    return Watched(model, text, seen, given, written, model.run.tokenizer.unseen(text))
+    given, written = quietly(lambda: _of_a_run(run, text))
+    return Watched(model, text, subjects.run(model.subject, given), given, written, run.tokenizer.unseen(text))
 
 
 def _of_a_run(run: "Run", text: str) -> "tuple[Given, str]":

@@ -1,5 +1,6 @@
 """The numbers of the view Your model: what `regard.watch` sees in a model that reads the learner's text."""
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,13 @@ def models(_: Asked) -> dict[str, Any]:
 def loaded(name: str, job: Job) -> dict[str, Any]:
     """The model, ready to be asked: a job, since the first time takes seconds."""
     job.tell(doing="torch", done=0, of=STEPS)
-    import torch
-
+    importlib.import_module("torch")
     job.tell(doing="model", done=1, of=STEPS)
     model = known(name)
     job.tell(doing="run", done=2, of=STEPS)
     watched(name, "3 May 2024" if name == "dates" else "the cat").summary  # noqa: B018 (computed, and remembered)
-    module = model.subject.model
-    assert isinstance(module, torch.nn.Module)
-    return {"parameters": sum(p.numel() for p in module.parameters()), "context": model.context}
+    parameters = sum(parameter.numel() for parameter in model.subject.model.parameters())
+    return {"parameters": parameters, "context": model.context}
 
 
 def overview(given: Asked) -> dict[str, Any]:

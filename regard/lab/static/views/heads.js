@@ -183,11 +183,12 @@ export async function mount(root, given, kit) {
   function read(answer) {
     const weights = unpacked(answer.weights);
     if (own()) {
-      const visible = brush === null ? answer.visible.map((row) => row.map(Boolean)) : data.visible;
+      // What is painted by now, which may be more than this answer knows of.
+      const visible = answer.ruled.map((row) => row.map(Boolean));
+      for (const [i, j] of state.painted) if (visible[i]?.[j] !== undefined) visible[i][j] = !visible[i][j];
       data = { ...answer, own: true, queries: answer.tokens, keys: answer.tokens, maps: [weights], entropy: [answer.entropy], visible };
       data.hidden = (i, j) => !data.visible[i]?.[j];
     } else data = { ...answer, own: false, maps: weights, empty: [], hidden: () => false };
-    if (looked && (looked[0] >= data.queries.length || looked[1] >= data.keys.length)) looked = null;
     drawAll();
   }
 
@@ -203,6 +204,7 @@ export async function mount(root, given, kit) {
   const named = (token) => (token === " " ? "␣" : token);
 
   function drawAll() {
+    if (looked && (looked[0] >= data.queries.length || looked[1] >= data.keys.length)) looked = null;
     const { layer, head } = chosen();
     title.textContent = headName(layer, head);
     const sizes = JSON.stringify([data.own, data.maps.length, data.maps[0].length, data.queries, data.keys, kit.language()]);
@@ -378,6 +380,8 @@ export async function mount(root, given, kit) {
   async function update(next) {
     state = next;
     if (!MODES.includes(state.mode)) state.mode = "self";
+    const number = (n) => Number.isInteger(n) && n >= 0 && n < 16;
+    state.off = state.off.filter((one) => (own() ? number(one) && one < state.heads : Array.isArray(one) && one.length === 2 && one.every(number)));
     setFields();
     looked = state.cell.length === 2 && state.cell.every((n) => Number.isInteger(n) && n >= 0) ? state.cell : null;
     const wanted = JSON.stringify(question());

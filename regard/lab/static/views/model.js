@@ -35,7 +35,7 @@ export async function mount(root, given, kit) {
   let state = given;
   let models = [];
   let facts = null; // of the model that is loaded
-  let data = null; // { calls, maps, … } of the text, and of the comparison: changes, other
+  let data = null; // { calls, small, … } of the text, and of the comparison: changes, other
   let picked = null; // { weights, visible, … } of the head that is large, of both texts
   let maps = []; // the heatmaps of it
   let looked = null;
@@ -166,7 +166,7 @@ export async function mount(root, given, kit) {
       if (closed || wanted !== question()) return void (again = true);
       kit.complainAt(fields, null);
       asked = wanted;
-      data = { ...found, maps: found.calls.map((call) => small(call.small)), compared: against, change: against && table2(against.changes, found.calls) };
+      data = { ...found, small: found.calls.map((call) => thumbnails(call.small)), compared: against, change: against && byPlace(against.changes, found.calls) };
       picked = null;
       body.hidden = false;
       drawOverview();
@@ -189,6 +189,7 @@ export async function mount(root, given, kit) {
   async function load(model) {
     const began = performance.now();
     loading.hidden = false;
+    body.hidden = true;
     const told = ({ status, progress: at }) => {
       progress.value = at.done ?? 0;
       const seconds = Math.round((performance.now() - began) / 1000);
@@ -203,10 +204,10 @@ export async function mount(root, given, kit) {
   }
 
   /** The roots of the weights are sent, as whole numbers to 255: enough for a picture that small. */
-  const small = (packed) => unpacked(packed).map((rows) => rows.map((row) => Array.from(row, (x) => (x / 255) ** 2)));
+  const thumbnails = (packed) => unpacked(packed).map((rows) => kit.thumbnail(rows.map((row) => Array.from(row, (x) => (x / 255) ** 2))));
   const read = (answer) => ({ weights: unpacked(answer.weights), visible: answer.visible && unpacked(answer.visible), entropy: unpacked(answer.entropy), distance: unpacked(answer.distance), sink: unpacked(answer.sink) });
 
-  function table2(rows, calls) {
+  function byPlace(rows, calls) {
     const found = calls.map((call) => call.heads.map(() => null));
     for (const row of rows) found[row.call][row.head] = row;
     return found;
@@ -231,7 +232,7 @@ export async function mount(root, given, kit) {
   function drawOverview() {
     const focused = grid.contains(document.activeElement);
     const { call, head } = chosen();
-    const drawn = overview({ calls: data.calls, maps: data.maps, measure: state.measure, sorted: state.sorted, change: data.change, chosen: { call, head }, onpick: pick });
+    const drawn = overview({ calls: data.calls, small: data.small, measure: state.measure, sorted: state.sorted, change: data.change, chosen: { call, head }, onpick: pick });
     put(grid, drawn.element);
     put(legendBox, drawn.legend);
     if (focused) grid.querySelector("[aria-pressed=true]")?.focus();

@@ -2,7 +2,6 @@
 
 import { css, inkOn, signedColour, weightColour } from "../../kit/colour.js";
 import { h } from "../../kit/dom.js";
-import { thumbnail } from "../../kit/heatmap.js";
 import { number, t } from "../../kit/text.js";
 import { callName, headName } from "./names.js";
 
@@ -16,8 +15,8 @@ function scale(values, signed) {
   return { colour: (x) => signedColour(x / far), least: -far, most: far };
 }
 
-/** overview({ calls, measure, sorted, change, chosen, onpick }) → { element, legend }; `change` holds differences instead. */
-export function overview({ calls, maps, measure, sorted, change, chosen, onpick }) {
+/** overview({ calls, small, measure, sorted, change, chosen, onpick }) → { element, legend }; `change` holds differences instead. */
+export function overview({ calls, small, measure, sorted, change, chosen, onpick }) {
   const all = calls.flatMap((call, c) => call.heads.map((facts, head) => ({ call: c, head, name: call.name, value: change ? change[c][head][measure] : facts[measure] })));
   const colours = scale(all.map((one) => one.value), Boolean(change) || measure === "distance");
   const written = (x) => (change && x >= 0.005 ? `+${number(x, 2)}` : number(x, 2));
@@ -30,7 +29,7 @@ export function overview({ calls, maps, measure, sorted, change, chosen, onpick 
     const button = h(
       "button",
       { type: "button", class: "cell", tabindex: here ? 0 : -1, "aria-pressed": String(here), dataset: { call: one.call, head: one.head, value: String(one.value) }, title: headName(one.name, one.head), onclick: () => onpick(one.call, one.head) },
-      thumbnail(maps[one.call][one.head], { size: 44 }),
+      small[one.call][one.head],
       h("span", { class: "visually-hidden" }, `${headName(one.name, one.head)}, ${t(`model.measure.${measure}`)} `),
       h("span", { class: "cell-value", style: { "--fill": css(colour), "--on": inkOn(colour) } }, written(one.value)),
       sorted ? h("span", { class: "cell-name", "aria-hidden": "true" }, `${one.call + 1}·${one.head + 1}`) : null,
