@@ -124,13 +124,13 @@ function applyTheme() {
   else delete root.dataset.theme;
   if (remembered.get("contrast") === "more") root.dataset.contrast = "more";
   else delete root.dataset.contrast;
+  colour.readTheme();
 }
 
 function switchTheme() {
   remembered.set("theme", colour.dark() ? "light" : "dark");
   applyTheme();
   frame();
-  dispatchEvent(new Event("regard-theme"));
   show({ again: true });
 }
 

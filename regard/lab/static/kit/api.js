@@ -31,6 +31,11 @@ const keyOf = (method, path, body) => `${method} ${path}${body === undefined ? "
 async function ask(method, path, body, { signal, remember = true } = {}) {
   const key = keyOf(method, path, body);
   if (saved) {
+    const any = `${method} ${path}`; // saved without the question: the answer to the first that is asked
+    if (any !== key && any in saved.answers) {
+      saved.answers[key] = saved.answers[any];
+      delete saved.answers[any];
+    }
     if (key in saved.answers) return saved.answers[key];
     throw new Refused({ code: "saved" }, 0);
   }

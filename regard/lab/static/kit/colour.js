@@ -3,26 +3,36 @@
 
 import { facts } from "./facts.js";
 
-export function dark() {
+const system = matchMedia("(prefers-color-scheme: dark)");
+const tokens = new Map();
+let isDark = false;
+
+/** Look anew at the theme: after a switch, and when the system's own changes. Colours are asked for cell by cell. */
+export function readTheme() {
   const asked = document.documentElement.dataset.theme;
-  return asked ? asked === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  isDark = asked ? asked === "dark" : system.matches;
+  tokens.clear();
 }
+readTheme();
+system.addEventListener("change", readTheme);
+
+export const dark = () => isDark;
 
 const probe = document.createElement("span");
-const tokens = new Map(); // asking the browser costs a pass over the page's styles, and pictures ask often
 
 /** A colour token of style.css as rgb(…), as it is in the theme of now. */
 export function token(name) {
-  const key = [name, dark(), document.documentElement.dataset.contrast, matchMedia("(prefers-contrast: more)").matches].join();
-  if (!tokens.has(key)) {
-    if (!probe.isConnected) {
-      probe.hidden = true;
-      document.body.append(probe);
-    }
-    probe.style.color = `var(${name})`;
-    tokens.set(key, getComputedStyle(probe).color);
+  if (!tokens.has(name)) tokens.set(name, resolved(name));
+  return tokens.get(name);
+}
+
+function resolved(name) {
+  if (!probe.isConnected) {
+    probe.hidden = true;
+    document.body.append(probe);
   }
-  return tokens.get(key);
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
 }
 
 /** [red, green, blue] of a weight from 0 to 1. */

@@ -233,8 +233,7 @@ function mapSize(spec) {
 /** Too large for a table: the whole on a canvas, and a lens with the numbers around one cell. */
 function lensed(spec) {
   const id = freshId("matrix");
-  const rows = Math.min(LENS, spec.rows.length);
-  const columns = Math.min(LENS, spec.columns.length);
+  const [rows, columns] = [spec.rows.length, spec.columns.length].map((size) => (size <= LENS + 1 ? size : LENS));
   const place = h("div", { class: "matrix-lens" });
   let at = [0, 0];
   let small = null;

@@ -96,7 +96,20 @@ export async function mount(root, given, kit) {
   const here = () => moving ?? data.query;
   const limit = () => (state.threshold < 0 ? 1 / data.tokens.length : state.threshold);
   const view = () => camera((state.yaw * Math.PI) / 180, (state.pitch * Math.PI) / 180, data.longest);
-  const bound = (point) => point.map((x) => Math.round(1000 * Math.min(Math.max(x, -FAR), FAR)) / 1000);
+
+  /** Within the picture, and on numbers that a slider has. */
+  function bound(point) {
+    const far = Math.min(1, (1.15 * data.longest) / (Math.hypot(...point) || 1));
+    return point.map((x) => Math.round(1000 * Math.min(Math.max(far * x, -FAR), FAR)) / 1000);
+  }
+
+  /** The longest arrow, which fills the picture. It stays while the query is moved, or the picture would shrink under the hand. */
+  let size = { of: "", longest: 1 };
+  function sizeOf({ keys, query }) {
+    const of = JSON.stringify(keys);
+    if (of !== size.of) size = { of, longest: Math.max(...[...keys, query].map((arrow) => Math.hypot(...arrow)), 1) };
+    return size.longest;
+  }
 
   function move(point) {
     moving = bound(point);
@@ -248,7 +261,7 @@ export async function mount(root, given, kit) {
     const part = (symbol) => trace.inputs.find((one) => one.symbol === symbol).values;
     const { keys } = trace.tokens;
     data = { tokens: keys, name: trace.tokens.queries[0], keys: part("K"), query: part("Q")[0], dots: step("scores"), scaled: step("scale"), weights: step("weights") };
-    data.longest = Math.max(...data.keys.map((key) => Math.hypot(...key)), Math.min(Math.hypot(...data.query), FAR), 1);
+    data.longest = sizeOf(data);
     if (!drag?.query) moving = null;
     axes.forEach((axis, i) => document.activeElement !== axis.input && axis.set(data.query[i]));
     const chosen = String(state.query);

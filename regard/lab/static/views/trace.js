@@ -197,12 +197,27 @@ export async function mount(root, given, kit) {
     }
     now = { scene: described, drawn };
     const parts = Object.keys(drawn).map((key) =>
-      h("div", { class: `part part-${key}`, dataset: { part: key } }, described.joints[key] !== undefined ? h("span", { class: "joint", "aria-hidden": "true" }, described.joints[key]) : null, drawn[key].element),
+      h(
+        "div",
+        { class: `part part-${key}`, dataset: { part: key } },
+        described.joints[key] !== undefined ? h("span", { class: "joint", "aria-hidden": "true" }, described.joints[key]) : null,
+        described.matrices[key].strip ? h("div", {}, cut(key, described.matrices[key].strip), drawn[key].element) : drawn[key].element,
+      ),
     );
     board.className = `trace-board ${described.layout} step-${step}`;
-    board.classList.toggle("compact", step === "softmax" || Object.values(described.matrices).some((spec) => spec.columns.length > 6));
+    const across = Object.values(described.matrices).map((spec) => spec.columns.length);
+    board.classList.toggle("compact", Math.max(...across) > 6 || (described.layout === "row" && across.reduce((a, b) => a + b) > 11));
     put(board, described.layout === "product" ? crossing(described) : null, parts);
     first();
+  }
+
+  /** The whole of Q, K or V, small, with the strip that this head gets. */
+  function cut(symbol, { values, from, of }) {
+    const whole = kit.thumbnail(values, { kind: "signed", most: Math.max(...values.flat().map(Math.abs)) });
+    whole.style.width = "100%";
+    whole.style.height = `${Math.min(72, 9 * values.length)}px`;
+    const mark = h("span", { class: "strip-mark", style: { left: `${(100 * from) / of}%`, width: `${100 / of}%` } });
+    return h("div", { class: "strip-whole", role: "img", "aria-label": t("trace.strip-of", { name: symbol, n: from + 1, of }) }, whole, mark);
   }
 
   /** Between the two matrices that are multiplied: the formula, and how to read the crossing. */
@@ -221,36 +236,36 @@ export async function mount(root, given, kit) {
     return t(`trace.said.${step}`, facts);
   }
 
+  let heading = null; // what the row above the matrices is drawn for
+
   function drawHeads(step, head) {
-    heads.hidden = false;
-    if (step === "project") {
-      put(
-        heads,
-        h("span", { class: "label" }, t("trace.which")),
-        ["Q", "K", "V"].map((symbol) => h("button", { type: "button", class: "small", "aria-pressed": String(symbol === state.which), dataset: { which: symbol }, onclick: () => again(() => kit.go({ which: symbol }), `[data-which="${symbol}"]`) }, symbol, h("span", { class: "faint" }, t(`trace.role.${symbol}`)))),
-      );
-    } else if (IN_HEADS.has(step) && data.heads > 1) {
-      const weights = data.of("weights");
-      put(
-        heads,
-        h("span", { class: "label" }, t("trace.head")),
-        weights.map((one, i) =>
-          h(
-            "button",
-            { type: "button", class: "head", "aria-pressed": String(i === head), "aria-label": t("trace.head-n", { n: i + 1 }), dataset: { head: i }, onclick: () => again(() => kit.go({ head: i }), `[data-head="${i}"]`) },
-            kit.thumbnail(one, { size: data.heads > 12 ? 26 : 38 }),
-            h("span", {}, String(i + 1)),
-          ),
-        ),
-      );
-    } else heads.hidden = true;
+    const inHeads = IN_HEADS.has(step) && data.heads > 1;
+    heads.hidden = step !== "project" && !inHeads;
+    const wanted = step === "project" ? "which" : inHeads ? data : null;
+    if (wanted !== heading) put(heads, step === "project" ? whichButtons() : inHeads ? headButtons() : null);
+    heading = wanted;
+    for (const button of heads.querySelectorAll("button")) {
+      const here = step === "project" ? button.dataset.which === state.which : Number(button.dataset.head) === head;
+      button.setAttribute("aria-pressed", String(here));
+    }
   }
 
-  /** Do something that draws these buttons anew, and keep the focus where it was. */
-  function again(act, selector) {
-    act();
-    heads.querySelector(selector)?.focus();
-  }
+  const whichButtons = () => [
+    h("span", { class: "label" }, t("trace.which")),
+    ["Q", "K", "V"].map((symbol) => h("button", { type: "button", class: "small", dataset: { which: symbol }, onclick: () => kit.go({ which: symbol }) }, symbol, h("span", { class: "faint" }, t(`trace.role.${symbol}`)))),
+  ];
+
+  const headButtons = () => [
+    h("span", { class: "label" }, t("trace.head")),
+    data.of("weights").map((weights, i) =>
+      h(
+        "button",
+        { type: "button", class: "head", "aria-label": t("trace.head-n", { n: i + 1 }), dataset: { head: i }, onclick: () => kit.go({ head: i }) },
+        kit.thumbnail(weights, { size: data.heads > 12 ? 26 : 38 }),
+        h("span", {}, String(i + 1)),
+      ),
+    ),
+  ];
 
   /** The cell that is explained when a step opens: the one in the link, the one looked at before, or a telling one. */
   function first() {
