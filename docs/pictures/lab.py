@@ -16,7 +16,10 @@ from regard.lab.page import views
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-LINKS = {"trace": "#/trace?step=softmax&mask=causal"}  # where the first look at a view is not the best one
+LINKS = {  # where the first look at a view is not the best one
+    "trace": "#/trace?step=softmax&mask=causal",
+    "heads": "#/heads?mode=phrases&layer=1&head=0",
+}
 LOCALES = {"en": "en-US", "zh": "zh-CN"}
 
 

@@ -78,17 +78,22 @@ export const post = (path, body, options) => ask("POST", path, body, options);
 /** Start a job and follow it to its end; `told` hears of its progress, `signal` stops it. */
 export async function job(path, body, { told = () => {}, signal } = {}) {
   if (saved) return post(path, body);
-  let { job } = await post(path, body, { signal, remember: false });
-  while (job.status === "waiting" || job.status === "running") {
-    told(job);
-    await new Promise((done) => setTimeout(done, 250));
-    if (signal?.aborted) {
-      await ask("DELETE", `/api/jobs/${job.id}`, undefined, { remember: false });
-      throw new DOMException("stopped", "AbortError");
+  busy(1);
+  try {
+    let { job } = await post(path, body, { signal, remember: false });
+    while (job.status === "waiting" || job.status === "running") {
+      told(job);
+      await new Promise((done) => setTimeout(done, 250));
+      if (signal?.aborted) {
+        await ask("DELETE", `/api/jobs/${job.id}`, undefined, { remember: false });
+        throw new DOMException("stopped", "AbortError");
+      }
+      job = await get(`/api/jobs/${job.id}`, { remember: false });
     }
-    job = await get(`/api/jobs/${job.id}`, { remember: false });
+    if (job.status !== "done") throw new Refused({ code: "failed", facts: job.answer ?? {}, message: job.answer?.message }, 0);
+    keep(keyOf("POST", path, body), job.answer);
+    return job.answer;
+  } finally {
+    busy(-1);
   }
-  if (job.status !== "done") throw new Refused({ code: "failed", facts: job.answer ?? {}, message: job.answer?.message }, 0);
-  keep(keyOf("POST", path, body), job.answer);
-  return job.answer;
 }

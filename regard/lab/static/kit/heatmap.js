@@ -168,7 +168,12 @@ export function heatmap(given) {
     if (spec.hidden && size >= 5) {
       hatch ??= hatching();
       paint.fillStyle = paint.createPattern(hatch, "repeat");
-      for (let i = from[0]; i < to[0]; i++) for (let j = from[1]; j < to[1]; j++) if (hides(i, j)) paint.fillRect(x(j), y(i), size, size);
+      for (let i = from[0]; i < to[0]; i++) {
+        for (let j = from[1], end = j; j < to[1]; j = end + 1) {
+          for (end = j; end < to[1] && hides(i, end); ) end++; // a run of hidden pairs is one rectangle
+          if (end > j) paint.fillRect(x(j), y(i), (end - j) * size, size);
+        }
+      }
     }
     if (size >= 9) {
       paint.fillStyle = token("--surface");
