@@ -152,8 +152,6 @@ export async function mount(root, given, kit) {
   }
 
   async function answerOnce() {
-    missing.hidden = there();
-    body.hidden = !there() || !data;
     if (!there()) return;
     const model = name();
     if (!ready.has(model)) await load(model);
@@ -356,6 +354,8 @@ export async function mount(root, given, kit) {
     state = next;
     if (!MEASURES.includes(state.measure)) state.measure = "entropy";
     setFields();
+    missing.hidden = there();
+    body.hidden = !there() || !data;
     if (data && there() && question() === asked) {
       drawOverview();
       if (picked?.which === headQuestion()) {
