@@ -396,7 +396,14 @@ class TestBadInput:
         with pytest.raises(Mistake):
             alignment({"off": off})
 
-    @pytest.mark.parametrize("link", ["#/heads?mode=x&head=99&cell=[9,9]&heads=4", "#/heads?painted=x&off={}&layer=-4"])
+    @pytest.mark.parametrize(
+        "link",
+        [
+            "#/heads?mode=x&head=99&cell=[9,9]&heads=4",
+            "#/heads?painted=x&off={}&layer=-4",
+            "#/heads?painted=[[0,99],3]&off=[[0,1],9]&head=1.5",
+        ],
+    )
     def test_a_broken_link_opens_all_the_same(self, opened: Open, link: str) -> None:
         assert table(opened(link)).shape == (6, 6)
 

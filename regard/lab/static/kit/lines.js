@@ -103,7 +103,7 @@ function stacked({ queries, keys, weights, label, width, lit, quiet, names }) {
   };
   return frame(width, height, label, [
     caption(names.queries, left - 8, 14, "end"),
-    caption(names.keys, right + 8, 14),
+    caption(names.keys, width - 2, 14, "end"),
     drawn(weights, lit, path),
     queries.map((token, i) => word(token, left - 8, y(i, queries.length), { anchor: "end", query: i, faded: quiet.has(i), strong: lit === i })),
     keys.map((token, j) => word(token, right + 8, y(j, keys.length), { anchor: "start", key: j })),

@@ -171,7 +171,13 @@ export async function mount(root, given, kit) {
       if (mode === state.mode) read(answer);
       setFields();
     } catch (error) {
-      if (!closed) kit.failed(error, { ...fields, ...(mode === "dates" ? { text: fields.date } : {}), painted: fields.choice });
+      if (closed) return;
+      // A link may have painted outside of this sentence, or silenced a head that is not there.
+      if (["painted", "off"].includes(error.field) && state.painted.length + state.off.length > 0) {
+        kit.go({ painted: [], off: [] }, { quiet: true });
+        state = { ...state, painted: [], off: [] };
+        again = true;
+      } else kit.failed(error, { ...fields, ...(mode === "dates" ? { text: fields.date } : {}) });
     } finally {
       clearTimeout(slow);
       waiting.hidden = true;
@@ -195,8 +201,8 @@ export async function mount(root, given, kit) {
   // ---- drawing --------------------------------------------------------------------------------------------------
 
   const chosen = () => ({
-    layer: own() ? 0 : Math.min(Math.max(0, state.layer), data.maps.length - 1),
-    head: Math.min(Math.max(0, state.head), data.maps[0].length - 1),
+    layer: own() ? 0 : Math.min(Math.max(0, Math.floor(state.layer)), data.maps.length - 1),
+    head: Math.min(Math.max(0, Math.floor(state.head)), data.maps[0].length - 1),
   });
   const headName = (layer, head) => (data.maps.length > 1 ? t("heads.layer-head", { layer: layer + 1, head: head + 1 }) : t("heads.head-n", { n: head + 1 }));
   const now = () => data.maps[chosen().layer][chosen().head];
