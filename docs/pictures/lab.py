@@ -35,7 +35,7 @@ def main() -> None:
         for theme in ("light", "dark"):
             for language, locale in LOCALES.items():
                 context = browser.new_context(
-                    viewport={"width": 1360, "height": 880}, locale=locale, color_scheme=theme, reduced_motion="reduce"
+                    viewport={"width": 1360, "height": 1040}, locale=locale, color_scheme=theme, reduced_motion="reduce"
                 )
                 tab = context.new_page()
                 for view in views():
