@@ -109,7 +109,7 @@ class TestNumbers:
         assert facts["distance"] == pytest.approx(float(statistics.distance[0, 7, 2]), abs=1e-9)
         assert facts["sink"] == pytest.approx(float(statistics.sink[0, 7, 2]), abs=1e-9)
         best = [float(one.get_attribute("data-value") or "nan") for one in page.tab.locator(".best-value").all()]
-        row = seen.calls[3].weights(batch=0, head=7, queries=2)
+        row = seen.calls[3].weights(batch=0, head=7)[2]
         np.testing.assert_allclose(best, row.sort(descending=True).values[:6], rtol=0, atol=1e-9)
 
     def test_a_causal_model_hides_the_future(self, opened: Open) -> None:

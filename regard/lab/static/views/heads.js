@@ -95,7 +95,7 @@ export async function mount(root, given, kit) {
     for (const button of modes.children) button.setAttribute("aria-pressed", String(button.dataset.mode === state.mode));
     for (const [name, field] of Object.entries(fields)) field.element.hidden = !shown[state.mode].includes(name);
     for (const name of ["text", "date", "heads", "d_model", "seed", "mask"]) fields[name].set(state[name]);
-    fields.text.element.querySelector("label").textContent = t(own() ? "heads.sentence" : "heads.english");
+    fields.text.element.querySelector("label").textContent = own() ? t("heads.sentence") : t("heads.english");
     const choice = choiceOf(state.mask);
     if (choice !== "own" || fields.choice.value() !== "own") fields.choice.set(choice);
     fields.mask.element.hidden = !own() || fields.choice.value() !== "own";
@@ -230,7 +230,7 @@ export async function mount(root, given, kit) {
         values: now(),
         rows: data.queries.map(named),
         columns: data.keys.map(named),
-        label: t(data.own ? "heads.map-own" : "heads.map-cross"),
+        label: data.own ? t("heads.map-own") : t("heads.map-cross"),
         role: "application",
         height: "auto",
         tallest: 560,
@@ -258,7 +258,7 @@ export async function mount(root, given, kit) {
 
   function showTools() {
     tools.hidden = !data.own;
-    document.getElementById(hint).textContent = t(data.own ? (pen ? "heads.hint-pen" : "heads.hint") : "heads.hint-cross");
+    document.getElementById(hint).textContent = !data.own ? t("heads.hint-cross") : pen ? t("heads.hint-pen") : t("heads.hint");
     penButton.setAttribute("aria-pressed", String(pen));
     hideRow.disabled = !looked;
     unpaint.disabled = state.painted.length === 0;
@@ -292,7 +292,7 @@ export async function mount(root, given, kit) {
       movements(moved, data);
     } else {
       movedTitle.textContent = t("heads.sure");
-      movedSaid.textContent = t(off ? "heads.sure-said" : "heads.sure-none");
+      movedSaid.textContent = off ? t("heads.sure-said") : t("heads.sure-none");
       put(movedKey, h("span", { class: "key before" }, t("heads.before")), off ? h("span", { class: "key after" }, t("heads.after", { count: off })) : null);
       probabilities(moved, data, off > 0);
     }
@@ -300,7 +300,7 @@ export async function mount(root, given, kit) {
 
   function drawLines() {
     const { layer, head } = chosen();
-    linesTitle.textContent = `${t(data.own ? "heads.lines" : "heads.alignment")} · ${headName(layer, head)}`;
+    linesTitle.textContent = `${data.own ? t("heads.lines") : t("heads.alignment")} · ${headName(layer, head)}`;
     translation.hidden = data.own;
     if (!data.own) {
       const source = state.mode === "dates" ? state.date : state.text;
@@ -308,7 +308,7 @@ export async function mount(root, given, kit) {
       put(
         translation,
         h("p", { class: "pairing" }, h("span", {}, source), h("span", { class: "arrow", "aria-hidden": "true" }, "→"), h("strong", { class: "written", lang: "zh-Hans" }, data.written || "∅")),
-        state.off.length ? h("p", { class: `rewritten${changed ? " changed" : ""}` }, t(changed ? "heads.rewritten" : "heads.unmoved", { count: state.off.length }), " ", changed ? h("strong", { lang: "zh-Hans" }, data.rewritten || "∅") : null) : null,
+        state.off.length ? h("p", { class: `rewritten${changed ? " changed" : ""}` }, changed ? t("heads.rewritten", { count: state.off.length }) : t("heads.unmoved", { count: state.off.length }), " ", changed ? h("strong", { lang: "zh-Hans" }, data.rewritten || "∅") : null) : null,
         data.unseen.length ? h("p", { class: "note" }, t("heads.unseen", { pieces: data.unseen.slice(0, 8).join(", ") })) : null,
       );
     }

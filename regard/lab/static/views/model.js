@@ -191,7 +191,7 @@ export async function mount(root, given, kit) {
     const told = ({ status, progress: at }) => {
       progress.value = at.done ?? 0;
       const seconds = Math.round((performance.now() - began) / 1000);
-      progressSaid.textContent = `${t(status === "waiting" ? "model.loading.waiting" : `model.loading.${at.doing ?? "torch"}`)} · ${t("model.seconds", { seconds })}`;
+      progressSaid.textContent = `${t(`model.loading.${status === "waiting" ? status : (at.doing ?? "torch")}`)} · ${t("model.seconds", { seconds })}`;
     };
     told({ status: "running", progress: {} });
     try {
@@ -292,7 +292,7 @@ export async function mount(root, given, kit) {
     const { queries, keys } = tokens(which);
     const x = one.weights[i][j];
     const hidden = one.visible && !one.visible[i][j];
-    put(reading, h("span", { class: "pair" }, `${queries[i]} → ${keys[j]}`), h("strong", { class: "reading-value", dataset: { value: String(x), row: i, column: j } }, String(x)), h("span", { class: "faint" }, t(hidden ? "model.hidden-pair" : "model.exactly")));
+    put(reading, h("span", { class: "pair" }, `${queries[i]} → ${keys[j]}`), h("strong", { class: "reading-value", dataset: { value: String(x), row: i, column: j } }, String(x)), h("span", { class: "faint" }, hidden ? t("model.hidden-pair") : t("model.exactly")));
     const best = Array.from(one.weights[i].keys()).sort((a, b) => one.weights[i][b] - one.weights[i][a]).slice(0, TOP);
     const most = one.weights[i][best[0]] || 1;
     put(
