@@ -20,6 +20,7 @@ FLAGS += ["--disable-background-networking", "--disable-component-update", "--di
 LINKS = {  # where the first look at a view is not the best one
     "trace": "#/trace?step=softmax&mask=causal",
     "practice": "#/practice?tab=exercises&exercise=07-multi-head",
+    "heads": "#/heads?mode=phrases&layer=1&head=0",
 }
 LOCALES = {"en": "en-US", "zh": "zh-CN"}
 

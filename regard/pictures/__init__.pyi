@@ -24,6 +24,7 @@ from .pyramid import Pyramid as Pyramid
 from .pyramid import long_heatmap as long_heatmap
 from .pyramid import max_mean_pyramid as max_mean_pyramid
 from .seen import inline_seen as inline_seen
+from .seen import pooled as pooled
 from .seen import save_seen as save_seen
 from .seen import seen_overview as seen_overview
 from .seen import seen_page as seen_page

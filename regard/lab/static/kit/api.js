@@ -26,8 +26,10 @@ function busy(more) {
   else delete document.documentElement.dataset.busy;
 }
 
+const keyOf = (method, path, body) => `${method} ${path}${body === undefined ? "" : " " + JSON.stringify(body)}`;
+
 async function ask(method, path, body, { signal, remember = true } = {}) {
-  const key = `${method} ${path}${body === undefined ? "" : " " + JSON.stringify(body)}`;
+  const key = keyOf(method, path, body);
   if (saved) {
     const any = `${method} ${path}`; // saved without the question: the answer to the first that is asked
     if (any !== key && any in saved.answers) {
@@ -64,23 +66,34 @@ function keep(key, answer) {
   if (answers.size > KEPT) answers.delete(answers.keys().next().value);
 }
 
+/** An answer that the view is still built on, however long ago it was given: it stays among those that are kept. */
+export function stillNeeded(method, path, body) {
+  const key = keyOf(method, path, body);
+  if (answers.has(key)) keep(key, answers.get(key));
+}
+
 export const get = (path, options) => ask("GET", path, undefined, options);
 export const post = (path, body, options) => ask("POST", path, body, options);
 
 /** Start a job and follow it to its end; `told` hears of its progress, `signal` stops it. */
 export async function job(path, body, { told = () => {}, signal } = {}) {
   if (saved) return post(path, body);
-  let { job } = await post(path, body, { signal, remember: false });
-  while (job.status === "waiting" || job.status === "running") {
-    told(job);
-    await new Promise((done) => setTimeout(done, 250));
-    if (signal?.aborted) {
-      await ask("DELETE", `/api/jobs/${job.id}`, undefined, { remember: false });
-      throw new DOMException("stopped", "AbortError");
+  busy(1);
+  try {
+    let { job } = await post(path, body, { signal, remember: false });
+    while (job.status === "waiting" || job.status === "running") {
+      told(job);
+      await new Promise((done) => setTimeout(done, 250));
+      if (signal?.aborted) {
+        await ask("DELETE", `/api/jobs/${job.id}`, undefined, { remember: false });
+        throw new DOMException("stopped", "AbortError");
+      }
+      job = await get(`/api/jobs/${job.id}`, { remember: false });
     }
-    job = await get(`/api/jobs/${job.id}`, { remember: false });
+    if (job.status !== "done") throw new Refused({ code: "failed", facts: job.answer ?? {}, message: job.answer?.message }, 0);
+    keep(keyOf("POST", path, body), job.answer);
+    return job.answer;
+  } finally {
+    busy(-1);
   }
-  if (job.status !== "done") throw new Refused({ code: "failed", facts: job.answer ?? {}, message: job.answer?.message }, 0);
-  keep(`POST ${path} ${JSON.stringify(body)}`, job.answer);
-  return job.answer;
 }

@@ -1,0 +1,17 @@
+// Arrays of the server, sent as the bytes of their numbers (regard/lab/packed.py): exact, and small.
+
+const KINDS = { float32: Float32Array, float64: Float64Array, uint8: Uint8Array };
+
+/** The numbers of a packed array, nested by its shape; its last axis is a typed array. */
+export function unpacked({ shape, kind, bytes }) {
+  const text = atob(bytes);
+  const raw = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) raw[i] = text.charCodeAt(i);
+  return nested(new KINDS[kind](raw.buffer), shape);
+}
+
+function nested(flat, [first, ...rest]) {
+  if (rest.length === 0) return flat;
+  const size = flat.length / first;
+  return Array.from({ length: first }, (_, i) => nested(flat.subarray(i * size, (i + 1) * size), rest));
+}

@@ -1,0 +1,441 @@
+// The view Heads and masks: every head small and one large, a mask to paint on, heads to silence, and what follows.
+
+import { figure } from "../kit/figure.js";
+import { legend } from "../kit/legend.js";
+import { lines, MOST_LINED } from "../kit/lines.js";
+import { unpacked } from "../kit/packed.js";
+import { movements, probabilities } from "./heads/moved.js";
+import { tiles } from "./heads/tiles.js";
+
+export const defaults = {
+  mode: "self",
+  text: "The cat sat on the mat",
+  date: "Tuesday, March 5, 2024",
+  heads: 4,
+  d_model: 16,
+  seed: 7,
+  mask: "none",
+  painted: [], // pairs for which the learner turned round what the mask says
+  off: [], // silent heads: numbers, or [layer, head] of a translator
+  layer: 1,
+  head: 0,
+  cell: [],
+};
+
+const MODES = ["self", "phrases", "dates"];
+const MASKS = ["none", "causal", "padding", "window(keys=3)", "window(keys=3, ahead=1)", "causal & window(keys=2)", "dilated(keys=3, step=2)", "blocks(2)", "prefix(2)", "documents"];
+const EXAMPLES = {
+  phrases: ["The cat sat on the mat", "The small dog slept under the table", "Did the girl read a book?"],
+  dates: ["Tuesday, March 5, 2024", "21st of December 1999", "1 Jan 2030"],
+};
+
+export async function mount(root, given, kit) {
+  const { h, t, number, put } = kit;
+  let state = given;
+  let data = null; // of either kind: { queries, keys, maps: [layer][head][i][j], hidden(i, j), empty, … }
+  let drawn = ""; // for which sizes the large map and the tiles were made
+  let map = null;
+  let small = null;
+  let looked = state.cell.length === 2 ? state.cell : null;
+  let brush = null; // what a stroke makes of the pairs it touches: true is visible
+  let pen = matchMedia("(pointer: fine)").matches;
+  let asked = "";
+  let asking = false;
+  let again = false;
+  let closed = false;
+
+  const own = () => state.mode === "self";
+  const clear = { painted: [], cell: [] };
+
+  // ---- controls -------------------------------------------------------------------------------------------------
+
+  /** The mask of a choice: two of them depend on how many words there are. */
+  const maskOf = (choice) => {
+    const count = data?.queries?.length ?? 6;
+    if (choice === "padding") return `padding([${Math.max(1, count - 2)}])`;
+    if (choice === "documents") return `documents([${Array.from({ length: count }, (_, i) => (i < count / 2 ? 0 : 1)).join(", ")}])`;
+    return choice;
+  };
+  const choiceOf = (mask) => MASKS.find((choice) => choice === mask || (/^(padding|documents)$/.test(choice) && mask.startsWith(`${choice}([`) && mask === maskOf(choice))) ?? "own";
+
+  const modes = h(
+    "div",
+    { class: "modes", role: "group", "aria-label": t("heads.modes") },
+    MODES.map((mode) => h("button", { type: "button", dataset: { mode }, onclick: () => mode !== state.mode && kit.go({ mode, off: [], cell: [], head: 0, layer: 1 }, { push: true }) }, h("strong", {}, t(`heads.mode.${mode}`)), h("span", {}, t(`heads.mode-said.${mode}`)))),
+  );
+  const fields = {
+    text: kit.textField({ label: t("heads.sentence"), value: state.text, wide: false, onchange: kit.paused((text) => kit.go({ text, ...clear }), 150) }),
+    date: kit.textField({ label: t("heads.date"), value: state.date, wide: false, onchange: kit.paused((date) => kit.go({ date, cell: [] }), 250) }),
+    heads: kit.numberField({ label: t("heads.count"), value: state.heads, min: 1, max: 16, onchange: (heads) => kit.go({ heads, off: [], head: 0 }) }),
+    d_model: kit.numberField({ label: t("heads.width"), value: state.d_model, min: 1, max: 128, onchange: (d_model) => kit.go({ d_model }) }),
+    seed: kit.numberField({ label: t("heads.seed"), value: state.seed, min: 0, max: 4294967295, onchange: (seed) => kit.go({ seed }) }),
+    choice: kit.choiceField({
+      label: t("heads.mask"),
+      value: "none",
+      options: [...MASKS, "own"].map((mask, i) => [mask, t(`heads.masks.${i}`)]),
+      onchange: (choice) => {
+        fields.mask.element.hidden = choice !== "own";
+        if (choice === "own") fields.mask.input.focus();
+        else kit.go({ mask: maskOf(choice), painted: [] });
+      },
+    }),
+    mask: kit.textField({ label: t("heads.mask.own"), value: state.mask, wide: false, onchange: kit.paused((mask) => kit.go({ mask, painted: [] }), 250) }),
+  };
+  const chips = h("div", { class: "chips", role: "group", "aria-label": t("heads.examples") });
+  const controls = h(
+    "form",
+    { class: "card heads-controls", onsubmit: (event) => event.preventDefault() },
+    modes,
+    h("div", { class: "fields" }, Object.values(fields).map((field) => field.element)),
+    chips,
+  );
+  const shown = { self: ["text", "heads", "d_model", "seed", "choice", "mask"], phrases: ["text"], dates: ["date"] };
+
+  function setFields() {
+    for (const button of modes.children) button.setAttribute("aria-pressed", String(button.dataset.mode === state.mode));
+    for (const [name, field] of Object.entries(fields)) field.element.hidden = !shown[state.mode].includes(name);
+    for (const name of ["text", "date", "heads", "d_model", "seed", "mask"]) fields[name].set(state[name]);
+    fields.text.element.querySelector("label").textContent = own() ? t("heads.sentence") : t("heads.english");
+    const choice = choiceOf(state.mask);
+    if (choice !== "own" || fields.choice.value() !== "own") fields.choice.set(choice);
+    fields.mask.element.hidden = !own() || fields.choice.value() !== "own";
+    const field = state.mode === "dates" ? "date" : "text";
+    put(chips, (EXAMPLES[state.mode] ?? []).map((text) => h("button", { type: "button", class: "small chip", onclick: () => kit.go({ [field]: text, cell: [] }) }, text)));
+    chips.hidden = own();
+    root.dataset.mode = state.mode;
+  }
+
+  // ---- what is on the page ------------------------------------------------------------------------------------
+
+  const title = h("h2", {});
+  const tileBox = h("div", {});
+  const mapBox = h("div", { class: "heads-map" });
+  const hint = kit.freshId("hint");
+  const reading = h("p", { class: "reading" });
+  const tool = (key, onclick) => h("button", { type: "button", class: "small", dataset: { tool: key }, onclick }, t(`heads.tool.${key}`));
+  const penButton = tool("pen", () => {
+    pen = !pen;
+    showTools();
+    map.mark({ cell: looked ?? undefined });
+  });
+  const unpaint = tool("clear", () => kit.go({ painted: [] }));
+  const hideRow = tool("row", () => looked && turn(data.keys.map((_, j) => [looked[0], j]), data.keys.every((_, j) => data.hidden(looked[0], j))));
+  const turnRound = tool("invert", () => turn(data.queries.flatMap((_, i) => data.keys.map((_, j) => [i, j])), null));
+  const hiddenCount = h("span", { class: "hidden-count", "aria-live": "polite" });
+  const tools = h("div", { class: "tools", role: "group", "aria-label": t("heads.tools") }, penButton, hideRow, turnRound, unpaint, hiddenCount);
+  const emptyNote = h("p", { class: "note empty-rows", role: "status" });
+  const mapCard = h("section", { class: "card heads-large", "aria-label": t("heads.large") }, h("div", { class: "card-head" }, title, legend(1, t("heads.weight"))), tileBox, tools, mapBox, reading, h("p", { class: "remark", id: hint }), emptyNote);
+
+  const movedTitle = h("h2", {});
+  const movedSaid = h("p", { class: "explanation" });
+  const movedKey = h("p", { class: "moved-key" });
+  const moved = h("ul", { class: "moved" });
+  const allOn = h("button", { type: "button", class: "small", onclick: () => kit.go({ off: [] }) }, t("heads.all-on"));
+  const movedCard = h("section", { class: "card heads-moved", "aria-label": t("heads.moved") }, movedTitle, movedSaid, movedKey, moved, allOn);
+
+  const translation = h("div", { class: "translation", "aria-live": "polite" });
+  const linesTitle = h("h2", {}, t("heads.lines"));
+  const linesBox = h("div", { class: "lines-box" });
+  const linesCard = h("section", { class: "card heads-lines", "aria-label": t("heads.lines") }, linesTitle, translation, h("p", { class: "remark" }, t("heads.lines-said")), linesBox);
+
+  const table = h("div", {});
+  const numbers = h("details", { class: "card heads-numbers", ontoggle: () => drawNumbers() }, h("summary", {}, t("heads.numbers")), table);
+  const waiting = h("p", { class: "waiting", role: "status", hidden: true });
+  root.append(controls, waiting, h("div", { class: "heads-main" }, mapCard, movedCard), linesCard, numbers);
+
+  // ---- asking ---------------------------------------------------------------------------------------------------
+
+  const question = () =>
+    own()
+      ? ["/api/heads", { text: state.text, d_model: state.d_model, heads: state.heads, seed: state.seed, mask: state.mask, painted: state.painted, off: state.off }]
+      : ["/api/heads/cross", { model: state.mode, text: state.mode === "dates" ? state.date : state.text, off: state.off }];
+
+  /** One question at a time; while it is answered, only the last of those that come is kept. */
+  async function ask() {
+    if (asking) {
+      again = true;
+      return;
+    }
+    asking = true;
+    again = false;
+    const [path, body] = question();
+    const mode = state.mode;
+    const slow = setTimeout(() => {
+      waiting.hidden = false;
+      waiting.textContent = t("heads.waiting");
+    }, 400);
+    try {
+      const answer = await kit.api.post(path, body);
+      if (closed) return;
+      kit.complainAt(fields, null);
+      if (mode === state.mode) read(answer);
+      setFields();
+    } catch (error) {
+      if (closed) return;
+      // A link may have painted outside of this sentence, or silenced a head that is not there.
+      if (["painted", "off"].includes(error.field) && state.painted.length + state.off.length > 0) {
+        kit.go({ painted: [], off: [] }, { quiet: true });
+        state = { ...state, painted: [], off: [] };
+        again = true;
+      } else kit.failed(error, { ...fields, ...(mode === "dates" ? { text: fields.date } : {}) });
+    } finally {
+      clearTimeout(slow);
+      waiting.hidden = true;
+      asking = false;
+      if (again && !closed) await ask();
+    }
+  }
+
+  function read(answer) {
+    const weights = unpacked(answer.weights);
+    if (own()) {
+      // What is painted by now, which may be more than this answer knows of.
+      const visible = answer.ruled.map((row) => row.map(Boolean));
+      for (const [i, j] of state.painted) if (visible[i]?.[j] !== undefined) visible[i][j] = !visible[i][j];
+      data = { ...answer, own: true, queries: answer.tokens, keys: answer.tokens, maps: [weights], entropy: [answer.entropy], visible };
+      data.hidden = (i, j) => !data.visible[i]?.[j];
+    } else data = { ...answer, own: false, maps: weights, empty: [], hidden: () => false };
+    drawAll();
+  }
+
+  // ---- drawing --------------------------------------------------------------------------------------------------
+
+  const chosen = () => ({
+    layer: own() ? 0 : Math.min(Math.max(0, Math.floor(state.layer)), data.maps.length - 1),
+    head: Math.min(Math.max(0, Math.floor(state.head)), data.maps[0].length - 1),
+  });
+  const headName = (layer, head) => (data.maps.length > 1 ? t("heads.layer-head", { layer: layer + 1, head: head + 1 }) : t("heads.head-n", { n: head + 1 }));
+  const now = () => data.maps[chosen().layer][chosen().head];
+  const silent = (layer, head) => (own() ? state.off.includes(head) : state.off.some(([l, n]) => l === layer && n === head));
+  const named = (token) => (token === " " ? "␣" : token);
+
+  function drawAll() {
+    if (looked && (looked[0] >= data.queries.length || looked[1] >= data.keys.length)) looked = null;
+    const { layer, head } = chosen();
+    title.textContent = headName(layer, head);
+    const sizes = JSON.stringify([data.own, data.maps.length, data.maps[0].length, data.queries, data.keys, kit.language()]);
+    if (sizes !== drawn) {
+      drawn = sizes;
+      small = tiles(data.maps.length, data.maps[0].length, {
+        named: headName,
+        onpick: (layer, head) => kit.go({ layer, head }),
+        onswitch: (layer, head) => {
+          const off = own() ? state.off.filter((n) => n !== head) : state.off.filter(([l, n]) => l !== layer || n !== head);
+          if (off.length === state.off.length) off.push(own() ? head : [layer, head]);
+          kit.go({ off });
+        },
+      });
+      put(tileBox, small.element);
+      map = kit.heatmap({
+        values: now(),
+        rows: data.queries.map(named),
+        columns: data.keys.map(named),
+        label: data.own ? t("heads.map-own") : t("heads.map-cross"),
+        role: "application",
+        height: "auto",
+        tallest: 560,
+        numbers: true,
+        zoom: false,
+        hidden: (i, j) => data.hidden(i, j),
+        across: (i) => (data.own && data.visible[i] && !data.visible[i].some(Boolean) ? t("heads.sees-nothing") : null),
+        tell: (i, j) => `${data.queries[i]} → ${data.keys[j]}: ${data.hidden(i, j) ? t("heads.hidden-pair") : number(now()[i][j], 4)}`,
+        pen: () => data.own && pen,
+        onpaint: data.own ? paint : null,
+        onlook: look,
+        onpick: (i, j) => kit.go({ cell: [i, j] }, { quiet: true }),
+      });
+      map.canvas.setAttribute("aria-describedby", hint);
+      put(mapBox, map.element);
+    } else map.update(now());
+    map.mark({ cell: looked ?? undefined });
+    small.show({ maps: data.maps, chosen: chosen(), silent, entropy: data.entropy });
+    showTools();
+    drawReading();
+    drawMoved();
+    drawLines();
+    drawNumbers();
+  }
+
+  function showTools() {
+    tools.hidden = !data.own;
+    document.getElementById(hint).textContent = !data.own ? t("heads.hint-cross") : pen ? t("heads.hint-pen") : t("heads.hint");
+    penButton.setAttribute("aria-pressed", String(pen));
+    hideRow.disabled = !looked;
+    unpaint.disabled = state.painted.length === 0;
+    if (!data.own) {
+      emptyNote.hidden = true;
+      return;
+    }
+    hiddenCount.textContent = t("heads.hidden", { count: data.visible.flat().filter((seen) => !seen).length, all: data.queries.length ** 2 });
+    emptyNote.hidden = data.empty.length === 0;
+    emptyNote.textContent = t("heads.empty", { tokens: data.empty.map((i) => `“${data.queries[i]}”`).join(", ") });
+  }
+
+  function drawReading() {
+    if (!looked) {
+      put(reading, h("span", { class: "faint" }, t("heads.look")));
+      return;
+    }
+    const [i, j] = looked;
+    const x = now()[i][j];
+    const words = data.hidden(i, j) ? (data.visible[i].some(Boolean) ? t("heads.hidden-pair") : t("heads.sees-nothing")) : t("heads.exactly");
+    put(reading, h("span", { class: "pair" }, `${named(data.queries[i])} → ${named(data.keys[j])}`), h("strong", { class: "reading-value", dataset: { value: String(x), row: i, column: j } }, String(x)), h("span", { class: "faint" }, words));
+  }
+
+  function drawMoved() {
+    const off = state.off.length;
+    allOn.hidden = off === 0;
+    if (data.own) {
+      movedTitle.textContent = t("heads.moved");
+      movedSaid.textContent = t("heads.moved-said");
+      put(movedKey, h("span", { class: "key by-mask" }, t("heads.by-mask")), h("span", { class: "key by-heads" }, off ? t("heads.by-heads", { heads: [...state.off].sort((a, b) => a - b).map((n) => n + 1).join(", ") }) : t("heads.by-heads-none")));
+      movements(moved, data);
+    } else {
+      movedTitle.textContent = t("heads.sure");
+      movedSaid.textContent = off ? t("heads.sure-said") : t("heads.sure-none");
+      put(movedKey, h("span", { class: "key before" }, t("heads.before")), off ? h("span", { class: "key after" }, t("heads.after", { count: off })) : null);
+      probabilities(moved, data, off > 0);
+    }
+  }
+
+  function drawLines() {
+    const { layer, head } = chosen();
+    linesTitle.textContent = `${data.own ? t("heads.lines") : t("heads.alignment")} · ${headName(layer, head)}`;
+    translation.hidden = data.own;
+    if (!data.own) {
+      const source = state.mode === "dates" ? state.date : state.text;
+      const changed = data.rewritten !== data.written;
+      put(
+        translation,
+        h("p", { class: "pairing" }, h("span", {}, source), h("span", { class: "arrow", "aria-hidden": "true" }, "→"), h("strong", { class: "written", lang: "zh-Hans" }, data.written || "∅")),
+        state.off.length ? h("p", { class: `rewritten${changed ? " changed" : ""}` }, changed ? t("heads.rewritten", { count: state.off.length }) : t("heads.unmoved", { count: state.off.length }), " ", changed ? h("strong", { lang: "zh-Hans" }, data.rewritten || "∅") : null) : null,
+        data.unseen.length ? h("p", { class: "note" }, t("heads.unseen", { pieces: data.unseen.slice(0, 8).join(", ") })) : null,
+      );
+    }
+    if (Math.max(data.queries.length, data.keys.length) > MOST_LINED) {
+      put(linesBox, h("p", { class: "remark" }, t("heads.no-lines", { most: MOST_LINED })));
+      return;
+    }
+    put(linesBox, linesNow(Math.max(280, linesBox.clientWidth || 600)));
+  }
+
+  const linesNow = (width) =>
+    lines({
+      queries: data.queries,
+      keys: data.keys,
+      weights: now(),
+      width,
+      lit: looked ? looked[0] : null,
+      quiet: new Set(data.empty),
+      label: t("heads.lines-label", { head: title.textContent }),
+      names: data.own ? { keys: t("heads.keys"), queries: t("heads.queries") } : { keys: t("heads.read"), queries: t("heads.write") },
+    });
+
+  linesBox.addEventListener("pointerover", (event) => {
+    const at = event.target.dataset ?? {};
+    if (at.query === undefined && at.key === undefined) return;
+    const i = at.query === undefined ? (looked?.[0] ?? 0) : Number(at.query);
+    const row = now()[i];
+    const j = at.key === undefined ? row.indexOf(Math.max(...row)) : Number(at.key);
+    if (looked && looked[0] === i && looked[1] === j) return;
+    map.mark({ cell: [i, j] });
+    look(i, j);
+  });
+
+  function drawNumbers() {
+    if (!numbers.open || !data) return;
+    put(table, kit.matrix({ name: title.textContent, values: now(), rows: data.queries.map(named), columns: data.keys.map(named), kind: "weights", shape: `${data.queries.length} × ${data.keys.length}`, hidden: data.hidden, onlook: (i, j) => (map.mark({ cell: [i, j] }), look(i, j)) }).element);
+  }
+
+  function look(i, j) {
+    if (looked && looked[0] === i && looked[1] === j) return;
+    looked = [i, j];
+    kit.go({ cell: looked }, { quiet: true });
+    state = { ...state, cell: looked };
+    hideRow.disabled = false;
+    drawReading();
+    drawLines();
+  }
+
+  // ---- painting -------------------------------------------------------------------------------------------------
+
+  function paint(cells, phase) {
+    if (phase === "begin") brush = data.hidden(...cells[0]);
+    const end = phase === "end";
+    for (const [i, j] of cells) data.visible[i][j] = brush;
+    if (end) brush = null;
+    else keep();
+    if (end) map.tell();
+  }
+
+  /** Make these pairs visible or not; null turns each round. */
+  function turn(cells, visible) {
+    for (const [i, j] of cells) data.visible[i][j] = visible ?? !data.visible[i][j];
+    keep();
+  }
+
+  function keep() {
+    map.repaint();
+    const painted = [];
+    data.visible.forEach((row, i) => row.forEach((seen, j) => Boolean(data.ruled[i][j]) !== seen && painted.push([i, j])));
+    kit.go({ painted });
+  }
+
+  // ---- following the state --------------------------------------------------------------------------------------
+
+  async function update(next) {
+    state = next;
+    if (!MODES.includes(state.mode)) state.mode = "self";
+    const number = (n) => Number.isInteger(n) && n >= 0 && n < 16;
+    state.off = state.off.filter((one) => (own() ? number(one) && one < state.heads : Array.isArray(one) && one.length === 2 && one.every(number)));
+    setFields();
+    looked = state.cell.length === 2 && state.cell.every((n) => Number.isInteger(n) && n >= 0) ? state.cell : null;
+    const wanted = JSON.stringify(question());
+    if (wanted === asked && data && data.own === own()) {
+      drawAll();
+      return;
+    }
+    asked = wanted;
+    // A translator needs torch and its weights: the page is there before them.
+    if (own()) await ask();
+    else ask();
+  }
+
+  const resized = kit.paused(() => data && !closed && drawLines(), 120);
+  const watcher = new ResizeObserver(resized);
+  watcher.observe(linesBox);
+  await update(state);
+  return {
+    update,
+    unmount() {
+      closed = true;
+      watcher.disconnect();
+    },
+    picture,
+  };
+
+  /** Every head with its numbers where they fit, else the one that is large; and the lines below. */
+  function picture() {
+    if (!data) throw new Error(t("heads.waiting"));
+    const many = data.queries.length * data.keys.length * data.maps.flat().length;
+    const { layer, head } = chosen();
+    const one = (l, n) => ({ name: headName(l, n), values: data.maps[l][n], rows: data.queries.map(named), columns: data.keys.map(named), kind: "weights", hidden: data.hidden });
+    const matrices = many <= 400 ? data.maps.flatMap((heads, l) => heads.map((_, n) => one(l, n))) : [one(layer, head)];
+    const source = state.mode === "dates" ? state.date : state.text;
+    const svg = figure({ title: data.own ? t("heads.title") : `${source} → ${data.written}`, note: data.own ? `${source} · ${t("heads.mask")}: ${state.mask}${state.painted.length ? " +" : ""}` : headName(layer, head), matrices });
+    if (Math.max(data.queries.length, data.keys.length) > MOST_LINED) return svg;
+    const [width, height] = svg.getAttribute("viewBox").split(" ").slice(2).map(Number);
+    const drawing = linesNow(Math.max(width - 48, 420));
+    const [wide, tall] = drawing.getAttribute("viewBox").split(" ").slice(2).map(Number);
+    drawing.setAttribute("x", 24);
+    drawing.setAttribute("y", height);
+    const [w, all] = [Math.max(width, wide + 48), height + tall + 20];
+    svg.setAttribute("viewBox", `0 0 ${w} ${all}`);
+    svg.setAttribute("width", w);
+    svg.setAttribute("height", all);
+    svg.querySelector("rect").setAttribute("width", w);
+    svg.querySelector("rect").setAttribute("height", all);
+    svg.append(drawing);
+    return svg;
+  }
+}

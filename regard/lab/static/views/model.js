@@ -1,0 +1,402 @@
+// The view Your model: a real model reads the learner's text; every layer and head at a glance, one of them large.
+
+import { figure } from "../kit/figure.js";
+import { legend } from "../kit/legend.js";
+import { lines, MOST_LINED } from "../kit/lines.js";
+import { unpacked } from "../kit/packed.js";
+import { changes } from "./model/changes.js";
+import { findings } from "./model/findings.js";
+import { headName, shown } from "./model/names.js";
+import { MEASURES, overview } from "./model/overview.js";
+
+export const defaults = {
+  model: "", // MiniLM where it is installed, else the translator
+  text: "",
+  compare: false,
+  other: "",
+  measure: "entropy",
+  sorted: false,
+  call: -1, // the one that tells most
+  head: -1,
+  cell: [],
+};
+
+const EXAMPLES = {
+  minilm: ["The cat sat on the mat because it was tired", "The cat sat on the mat because it was warm"],
+  phrases: ["The cat sat on the mat", "The dog sat under the table"],
+  dates: ["Tuesday, March 5, 2024", "21st of December 1999"],
+  language: ["The function returns a list of the names that are defined in the module", "The function returns the number of the first item in the list"],
+};
+const ALL = Object.values(EXAMPLES).flat();
+const TOP = 6;
+
+export async function mount(root, given, kit) {
+  const { h, t, number, put } = kit;
+  let state = given;
+  let models = [];
+  let facts = null; // of the model that is loaded
+  let data = null; // { calls, small, … } of the text, and of the comparison: changes, other
+  let picked = null; // { weights, visible, … } of the head that is large, of both texts
+  let maps = []; // the heatmaps of it
+  let looked = null;
+  let asked = "";
+  let asking = false;
+  let again = false;
+  let closed = false;
+  const ready = new Map(); // what is known of the models that were loaded
+
+  // ---- controls -------------------------------------------------------------------------------------------------
+
+  const choices = h("div", { class: "modes models", role: "group", "aria-label": t("model.models") });
+  const fields = {
+    text: kit.textField({ label: t("model.text"), value: "", lines: 2, onchange: kit.paused((text) => kit.go({ text: text || " ", cell: [] }), 450) }),
+    compare: kit.switchField({ label: t("model.compare"), value: state.compare, onchange: (compare) => kit.go({ compare }) }),
+    other: kit.textField({ label: t("model.other"), value: "", lines: 2, onchange: kit.paused((other) => kit.go({ other: other || " ", cell: [] }), 450) }),
+  };
+  const controls = h("form", { class: "card model-controls", onsubmit: (event) => event.preventDefault() }, choices, h("div", { class: "model-texts" }, fields.text.element, fields.other.element), fields.compare.element);
+
+  const name = () => (models.some((one) => one.name === state.model) ? state.model : (models.find((one) => one.there)?.name ?? "phrases"));
+  const there = () => models.find((one) => one.name === name())?.there ?? true;
+  const text = () => state.text || EXAMPLES[name()][0];
+  const other = () => state.other || EXAMPLES[name()][1];
+
+  function setFields() {
+    put(
+      choices,
+      models.map((one) =>
+        h(
+          "button",
+          { type: "button", dataset: { model: one.name }, "aria-pressed": String(one.name === name()), onclick: () => choose(one.name) },
+          h("strong", {}, t(`model.name.${one.name}`)),
+          h("span", {}, one.there ? t(`model.about.${one.name}`) : t("model.missing-short")),
+        ),
+      ),
+    );
+    if (document.activeElement !== fields.text.input) fields.text.set(text());
+    if (document.activeElement !== fields.other.input) fields.other.set(other());
+    fields.compare.set(state.compare);
+    fields.other.element.hidden = !state.compare;
+  }
+
+  /** Another model: a text of the learner's own stays, an example gives way to the new model's. */
+  function choose(model) {
+    const keep = (now) => (ALL.includes(now) || !now ? "" : now);
+    const dates = model === "dates" || name() === "dates"; // which read nothing but dates
+    kit.go({ model, text: dates ? "" : keep(state.text), other: dates ? "" : keep(state.other), call: -1, head: -1, cell: [] }, { push: true });
+    choices.querySelector(`[data-model=${model}]`)?.focus();
+  }
+
+  // ---- what is on the page --------------------------------------------------------------------------------------
+
+  const progress = h("progress", { max: 3, "aria-label": t("model.loading") });
+  const progressSaid = h("p", { role: "status" });
+  const loading = h("section", { class: "card loading", hidden: true }, h("h2", {}, t("model.loading")), progress, progressSaid);
+  const missing = h(
+    "section",
+    { class: "card missing", hidden: true, "aria-label": t("model.missing") },
+    h("h2", {}, t("model.missing")),
+    h("p", {}, t("model.missing-said")),
+    h("pre", { tabindex: 0, "aria-label": t("model.command") }, h("code", {}, "pip install 'regard[demo]'")),
+    h("p", { class: "remark" }, t("model.missing-after")),
+  );
+
+  const segment = (key, label, options, onpick) => h("div", { class: "segment", role: "group", "aria-label": label }, options.map(([id, words]) => h("button", { type: "button", class: "small", dataset: { [key]: id }, onclick: () => onpick(id) }, words)));
+  const measures = segment("measure", t("model.measures"), MEASURES.map((id) => [id, t(`model.measure.${id}`)]), (measure) => kit.go({ measure }));
+  const orders = segment("order", t("model.order"), [["place", t("model.by-place")], ["value", t("model.by-value")]], (order) => kit.go({ sorted: order === "value" }));
+  const measureSaid = h("p", { class: "remark" });
+  const legendBox = h("div", {});
+  const grid = h("div", {});
+  const wrote = h("p", { class: "pairing", hidden: true });
+  const note = h("p", { class: "note", hidden: true });
+  const overviewCard = h("section", { class: "card model-overview", "aria-label": t("model.overview") }, h("div", { class: "card-head" }, h("h2", {}, t("model.overview")), legendBox), wrote, note, h("div", { class: "segments" }, measures, orders), measureSaid, grid);
+  const doctor = h("section", { class: "card model-doctor", "aria-label": t("model.doctor") });
+  const changed = h("section", { class: "card model-changes", "aria-label": t("model.changes"), hidden: true });
+  const side = h("div", { class: "model-side" }, changed, doctor);
+
+  const title = h("h2", {});
+  const scaleBox = h("div", {});
+  const mapBox = h("div", { class: "model-map" });
+  const tool = (label, words, onclick) => h("button", { type: "button", class: "small", "aria-label": words, title: words, onclick }, label);
+  const tools = h("div", { class: "tools", role: "group", "aria-label": t("model.zoom") }, tool("+", t("model.zoom-in"), () => maps.forEach((map) => map.zoom(1.6))), tool("−", t("model.zoom-out"), () => maps.forEach((map) => map.zoom(1 / 1.6))), tool(t("model.zoom-all"), t("model.zoom-all"), () => maps.forEach((map) => map.whole())), h("span", { class: "remark", id: kit.freshId("hint") }, t("model.hint")));
+  const hint = tools.querySelector("[id]").id;
+  const reading = h("p", { class: "reading" });
+  const top = h("div", { class: "model-top" });
+  const linesBox = h("div", { class: "lines-box" });
+  const table = h("div", {});
+  const numbers = h("details", { class: "model-numbers", ontoggle: () => drawNumbers() }, h("summary", {}, t("model.numbers")), table);
+  const headCard = h("section", { class: "card model-head", "aria-label": t("model.large") }, h("div", { class: "card-head" }, title, scaleBox), tools, h("div", { class: "model-columns" }, mapBox, h("div", { class: "model-read" }, reading, top)), h("h3", {}, t("model.lines")), linesBox, numbers);
+  const body = h("div", { class: "model-body", hidden: true }, h("div", { class: "model-main" }, overviewCard, side), headCard);
+  root.append(controls, loading, missing, body);
+
+  // ---- asking ---------------------------------------------------------------------------------------------------
+
+  const question = () => JSON.stringify([name(), text(), state.compare ? other() : null]);
+  const headQuestion = () => JSON.stringify([question(), chosen()]);
+
+  /** One at a time; while it is answered, only the last of the questions that come is kept. */
+  async function ask() {
+    if (asking) {
+      again = true;
+      return;
+    }
+    asking = true;
+    do {
+      again = false;
+      try {
+        await answerOnce();
+      } catch (error) {
+        if (!closed) kit.failed(error, fields);
+      }
+    } while (again && !closed);
+    asking = false;
+  }
+
+  async function answerOnce() {
+    if (!there()) return;
+    const model = name();
+    if (!ready.has(model)) await load(model);
+    if (closed || model !== name()) return void (again = true);
+    facts = ready.get(model);
+    const wanted = question();
+    if (wanted !== asked) {
+      const found = await kit.api.post("/api/model", { model, text: text() });
+      const against = state.compare ? await kit.api.post("/api/model/compare", { model, text: text(), other: other() }) : null;
+      if (closed || wanted !== question()) return void (again = true);
+      kit.complainAt(fields, null);
+      asked = wanted;
+      data = { ...found, small: found.calls.map((call) => thumbnails(call.small)), compared: against, change: against && byPlace(against.changes, found.calls) };
+      picked = null;
+      body.hidden = false;
+      drawOverview();
+    }
+    const which = headQuestion();
+    if (picked?.which !== which) {
+      const { call, head } = chosen();
+      const one = async (words) => read(await kit.api.post("/api/model/head", { model, text: words, call, head }));
+      const both = [await one(text()), ...(state.compare ? [await one(other())] : [])];
+      if (closed || which !== headQuestion()) return void (again = true);
+      picked = { which, both };
+      kit.api.stillNeeded("GET", "/api/model/models");
+      kit.api.stillNeeded("POST", "/api/model/load", { model });
+      kit.api.stillNeeded("POST", "/api/model", { model, text: text() });
+      if (state.compare) kit.api.stillNeeded("POST", "/api/model/compare", { model, text: text(), other: other() });
+      drawHead();
+    }
+  }
+
+  async function load(model) {
+    const began = performance.now();
+    loading.hidden = false;
+    body.hidden = true;
+    const told = ({ status, progress: at }) => {
+      progress.value = at.done ?? 0;
+      const seconds = Math.round((performance.now() - began) / 1000);
+      progressSaid.textContent = `${t(`model.loading.${status === "waiting" ? status : (at.doing ?? "torch")}`)} · ${t("model.seconds", { seconds })}`;
+    };
+    told({ status: "running", progress: {} });
+    try {
+      ready.set(model, await kit.api.job("/api/model/load", { model }, { told }));
+    } finally {
+      loading.hidden = true;
+    }
+  }
+
+  /** The roots of the weights are sent, as whole numbers to 255: enough for a picture that small. */
+  const thumbnails = (packed) => unpacked(packed).map((rows) => kit.thumbnail(rows.map((row) => Array.from(row, (x) => (x / 255) ** 2))));
+  const read = (answer) => ({ weights: unpacked(answer.weights), visible: answer.visible && unpacked(answer.visible), entropy: unpacked(answer.entropy), distance: unpacked(answer.distance), sink: unpacked(answer.sink) });
+
+  function byPlace(rows, calls) {
+    const found = calls.map((call) => call.heads.map(() => null));
+    for (const row of rows) found[row.call][row.head] = row;
+    return found;
+  }
+
+  // ---- drawing --------------------------------------------------------------------------------------------------
+
+  /** The head that the learner picked; before that, the one that changed most, or that tells most. */
+  function chosen() {
+    const { call, head } = state;
+    if (data.calls[call]?.heads[head]) return { call, head };
+    const most = data.compared?.changes[0] ?? data.telling;
+    return { call: most.call, head: most.head };
+  }
+
+  const pick = (call, head) => kit.go({ call, head, cell: [] });
+  const tokens = (which = 0) => {
+    const call = (which === 0 ? data.calls : data.compared.other.calls)[chosen().call];
+    return { queries: call.queries.map(shown), keys: call.keys.map(shown) };
+  };
+
+  function drawOverview() {
+    const focused = grid.contains(document.activeElement);
+    const { call, head } = chosen();
+    const drawn = overview({ calls: data.calls, small: data.small, measure: state.measure, sorted: state.sorted, change: data.change, chosen: { call, head }, onpick: pick });
+    put(grid, drawn.element);
+    put(legendBox, drawn.legend);
+    if (focused) grid.querySelector("[aria-pressed=true]")?.focus();
+    for (const button of measures.children) button.setAttribute("aria-pressed", String(button.dataset.measure === state.measure));
+    for (const button of orders.children) button.setAttribute("aria-pressed", String((button.dataset.order === "value") === state.sorted));
+    measureSaid.textContent = `${data.change ? `${t("model.change-said")} ` : ""}${t(`model.measure-said.${state.measure}`)}`;
+    wrote.hidden = !data.written;
+    put(wrote, h("span", {}, text()), h("span", { class: "arrow", "aria-hidden": "true" }, "→"), h("strong", { lang: "zh-Hans" }, data.written));
+    note.hidden = data.unseen.length === 0;
+    note.textContent = t("model.unseen", { pieces: data.unseen.slice(0, 8).join(", ") });
+    put(doctor, h("h2", {}, t("model.doctor")), h("p", { class: "explanation" }, t("model.doctor-said")), findings(data.findings, data.calls, pick), h("p", { class: "remark model-facts" }, t("model.facts", { parameters: facts.parameters.toLocaleString(kit.language()), context: facts.context })));
+    changed.hidden = !data.compared;
+    if (data.compared) put(changed, h("h2", {}, t("model.changes")), h("p", { class: "explanation" }, t("model.changes-said")), h("div", { class: "scrolls", tabindex: 0, role: "region", "aria-label": t("model.changes") }, changes(data.compared.changes, data.calls, { call, head }, pick)));
+  }
+
+  function drawHead() {
+    const { call, head } = chosen();
+    title.textContent = headName(data.calls[call].name, head);
+    looked = state.cell.length === 2 && inside(state.cell) ? state.cell : null;
+    const most = Math.max(...picked.both.map((one) => one.weights.reduce((found, row) => row.reduce((a, b) => Math.max(a, b), found), 0)), 1e-6);
+    put(scaleBox, legend(most, t("model.weight")));
+    maps = picked.both.map((one, which) => {
+      const { queries, keys } = tokens(which);
+      const map = kit.heatmap({
+        values: one.weights,
+        rows: queries,
+        columns: keys,
+        most,
+        label: `${t("model.map", { head: title.textContent })}${picked.both.length > 1 ? ` (${which + 1})` : ""}`,
+        role: "application",
+        height: "auto",
+        tallest: 560,
+        numbers: true,
+        hidden: one.visible && ((i, j) => !one.visible[i][j]),
+        onlook: (i, j) => (which === 0 ? look(i, j) : glance(i, j)),
+        onpick: (i, j) => which === 0 && kit.go({ cell: [i, j] }, { quiet: true }),
+      });
+      map.canvas.setAttribute("aria-describedby", hint);
+      return map;
+    });
+    mapBox.classList.toggle("two", maps.length > 1);
+    put(mapBox, maps.map((map, which) => (maps.length > 1 ? h("figure", {}, h("figcaption", {}, which === 0 ? text() : other()), map.element) : map.element)));
+    if (looked) maps[0].mark({ cell: looked });
+    drawReading();
+    drawLines();
+    drawNumbers();
+  }
+
+  const inside = ([i, j]) => Number.isInteger(i) && Number.isInteger(j) && i >= 0 && j >= 0 && i < picked.both[0].weights.length && j < picked.both[0].weights[0].length;
+
+  function drawReading(which = 0, at = looked) {
+    if (!at) {
+      put(reading, h("span", { class: "faint" }, t("model.look")));
+      put(top);
+      return;
+    }
+    const [i, j] = at;
+    const one = picked.both[which];
+    const { queries, keys } = tokens(which);
+    const x = one.weights[i][j];
+    const hidden = one.visible && !one.visible[i][j];
+    put(reading, h("span", { class: "pair" }, `${queries[i]} → ${keys[j]}`), h("strong", { class: "reading-value", dataset: { value: String(x), row: i, column: j } }, String(x)), h("span", { class: "faint" }, hidden ? t("model.hidden-pair") : t("model.exactly")));
+    const best = Array.from(one.weights[i].keys()).sort((a, b) => one.weights[i][b] - one.weights[i][a]).slice(0, TOP);
+    const most = one.weights[i][best[0]] || 1;
+    put(
+      top,
+      h("h3", {}, t("model.top", { query: queries[i] })),
+      h(
+        "ol",
+        { class: "best" },
+        best.map((key) => h("li", {}, h("span", { class: "moved-name" }, keys[key]), h("span", { class: "moved-bar before" }, h("span", { class: "fill", style: { width: `${(100 * one.weights[i][key]) / most}%` } })), h("span", { class: "best-value", dataset: { value: String(one.weights[i][key]), key } }, number(one.weights[i][key], 4)))),
+      ),
+      h("dl", { class: "row-facts" }, MEASURES.flatMap((measure) => [h("dt", {}, t(`model.measure.${measure}`)), h("dd", { dataset: { value: String(one[measure][i]), measure } }, number(one[measure][i], 3))])),
+    );
+  }
+
+  function drawLines() {
+    const { queries, keys } = tokens();
+    if (Math.max(queries.length, keys.length) > MOST_LINED) {
+      put(linesBox, h("p", { class: "remark" }, t("model.no-lines", { most: MOST_LINED })));
+      return;
+    }
+    put(linesBox, linesNow(Math.max(280, linesBox.clientWidth || 600)));
+  }
+
+  const linesNow = (width) => lines({ ...tokens(), weights: picked.both[0].weights, width, lit: looked ? looked[0] : null, label: t("model.lines-label", { head: title.textContent }), names: { keys: t("model.keys"), queries: t("model.queries") } });
+
+  linesBox.addEventListener("pointerover", (event) => {
+    const at = event.target.dataset ?? {};
+    if (at.query === undefined && at.key === undefined) return;
+    const i = at.query === undefined ? (looked?.[0] ?? 0) : Number(at.query);
+    const row = picked.both[0].weights[i];
+    const j = at.key === undefined ? row.indexOf(Math.max(...row)) : Number(at.key);
+    if (looked && looked[0] === i && looked[1] === j) return;
+    maps[0].mark({ cell: [i, j] });
+    look(i, j);
+  });
+
+  function drawNumbers() {
+    if (!numbers.open || !picked) return;
+    const { queries, keys } = tokens();
+    const { weights, visible } = picked.both[0];
+    put(table, kit.matrix({ name: title.textContent, values: weights, rows: queries, columns: keys, kind: "weights", shape: `${queries.length} × ${keys.length}`, hidden: (i, j) => Boolean(visible && !visible[i][j]), onlook: (i, j) => (maps[0].mark({ cell: [i, j] }), look(i, j)) }).element);
+  }
+
+  function look(i, j) {
+    if (looked && looked[0] === i && looked[1] === j) return;
+    const row = looked?.[0];
+    looked = [i, j];
+    kit.go({ cell: looked }, { quiet: true });
+    state = { ...state, cell: looked };
+    drawReading();
+    if (row !== i) drawLines();
+  }
+
+  const glance = (i, j) => drawReading(1, [i, j]);
+
+  // ---- following the state --------------------------------------------------------------------------------------
+
+  async function update(next) {
+    state = next;
+    if (!MEASURES.includes(state.measure)) state.measure = "entropy";
+    setFields();
+    missing.hidden = there();
+    body.hidden = !there() || !data;
+    if (data && there() && question() === asked) {
+      drawOverview();
+      if (picked?.which === headQuestion()) {
+        if (JSON.stringify(looked) !== JSON.stringify(state.cell)) drawHead();
+        return;
+      }
+    }
+    ask();
+  }
+
+  const resized = kit.paused(() => picked && !closed && drawLines(), 120);
+  const watcher = new ResizeObserver(resized);
+  watcher.observe(linesBox);
+  setFields();
+  ({ models } = await kit.api.get("/api/model/models"));
+  update(state);
+  return {
+    update,
+    unmount() {
+      closed = true;
+      watcher.disconnect();
+    },
+    /** The head that is large: with its numbers and lines where they fit, else as it is on the page. */
+    picture() {
+      if (!picked) throw new Error(t("model.loading"));
+      const { queries, keys } = tokens();
+      if (Math.max(queries.length, keys.length) > 40) return maps[0].canvas;
+      const visible = picked.both[0].visible;
+      const svg = figure({ title: `${t(`model.name.${name()}`)} · ${title.textContent}`, note: text(), matrices: picked.both.map((one, which) => ({ name: which === 0 ? text() : other(), values: one.weights, rows: tokens(which).queries, columns: tokens(which).keys, kind: "weights", hidden: (i, j) => Boolean(visible && !visible[i][j]) })) });
+      const [width, height] = svg.getAttribute("viewBox").split(" ").slice(2).map(Number);
+      const drawing = linesNow(Math.max(width - 48, 420));
+      const [wide, tall] = drawing.getAttribute("viewBox").split(" ").slice(2).map(Number);
+      drawing.setAttribute("x", 24);
+      drawing.setAttribute("y", height);
+      for (const part of [svg, svg.querySelector("rect")]) {
+        part.setAttribute("width", Math.max(width, wide + 48));
+        part.setAttribute("height", height + tall + 20);
+      }
+      svg.setAttribute("viewBox", `0 0 ${Math.max(width, wide + 48)} ${height + tall + 20}`);
+      svg.append(drawing);
+      return svg;
+    },
+  };
+}

