@@ -21,6 +21,7 @@ LINKS = {  # where the first look at a view is not the best one
     "trace": "#/trace?step=softmax&mask=causal",
     "practice": "#/practice?tab=exercises&exercise=07-multi-head",
     "heads": "#/heads?mode=phrases&layer=1&head=0",
+    "four": "#/four?opponent=friend&truth=true&moves=44444322266665557773335",
 }
 LOCALES = {"en": "en-US", "zh": "zh-CN"}
 
@@ -49,6 +50,7 @@ def main() -> None:
                     tab.goto(lab.url + LINKS.get(view, f"#/{view}"))
                     tab.wait_for_selector("html[data-ready]")
                     tab.wait_for_function("() => document.documentElement.dataset.busy === undefined")
+                    tab.wait_for_function("() => !document.querySelector('.thinking:not([hidden])')", timeout=120_000)
                     file = folder / f"{view}-{theme}-{language}.png"
                     tab.screenshot(path=file)
                     print(file)

@@ -1,6 +1,7 @@
 """`regard lab`: the local page."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +21,10 @@ def lab(
         str, typer.Option(metavar="ADDRESS", help="Address to serve at; any but 127.0.0.1 needs --no-runner.")
     ] = "127.0.0.1",
     runner: Annotated[bool, typer.Option(help="Run and grade the programs you write on the page.")] = True,
+    network: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Connect Four network to show, as `regard connectx train` saves it."),
+    ] = None,
 ) -> None:
     """Open the lab: a page on this machine where attention is computed on your own words, number by number.
 
@@ -31,7 +36,7 @@ def lab(
     with said_plainly("lab"):
         from regard.lab import Settings, serve
 
-        serve(Settings(runner=runner), host=host, port=port, browser=browser, told=_tell(port))
+        serve(Settings(runner=runner, network=network), host=host, port=port, browser=browser, told=_tell(port))
 
 
 def _tell(asked: int) -> Callable[["Lab"], None]:

@@ -193,6 +193,19 @@ class Found:
     nodes: int
     sure: bool
 
+    def score(self, cells: int) -> int | None:
+        """The truth as the solver counts it on a board of so many squares; None where it is only a guess.
+
+        >>> Found(column=3, value=WIN - 7, depth=1, nodes=1, sure=True).score(42)  # with the seventh stone
+        18
+        """
+        if not self.sure:
+            return None
+        if abs(self.value) <= SURE:
+            return 0
+        score = (cells + 2 - (WIN - abs(self.value))) // 2
+        return score if self.value > 0 else -score
+
 
 class AlphaBeta:
     """A search for boards of one size; its table is kept from move to move.

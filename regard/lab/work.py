@@ -3,6 +3,9 @@
 `run` waits for the answer, for a learner's program that is graded. `start` gives a job at once, whose progress the
 page asks for, for a measurement that takes half a minute. Both share the same places, so that whatever two hundred
 requests ask for, the machine does `running` things at a time and remembers at most `running + waiting` of them.
+
+A job may have a lane of its own instead, with a thread beside those places, for work that another process does and that
+is soon out of date: what a board is worth, until the next move is made. A newer job of a lane stops the older ones.
 """
 
 import asyncio
@@ -17,6 +20,7 @@ Result = TypeVar("Result")
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
 KEPT = 64  # jobs that have ended and whose answer can still be fetched
+LANE = 4  # jobs of a lane that have not ended yet: one runs, the others are on their way out
 
 
 class Full(RuntimeError):
@@ -67,6 +71,8 @@ class Work:
         self.running, self.waiting = running, waiting
         self._places = threading.Semaphore(running + waiting)
         self._threads = ThreadPoolExecutor(running, thread_name_prefix="lab-work")
+        self._lanes: dict[str, ThreadPoolExecutor] = {}
+        self._in_lane: dict[str, list[Job]] = {}
         self._jobs: dict[str, Job] = {}
         self._futures: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
@@ -75,8 +81,8 @@ class Work:
         """The answer, when its turn has come; `Full` at once when there is no place."""
         return await asyncio.wrap_future(self._place(work))
 
-    def start(self, work: Callable[[Job], Any]) -> Job:
-        """A job, which may still have to wait; `Full` when there is no place."""
+    def start(self, work: Callable[[Job], Any], *, lane: str | None = None) -> Job:
+        """A job, which may still have to wait; `Full` when there is no place. In a lane it stops those before it."""
         job = Job()
 
         def go() -> None:
@@ -92,7 +98,7 @@ class Work:
             except Exception as error:
                 job.answer, job.status = {"message": str(error)}, "failed"
 
-        future = self._place(go)
+        future = self._place(go) if lane is None else self._place_in(lane, job, go)
         with self._lock:
             self._jobs[job.id], self._futures[job.id] = job, future
             ended = [i for i, f in self._futures.items() if f.done() and i != job.id]
@@ -113,7 +119,20 @@ class Work:
         """Let go of everything: what waits is dropped, what runs is told to stop."""
         for job in list(self._jobs.values()):
             job.stopping.set()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, *self._lanes.values()):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _place_in(self, lane: str, job: Job, work: Callable[[], None]) -> Future[None]:
+        with self._lock:
+            before = [one for one in self._in_lane.get(lane, []) if one.status in ("waiting", "running")]
+            if len(before) >= LANE:
+                raise Full(1, LANE - 1)
+            for one in before:
+                one.stopping.set()
+            self._in_lane[lane] = [*before, job]
+            if lane not in self._lanes:
+                self._lanes[lane] = ThreadPoolExecutor(1, thread_name_prefix=f"lab-{lane}")
+            return self._lanes[lane].submit(work)
 
     def _place(self, work: Callable[[], Result]) -> Future[Result]:
         if not self._places.acquire(blocking=False):
