@@ -28,14 +28,14 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 def _random(settings: Settings, d_k: int) -> list[Row]:
     """q and k of independent standard normal numbers, as the argument assumes."""
     q, k = torch.randn(settings["rows"], 1, d_k), torch.randn(settings["rows"], KEYS, d_k)
-    products = (q * k).sum(-1)  # (rows, keys)
+    products = (q * k).sum(-1).double()  # (rows, keys); near one-hot weights the slope is a small difference
     rows: list[Row] = []
     for way in WAYS:
         scores = products / d_k**0.5 if way == WAYS[0] else products
         w = softmax(scores)
         # The derivative of softmax is diag(w) − w wᵀ; the square of its Frobenius norm, written out.
         slopes = (w.square().sum(-1) - 2 * w.pow(3).sum(-1) + w.square().sum(-1).square()).clamp_min(0).sqrt()
-        entropy = -(w * w.clamp_min(1e-45).log()).sum(-1)
+        entropy = -(w * w.clamp_min(1e-300).log()).sum(-1)
         rows.append(
             {
                 "way": way,

@@ -93,7 +93,8 @@ def _trained(settings: Settings, weigh: Any) -> list[Row]:
 
 def judge(rows: list[Row]) -> Judgement:
     own, trained = where(rows, what="properties", way="softmax"), where(rows, what="trained")
-    last = where(trained, step=max(values(trained, "step")))
+    steps = max(values(trained, "step"))
+    last = where(trained, step=steps)
     others = [way for way in WAYS if way != "softmax"]
     ahead = {way: difference(last, "accuracy", {"way": "softmax"}, {"way": way}) for way in others}
     figures = (
@@ -120,9 +121,9 @@ def judge(rows: list[Row]) -> Judgement:
     behind = [way for way in others if not ahead[way].above]
     if not behind:
         sentence = words(
-            "Softmax sums to one, sharpens and has a gradient, and learns the task better than argmax, linear "
-            "normalisation and sigmoid.",
-            "softmax 和为 1、能锐化、可微,且在任务上优于 argmax、线性归一化与 sigmoid。",
+            f"Softmax sums to one, sharpens and has a gradient, and within {steps} updates learns the task better than "
+            "argmax, linear normalisation and sigmoid.",
+            f"softmax 和为 1、能锐化、可微,且在 {steps} 次更新内优于 argmax、线性归一化与 sigmoid。",
         )
         return Judgement("holds", sentence, figures)
     named = ", ".join(behind)
