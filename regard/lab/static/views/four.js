@@ -243,12 +243,14 @@ export async function mount(root, given, kit) {
     }
     truth = { ...truth, scores: new Array(board.columns).fill(null), thinking: true, sure: false };
     drawTruth();
-    const found = await ask("truth", "/api/four/truth", { ...position(), seconds }, (job) => {
+    const hear = (job) => {
       if (mine !== asks || !job.progress.scores) return;
       if (JSON.stringify(job.progress.scores) === JSON.stringify(truth.scores)) return;
       truth = { ...truth, scores: job.progress.scores };
       drawTruth();
-    });
+    };
+    let found = await ask("truth", "/api/four/truth", { ...position(), seconds }, hear);
+    if (kit.saved) found ??= await ask("truth", "/api/four/truth", { ...position(), seconds: LONG }, hear);
     if (mine !== asks) return;
     if (found?.complete) known.set(key, found.scores);
     truth = { ...truth, scores: found?.scores ?? truth.scores, thinking: false, sure: Boolean(found?.complete) };
@@ -393,7 +395,8 @@ export async function mount(root, given, kit) {
     };
     put(list, [...state.moves].map(entry));
     if (focused) list.querySelector(`[data-ply="${focused}"]`)?.focus();
-    list.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const now = list.querySelector("[aria-current]")?.parentElement;
+    if (now) list.scrollTop = Math.max(Math.min(list.scrollTop, now.offsetTop), now.offsetTop + now.offsetHeight - list.clientHeight);
   }
 
   function drawAnalysis() {
@@ -421,7 +424,7 @@ export async function mount(root, given, kit) {
         "section",
         { class: "card", "aria-label": t("four.analysis-of") },
         h("div", { class: "analysis-head" }, h("h2", {}, t("four.analysis-of")), plies.thinking ? h("p", { class: "thinking" }, t("four.analysing", { done: seen.length, of: judged.length })) : null, plies.thinking ? h("button", { type: "button", class: "quiet small", onclick: () => stop("game") }, t("four.stop")) : null),
-        h("div", { class: "analysis-parts" }, h("div", {}, graph(kit, { judged, end, plies: plies.plies, at: board.stones, onpick: goTo }), summary), wrong.length > 0 ? mistakes(wrong) : null),
+        h("div", { class: "analysis-parts" }, h("div", {}, graph(kit, { judged, end, plies: plies.plies, at: board.stones, onpick: goTo, wide: root.clientWidth }), summary), wrong.length > 0 ? mistakes(wrong) : null),
       ),
     );
   }

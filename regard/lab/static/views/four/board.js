@@ -4,8 +4,8 @@ import { landing, meaning, SIGNS } from "./rules.js";
 
 const U = 100; // of a square
 const PAD = 22;
-const TOP = 114; // where the truth of each column stands
-const BARE = 88; // of it, left out where no truth is shown
+const TOP = 120; // where the truth of each column stands
+const BARE = 94; // of it, left out where no truth is shown
 const FOOT = 46;
 const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
 
@@ -169,15 +169,15 @@ export function boardView(kit, { onplay }) {
     const x = PAD + (column + 0.5) * U;
     const kind = score === null ? "unknown" : meaning(score, board).kind;
     const group = s("g", { class: `chip chip-${kind}${score !== null && score === best ? " best" : ""}`, dataset: { column: SIGNS[column], score: score === null ? "" : String(score) } });
-    group.append(s("rect", { x: x - 46, y: 6, width: 92, height: 82, rx: 14, class: "chip-body" }));
+    group.append(s("rect", { x: x - 46, y: 6, width: 92, height: 88, rx: 14, class: "chip-body" }));
     if (score === null) {
       group.append(s("text", { x, y: 58, class: "chip-open" }, thinking ? "…" : "?"));
       return group;
     }
     const { count } = meaning(score, board);
-    group.append(verdictShape(s, kind, x, kind === "draw" ? 29 : 25, 12));
-    group.append(s("text", { x, y: kind === "draw" ? 72 : 58, class: "chip-word" }, t(`four.chip.${kind}`)));
-    if (kind !== "draw") group.append(s("text", { x, y: 80, class: "chip-count" }, t("four.chip.in", { n: count })));
+    group.append(verdictShape(s, kind, x, kind === "draw" ? 30 : 25, 12));
+    group.append(s("text", { x, y: kind === "draw" ? 75 : 61, class: "chip-word" }, t(`four.chip.${kind}`)));
+    if (kind !== "draw") group.append(s("text", { x, y: 85, class: "chip-count" }, t("four.chip.in", { n: count })));
     return group;
   }
 

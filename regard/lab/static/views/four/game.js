@@ -2,7 +2,7 @@
 
 import { bestOf, boardOf, meaning, SIGNS } from "./rules.js";
 
-const SIZE = { width: 760, height: 230, left: 64, right: 14, top: 16, bottom: 30 };
+const SIZE = { width: 760, height: 230, left: 58, right: 8, top: 16, bottom: 30 };
 
 /** Every move with what was known of it: { ply, player, column, known, lost, got, best, better, only, value }. */
 export function judgedMoves(moves, plies, size) {
@@ -32,14 +32,15 @@ function endValue(board) {
 }
 
 /** The graph: a bar for each position, up when the first player wins under best play, down when the second does. */
-export function graph(kit, { judged, end, plies, at, onpick }) {
+export function graph(kit, { judged, end, plies, at, onpick, wide }) {
   const { s, t } = kit;
   const values = judged.map((move) => (move.known ? move.value : null));
   const scores = plies[judged.length];
   if (scores) values.push(Math.max(...scores.filter((score) => score !== null)) * (end.turn === 1 ? 1 : -1));
   else values.push(end.over ? endValue(end) : null);
   const most = Math.max(6, ...values.filter((value) => value !== null).map(Math.abs));
-  const [width, height] = [SIZE.width - SIZE.left - SIZE.right, SIZE.height - SIZE.top - SIZE.bottom];
+  const whole = Math.min(SIZE.width, Math.max(300, wide - 40)); // a phone gets large letters
+  const [width, height] = [whole - SIZE.left - SIZE.right, SIZE.height - SIZE.top - SIZE.bottom];
   const step = width / values.length;
   const zero = SIZE.top + height / 2;
   const y = (value) => zero - (value / most) * (height / 2 - 4);
@@ -62,7 +63,7 @@ export function graph(kit, { judged, end, plies, at, onpick }) {
   const ticks = values.map((_, ply) => (ply % 5 === 0 ? s("text", { x: SIZE.left + (ply + 0.5) * step, y: SIZE.height - 10, class: "graph-tick" }, String(ply)) : null));
   return s(
     "svg",
-    { viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, class: "game-graph", role: "img", "aria-label": t("four.graph") },
+    { viewBox: `0 0 ${whole} ${SIZE.height}`, class: "game-graph", role: "img", "aria-label": t("four.graph") },
     bars,
     s("line", { x1: SIZE.left, x2: SIZE.left + width, y1: zero, y2: zero, class: "graph-zero" }),
     s("text", { x: SIZE.left - 8, y: SIZE.top + 14, class: "graph-side" }, t("four.graph-first")),
