@@ -69,7 +69,11 @@ def move(board: Board, question: Any) -> Iterator[dict[str, Any]]:
     if kind != "solver":
         yield {"column": _player(question["player"]).choose(board)}
         return
-    scores = {found["column"]: found["score"] for found in truth(board)}
+    scores: dict[int, int] = {}
+    for found in truth(board):
+        scores[found["column"]] = found["score"]
+        if found["score"] == (board.rows * board.columns + 1 - board.stones) // 2:
+            break  # it wins at once
     yield {"column": max(scores, key=lambda c: (scores[c], -abs(2 * c - board.columns + 1), -c))}
 
 

@@ -383,13 +383,10 @@ export async function mount(root, given, kit) {
             class: `move${mark ? ` move-${move.kind}` : ""}`,
             dataset: { ply: ply + 1 },
             "aria-current": board.stones === ply + 1 ? "step" : null,
-            "aria-label": `${t("four.move", facts)}${mark ? ` ${t(`four.kind-said.${move.kind}`)}` : ""}`,
             onclick: () => goTo(ply + 1),
           },
-          h("small", {}, String(ply + 1)),
-          token(s, 1 + (ply % 2)),
-          h("span", {}, sign),
-          mark ? h("b", {}, mark) : null,
+          h("span", { class: "move-shown", "aria-hidden": "true" }, h("small", {}, String(ply + 1)), token(s, 1 + (ply % 2)), h("span", { class: "move-column" }, sign), mark ? h("b", {}, mark) : null),
+          h("span", { class: "visually-hidden" }, `${t("four.move", facts)}${mark ? ` ${t(`four.kind-said.${move.kind}`)}` : ""}`),
         ),
       );
     };

@@ -57,6 +57,7 @@ export function boardView(kit, { onplay }) {
   let place = 3;
   let pointed = -1;
   let shown = null; // what was drawn last
+  let fall = { moves: null, began: 0 }; // the stone that falls, also when it is drawn again meanwhile
   let size = "";
 
   function build(board) {
@@ -122,6 +123,8 @@ export function boardView(kit, { onplay }) {
     const before = shown?.board.moves;
     const dropped = before !== undefined && board.moves.length === before.length + 1 && board.moves.startsWith(before) && shown.board.columns === board.columns;
     shown = { board, waiting };
+    if (dropped) fall = { moves: board.moves, began: performance.now() };
+    else if (board.moves !== fall.moves) fall = { moves: null, began: 0 };
     const { width, height } = sizeOf(board);
     const cut = scores || thinking ? 0 : BARE;
     picture.setAttribute("viewBox", `0 ${cut} ${width} ${height - cut}`);
@@ -132,9 +135,10 @@ export function boardView(kit, { onplay }) {
       s("g", { class: "stones" }, board.squares.map((player, square) => {
         if (!player) return null;
         const [x, y] = middle(board, square);
-        const falls = dropped && square === board.last && !kit.calm();
-        const fall = Math.floor(square / board.columns) + 1;
-        return stone(s, player, x, y, 42, falls ? { class: `stone stone-${player} dropping`, style: { "--fall": `${-fall * U}px`, "--time": `${180 + 60 * fall}ms` } } : {});
+        if (square !== board.last || fall.moves !== board.moves || kit.calm()) return stone(s, player, x, y);
+        const far = Math.floor(square / board.columns) + 1;
+        const style = { "--fall": `${-far * U}px`, "--time": `${180 + 60 * far}ms`, "animation-delay": `${fall.began - performance.now()}ms` };
+        return stone(s, player, x, y, 42, { class: `stone stone-${player} dropping`, style });
       })),
       ghosts,
       s("path", { class: "frame", d: frame(board), "fill-rule": "evenodd" }),
