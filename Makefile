@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --disable-pip-version-check -q -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test bench check browser clean
+.PHONY: help lab test bench check browser pictures clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -47,6 +47,9 @@ browser: $(VENV)/.installed
 
 bench: $(VENV)/.bench  ## side by side with the peers: tables of ratios
 	@set -e; for file in bench/*.py; do $(BIN)/python $$file; done
+
+pictures: $(VENV)/.installed browser  ## screenshots of every view of the lab, into build/lab
+	@$(BIN)/python docs/pictures/lab.py
 
 clean:  ## remove the virtual environment and the tools' caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -30,6 +30,7 @@ class Opened:
         options = {"viewport": {"width": 1280, "height": 900}, "locale": "en-US", **options}
         self.lab = lab
         self.context: BrowserContext = browser.new_context(**options)
+        self.context.set_default_timeout(90_000)  # a busy machine is slow, not wrong
         self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=lab.origin)
         self.complaints: list[str] = []
         self.foreign: list[str] = []
@@ -53,7 +54,7 @@ class Opened:
             self.complaints.append(message.text)
 
     def ready(self) -> None:
-        self.tab.wait_for_selector("html[data-ready]", timeout=20_000)
+        self.tab.wait_for_selector("html[data-ready]", timeout=90_000)
 
     def go(self, link: str) -> None:
         """Follow a permanent link in a fresh page."""

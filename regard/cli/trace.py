@@ -32,6 +32,10 @@ def trace(
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the trace as JSON; - for standard output.")
     ] = None,
+    save: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.html", help="Write it as a page to step through, which needs no network."),
+    ] = None,
 ) -> None:
     """Compute attention over a sentence, one step after another, and print every number.
 
@@ -60,7 +64,16 @@ def trace(
             note=f"Vectors of width {d_model} are made from the tokens' letters, weights from seed {seed}. "
             "No positions are added: the same word is the same vector wherever it stands.",
         )
-        if json is None:
+        if save is not None:
+            from regard.lab import trace_page
+
+            if not save.lower().endswith((".html", ".htm")):
+                raise ValueError(f"--save writes a page, FILE.html, got {save!r}")
+            rule = read_mask(mask)
+            shown = {"text": text, "heads": heads, "d_model": d_model, "seed": seed, "scale": scale, "head": head}
+            write_whole(save, trace_page(traced, mask="none" if rule is None else repr(rule), **shown))
+            typer.echo(f"wrote {save}", err=True)
+        elif json is None:
             print_trace(traced, head=head, steps=step or None, decimals=decimals, rows=rows)
         elif json == "-":
             typer.echo(traced.to_json())

@@ -15,6 +15,7 @@ from html import escape
 from string import Template
 from typing import Any
 
+from regard.attention import Trace
 from regard.lab.page import STATIC, common_facts, in_script
 
 IMPORT = re.compile(r"""(\b(?:from|import)\s*\(?\s*)(["'])(\.{1,2}/[^"']+)\2""")
@@ -37,6 +38,20 @@ def saved_page(
     """
     saved = {"view": view, "state": state, "answers": answers, "language": language}
     return frame(title, language).replace(PLACE, in_script(saved))
+
+
+def trace_page(trace: Trace, **state: Any) -> str:
+    """A trace as a page to step through, the same as in the lab; `state` is what its fields show.
+
+    >>> from regard.attention import embed, projections, trace_layer
+    >>> words = ["The", "cat"]
+    >>> page = trace_page(trace_layer(embed(words, 4), *projections(4), heads=2, tokens=words), text="The cat")
+    >>> page.startswith("<!DOCTYPE html>")
+    True
+    """
+    if trace.kind != "layer" or trace.weights.ndim != 3:
+        raise ValueError("a page shows the trace of a layer for one sentence, as trace_layer makes it without a batch")
+    return saved_page("trace", state, {"POST /api/trace": json.loads(trace.to_json())})
 
 
 def frame(title: str = "regard lab", language: str = "en") -> str:

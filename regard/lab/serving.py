@@ -32,7 +32,7 @@ class Lab:
         self.socket = _listen(host, port)
         self.host, self.port = self.socket.getsockname()[:2]
         config = uvicorn.Config(
-            self.app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1
+            self.app, log_level="warning", access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=1
         )
         self.server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)

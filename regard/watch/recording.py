@@ -2,13 +2,16 @@
 
 A TorchFunctionMode sees every torch function that runs. Attention functions become `Call`s; all others pass
 through. Where torch itself would leave its fast path because such a mode is on, it is told that none is, so that
-the model runs exactly what it runs unwatched. The path of the module at work is kept by hooks on all modules.
+the model runs exactly what it runs unwatched. Which module is at work is asked only when a call is recorded, of the
+interpreter's own stack: hooks on all modules would cost every model more than all the rest of watching.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from types import FrameType
 from typing import Any, Literal
 
 import torch
@@ -17,9 +20,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.attention import listeners
-from regard.watch import readers
+from regard.watch import eager, readers
 from regard.watch.call import Call
-from regard.watch.eager import Eager
 from regard.watch.seen import Seen
 
 Keep = Literal["inputs", "copies", "statistics"]
@@ -58,7 +60,7 @@ def watch(
         raise ValueError(f"max_calls must be at least 1, got {max_calls}")
     seen = Seen(model)
     recorder = _Recorder(model, seen, keep, _chooser(only), max_calls)
-    with recorder.following(), _fast_paths_kept(), recorder:
+    with _fast_paths_kept(), recorder:
         listeners.append(recorder.hear)
         try:
             yield seen
@@ -80,6 +82,8 @@ READERS: dict[Any, Callable[..., Call]] = {
     torch._native_multi_head_attention: readers.from_native_mha,
     torch._transformer_encoder_layer_fwd: readers.from_encoder_layer,
 }
+NOTICED = {*READERS, *eager.SOFTMAX, *eager.PASSES, *eager.PRODUCTS}
+MODULE_RUNS = {nn.Module._call_impl.__code__, nn.Module._wrapped_call_impl.__code__}
 
 
 class _Recorder(TorchFunctionMode):
@@ -88,57 +92,38 @@ class _Recorder(TorchFunctionMode):
     ) -> None:
         super().__init__()
         self.seen, self.keep, self.chosen, self.max_calls = seen, keep, chosen, max_calls
-        self.names = {id(module): name for name, module in model.named_modules()}
         self.modules = dict(model.named_modules())
+        self.names = {id(module): name for name, module in self.modules.items()}
         self.thread = threading.get_ident()
-        self.path: list[str] = []
-        self.eager = Eager()
-
-    # -- who is at work ------------------------------------------------------------------------------------
-
-    @contextmanager
-    def following(self) -> Iterator[None]:
-        """Keep the path of the module whose forward runs."""
-
-        def enter(module: nn.Module, _: Any) -> None:
-            if threading.get_ident() == self.thread and id(module) in self.names:
-                self.path.append(self.names[id(module)])
-
-        def leave(module: nn.Module, *_: Any) -> None:
-            if threading.get_ident() == self.thread and id(module) in self.names and self.path:
-                self.path.pop()
-
-        before = nn.modules.module.register_module_forward_pre_hook(enter)
-        after = nn.modules.module.register_module_forward_hook(leave, always_call=True)
-        try:
-            yield
-        finally:
-            before.remove()
-            after.remove()
+        self.eager = eager.Eager()
 
     @property
     def name(self) -> str:
-        return self.path[-1] if self.path else ""
-
-    # -- what is called ------------------------------------------------------------------------------------
+        """The path of the module at work: the innermost of the model's whose code stands on the stack."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code in MODULE_RUNS:
+                name = self.names.get(id(frame.f_locals["self"]))
+                if name is not None:
+                    return name
+            frame = frame.f_back
+        return ""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if self.hear not in listeners:  # inside a call of regard.attend, which has told of itself
-            return func(*args, **kwargs)
+        out = func(*args, **kwargs)
+        if func not in NOTICED or self.hear not in listeners:  # not there: inside regard.attend, which tells of itself
+            return out
         read = READERS.get(func)
         if read is None:
-            out = func(*args, **kwargs)
             call = self.eager.notice(func, args, kwargs, out)
             if call is not None:
                 call.name = self.name
                 self.record(self.by_head(call))
-            return out
-        out = func(*args, **kwargs)
-        if self.wanted(self.name):
-            self.record(read(self.name, *args, **kwargs))
+        elif self.wanted(name := self.name):
+            self.record(read(name, *args, **kwargs))
         return out
 
     def by_head(self, call: Call) -> Call:

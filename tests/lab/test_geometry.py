@@ -147,6 +147,15 @@ def test_a_link_restores_the_view(opened: Open) -> None:
     expect(page.tab.locator(".passed")).to_contain_text("0.300")
 
 
+def test_a_broken_link_opens_all_the_same(opened: Open) -> None:
+    page = opened("#/geometry?query=99&vector=[1,2]&yaw=x&threshold=7")
+    page.settle()
+    np.testing.assert_allclose(weights(page), expected(embed(TOKENS, 3, 35)[0] @ projections(3, 35)[0]), atol=1e-9)
+    page = opened("#/geometry?vector=[99,0,0]")
+    page.settle()
+    assert len(weights(page)) == 6
+
+
 @pytest.mark.skipif(
     not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
 )

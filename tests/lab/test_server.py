@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from regard.attention import Trace, embed, projections, reference, trace_layer
 from regard.lab import Lab, Settings, build
@@ -257,6 +260,61 @@ class TestWork:
     def test_an_unknown_job(self, lab: Lab) -> None:
         answer = ask(lab, "GET", "/api/jobs/none", x_regard_token=lab.settings.token)
         assert (answer[0], code(answer)) == (404, "gone")
+
+
+class TestQueue:
+    """The queue as the page meets it: one place to run, two to wait, and endpoints that take time."""
+
+    @pytest.fixture
+    def small(self) -> Iterator[Lab]:
+        gate = threading.Event()
+
+        async def slow(request: Request) -> Response:
+            return JSONResponse(await request.app.state.work.run(lambda: gate.wait(20)))
+
+        async def begin(request: Request) -> Response:
+            def endless(job: Job) -> None:
+                while True:
+                    job.tell(done=1, of=9)
+                    time.sleep(0.001)
+
+            return JSONResponse({"job": request.app.state.work.start(endless).said()})
+
+        with Lab(Settings(warm=False, running=1, waiting=2), port=0) as lab:
+            lab.app.router.routes.insert(0, Route("/api/slow", slow, methods=["POST"]))
+            lab.app.router.routes.insert(0, Route("/api/begin", begin, methods=["POST"]))
+            lab.gate = gate  # type: ignore[attr-defined]
+            yield lab
+            gate.set()
+
+    def test_two_hundred_runs_are_done_or_refused_with_a_clear_status(self, small: Lab) -> None:
+        with ThreadPoolExecutor(50) as threads:
+            waiting = [threads.submit(post, small, "/api/slow", {}) for _ in range(200)]
+            refused = 0
+            while refused < 197:
+                refused = sum(one.done() for one in waiting)
+                time.sleep(0.01)
+            small.gate.set()  # type: ignore[attr-defined]
+            answers = [one.result() for one in waiting]
+        assert sorted({status for status, _, _ in answers}) == [200, 503]
+        assert sum(status == 200 for status, _, _ in answers) == 3
+        for answer in answers:
+            if answer[0] == 503:
+                assert code(answer) == "busy"
+                assert answer[1]["retry-after"] == "2"
+        assert post(small, "/api/trace", {})[0] == 200
+        assert post(small, "/api/slow", {})[0] == 200
+
+    def test_a_job_is_followed_and_stopped(self, small: Lab) -> None:
+        job = json.loads(post(small, "/api/begin", {})[2])["job"]
+        token = small.settings.token
+        path = f"/api/jobs/{job['id']}"
+        while json.loads(ask(small, "GET", path, x_regard_token=token)[2])["progress"] != {"done": 1, "of": 9}:
+            time.sleep(0.01)
+        assert ask(small, "DELETE", path, x_regard_token=token)[0] == 200
+        while (said := json.loads(ask(small, "GET", path, x_regard_token=token)[2]))["status"] == "running":
+            time.sleep(0.01)
+        assert said["status"] == "stopped"
 
 
 def test_serving_loads_no_torch() -> None:

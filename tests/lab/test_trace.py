@@ -12,7 +12,8 @@ import pytest
 from playwright.sync_api import expect
 
 from lab_page import AXE, Opened
-from regard.attention import embed, masks, projections, reference, tokenize
+from regard.attention import embed, masks, projections, reference, tokenize, trace_layer
+from regard.cli import main
 
 STEPS = ["project", "split", "scores", "scale", "mask", "softmax", "context", "merge", "output"]
 Open = Callable[..., Opened]
@@ -183,7 +184,7 @@ class TestCells:
         q[0, 1, 2] = 3.5
         step(page, "scores")
         np.testing.assert_allclose(shown(page), q[0] @ k[0].T, atol=1e-9)
-        page.tab.get_by_role("button", name="Take back 1 changed numbers").click()
+        page.tab.get_by_role("button", name="Take back your changes (1)").click()
         page.settle()
         np.testing.assert_allclose(shown(page), numpys("The cat sat on the mat", 8, 2)["scores"][0], atol=1e-9)
 
@@ -313,7 +314,13 @@ class TestLinks:
         assert page.tab.get_by_label("Seed").input_value() == "5"
 
     @pytest.mark.parametrize(
-        "link", ["#/trace?heads=x&step=nothing&head=99&cell=[9,9]&edits={}", "#/nothing?x=1", "#%"]
+        "link",
+        [
+            "#/trace?heads=x&step=nothing&head=99&cell=[9,9]&edits={}",
+            "#/trace?head=-1.5&cell=[null,7]&which=X",
+            "#/nothing?x=1",
+            "#%",
+        ],
     )
     def test_a_broken_link_opens_all_the_same(self, opened: Open, link: str) -> None:
         page = opened(link)
@@ -335,7 +342,9 @@ class TestLooks:
         for name in STEPS:
             step(page, name)
             assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
-            assert page.tab.locator("[aria-current=step]").is_visible()
+            box = page.tab.locator("[aria-current=step]").bounding_box()
+            assert box is not None
+            assert 0 <= box["x"] <= 390 - box["width"]
 
     def test_the_flow_stays_in_sight(self, opened: Open) -> None:
         page = opened("#/trace?step=softmax&mask=causal", viewport={"width": 1100, "height": 700})
@@ -401,6 +410,37 @@ class TestLooks:
         assert "35" in {cell.get_attribute("data-row") for cell in cells}
 
 
+def test_a_large_matrix_is_zoomed_and_moved(opened: Open) -> None:
+    page = opened(f"#/trace?text={'%20'.join(f'w{i}' for i in range(64))}&heads=8&d_model=64&step=scores")
+    mouse, canvas = page.tab.mouse, page.tab.locator(".part-result canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    middle = (box["x"] + box["width"] / 2 + 1, box["y"] + box["height"] / 2 + 1)
+
+    def looked() -> tuple[int, int]:
+        cell = page.tab.locator(".part-result td.lit-cell")
+        return int(cell.get_attribute("data-row") or -1), int(cell.get_attribute("data-column") or -1)
+
+    mouse.move(*middle)
+    assert looked() == (32, 32)
+    mouse.wheel(0, -600)
+    page.tab.wait_for_timeout(100)
+    mouse.move(middle[0] + 4, middle[1])
+    assert looked() == (32, 32)  # a step of four pixels is less than a cell now
+    mouse.down()
+    mouse.move(middle[0] - 80, middle[1] - 80, steps=6)
+    mouse.up()
+    mouse.move(*middle)
+    row, column = looked()
+    assert 33 <= row <= 36
+    assert 33 <= column <= 36
+    canvas.press("0")
+    page.tab.wait_for_timeout(100)
+    mouse.move(box["x"] + 1, box["y"] + 1)
+    assert looked() == (0, 0)
+
+
 @pytest.mark.skipif(
     not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
 )
@@ -409,7 +449,7 @@ class TestLooks:
 )
 def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> None:
     page = opened("#/trace?mask=causal", reduced_motion="reduce", **options)
-    for name in STEPS:
+    for name in ("project", "split", "mask", "softmax"):  # every kind of thing that is drawn
         step(page, name)
         assert page.violations() == []
     page.tab.locator(".part-result td").first.hover()
@@ -483,3 +523,27 @@ def test_masks_offered_are_masks(static: Path) -> None:
     assert offered[0] == "none"
     for text in offered[1:]:
         assert masks.parse(text) is not None
+
+
+@pytest.mark.parametrize("more", [[], ["--context", "a dog and 猫"]])
+def test_the_command_line_saves_the_same_page(opened: Open, tmp_path: Path, more: list[str]) -> None:
+    file = tmp_path / "trace.html"
+    assert main(["trace", "The cat sat", "--heads", "4", "--mask", "causal", "--save", str(file), *more]) == 0
+    page = opened()
+    page.context.unroute("**/*")
+    page.tab.goto(file.as_uri())
+    page.ready()
+    others = embed(tokenize(more[1]), 8) if more else None
+    traced = trace_layer(embed(["The", "cat", "sat"], 8), *projections(8), 4, others, masks.causal())
+    for name in ("scores", "output"):
+        step(page, name)
+        values = traced.part(name).values
+        np.testing.assert_array_equal(shown(page), values[0] if values.ndim == 3 else values)
+    step(page, "project")
+    page.tab.locator("[data-which=V]").click()
+    np.testing.assert_array_equal(shown(page), traced.part("project", "V").values)
+
+
+def test_only_pages_are_saved(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "The cat", "--save", "trace.png"]) == 2
+    assert "--save writes a page" in capsys.readouterr().err

@@ -37,7 +37,7 @@ def traced(given: Asked) -> Trace:
     temperature   by what they are divided besides
     edits         [["Q", row, column, value], …]: numbers of Q, K and V that are not X·W but what the learner says
 
-    >>> traced({"text": "The cat sat", "edits": [["Q", 0, 0, 5.0]]}).part("project", "Q").values[0, 0]
+    >>> float(traced({"text": "The cat sat", "edits": [["Q", 0, 0, 5.0]]}).part("project", "Q").values[0, 0])
     5.0
     """
     tokens = tokenize(words(given, "text", "The cat sat on the mat"))

@@ -271,7 +271,13 @@ async function show({ again = false, focus = false } = {}) {
     scrollTo({ top: 0 });
     say(t(`${name}.title`));
   }
-  const view = (await module.mount(root, state, kit)) ?? {};
+  let view = {};
+  try {
+    view = (await module.mount(root, state, kit)) ?? {};
+  } catch (error) {
+    console.error(error); // one view that fails leaves the others as they are
+    put(root, h("p", { class: "card" }, t("error.failed")));
+  }
   if (mine !== turn) {
     view.unmount?.();
     return;

@@ -39,7 +39,7 @@ export function figure({ title, note, matrices }) {
   );
 }
 
-function draw({ name, title, sign, shape, values, rows, columns, kind = "signed", most: given, hidden = () => false }, ink, faint) {
+function draw({ name, title, sign, shape, values, rows, columns, kind = "signed", most: given, hidden = () => false, text = (x) => number(x) }, ink, faint) {
   const large = rows.length > 24 || columns.length > 24;
   const cell = large ? { width: SMALL, height: SMALL } : CELL;
   const full = given ?? (kind === "weights" ? 1 : most(values));
@@ -47,7 +47,7 @@ function draw({ name, title, sign, shape, values, rows, columns, kind = "signed"
   const top = large ? 22 : 42;
   const group = s("g");
   if (sign) group.append(s("text", { x: 8, y: top + (rows.length * cell.height) / 2 + 7, fill: faint, "font-size": 20, "text-anchor": "middle" }, sign));
-  group.append(s("text", { x: left, y: 14, fill: ink, "font-size": 14, "font-weight": 700 }, typeof title === "string" ? title : name, s("tspan", { fill: faint, "font-weight": 400, dx: 8, "font-size": 12 }, shape ?? "")));
+  group.append(s("text", { x: left, y: 14, fill: ink, "font-size": 14, "font-weight": 700 }, named(typeof title === "string" ? title : name), s("tspan", { fill: faint, "font-weight": 400, dx: 8, "font-size": 12 }, shape ?? "")));
   if (!large) {
     columns.forEach((text, j) => group.append(s("text", { x: left + (j + 0.5) * cell.width, y: 35, fill: faint, "font-size": 11, "text-anchor": "middle" }, short(text, 7))));
     rows.forEach((text, i) => group.append(s("text", { x: left - 6, y: top + (i + 0.5) * cell.height + 4, fill: faint, "font-size": 11, "text-anchor": "end" }, short(text, 8))));
@@ -58,10 +58,15 @@ function draw({ name, title, sign, shape, values, rows, columns, kind = "signed"
       const [px, py] = [left + j * cell.width, top + i * cell.height];
       const gap = large ? 0 : 1;
       group.append(s("rect", { x: px + gap, y: py + gap, width: cell.width - 2 * gap, height: cell.height - 2 * gap, rx: large ? 0 : 3, fill: colour ? css(colour) : token("--raised") }));
-      if (!large) group.append(s("text", { x: px + cell.width / 2, y: py + cell.height / 2 + 4, fill: hidden(i, j) || !colour ? faint : inkOn(colour), "font-size": 11.5, "text-anchor": "middle" }, number(x)));
+      if (!large) group.append(s("text", { x: px + cell.width / 2, y: py + cell.height / 2 + 4, fill: hidden(i, j) || !colour ? faint : inkOn(colour), "font-size": 11.5, "text-anchor": "middle" }, text(x, i, j)));
     }),
   );
   return { group, width: left + columns.length * cell.width, height: top + rows.length * cell.height };
+}
+
+/** A name with its subscript set lower: W_q, d_k. */
+function named(text) {
+  return text.split(/(_[A-Za-z]+)/).map((part) => (part.startsWith("_") ? [s("tspan", { dy: 4, "font-size": 10 }, part.slice(1)), s("tspan", { dy: -4 }, "\u200b")] : part));
 }
 
 const short = (text, longest) => (text.length > longest ? `${text.slice(0, longest - 1)}…` : text);

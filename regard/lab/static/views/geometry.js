@@ -41,6 +41,7 @@ export async function mount(root, given, kit) {
       step: 0.05,
       format: (x) => number(x, 2),
       onchange: (x) => {
+        if (!data) return;
         const to = [...here()];
         to[axis] = x;
         move(to);
@@ -249,7 +250,12 @@ export async function mount(root, given, kit) {
       kit.complainAt(fields, null);
       read(trace);
     } catch (error) {
-      if (!closed) kit.failed(error, fields);
+      if (closed) return;
+      // A link may name a query that this sentence does not have, or a place where none can be.
+      if (["query", "vector"].includes(error.field) && (state.query !== 0 || state.vector.length)) {
+        kit.go({ query: 0, vector: [] }, { quiet: true });
+        update({ ...state, query: 0, vector: [] });
+      } else kit.failed(error, fields);
     } finally {
       asking = false;
       if (waiting && !closed) ask();

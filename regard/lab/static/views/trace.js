@@ -27,7 +27,7 @@ const TICK = 520; // milliseconds between two cells while playing
 
 export async function mount(root, given, kit) {
   const { h, t, number, put } = kit;
-  let state = given;
+  let state = sane(given);
   let data = null;
   let now = null; // the scene that is drawn, and its matrices
   let looked = null; // { key, i, j }
@@ -356,9 +356,7 @@ export async function mount(root, given, kit) {
   // ---- asking the server --------------------------------------------------------------------------------------
 
   async function update(next) {
-    state = next;
-    if (!STEPS.includes(state.step)) state.step = STEPS[0];
-    if (!["Q", "K", "V"].includes(state.which)) state.which = "Q";
+    state = sane(next);
     const body = Object.fromEntries(ASKED.map((name) => [name, state[name]]));
     const question = JSON.stringify(body);
     for (const name of ["text", "heads", "d_model", "seed", "temperature", "scale"]) fields[name].set(state[name]);
@@ -416,6 +414,17 @@ export async function mount(root, given, kit) {
         note: [state.text, data.heads > 1 && IN_HEADS.has(state.step) ? t("trace.head-n", { n: Math.min(state.head, data.heads - 1) + 1 }) : null].filter(Boolean).join(" · "),
         matrices: Object.entries(now.scene.matrices).map(([key, spec]) => ({ ...spec, sign: now.scene.joints[key] })),
       }),
+  };
+}
+
+/** A link may say anything: what names no step, matrix or head gives way to what does. */
+function sane(state) {
+  return {
+    ...state,
+    step: STEPS.includes(state.step) ? state.step : STEPS[0],
+    which: ["Q", "K", "V"].includes(state.which) ? state.which : "Q",
+    head: Math.max(0, Math.floor(state.head)),
+    cell: state.cell.length === 2 && state.cell.every(Number.isInteger) ? state.cell : [],
   };
 }
 

@@ -1,6 +1,6 @@
 // Arrows in space, drawn as SVG by our own projection: turn about the upright axis, tip towards the eye, perspective.
 
-import { colour, labelled } from "./marks.js";
+import { colour, labelled, placed } from "./marks.js";
 import { s } from "../../kit/dom.js";
 import { token } from "../../kit/colour.js";
 
@@ -84,32 +84,27 @@ function drop(view, point) {
   ];
 }
 
-/** Everything, farthest first. `keys` are { name, point, weight, passes }. */
+/** Everything, farthest first; the names last, each where there is room. `keys` are { name, point, weight, passes }. */
 export function draw({ view, keys, query, name, reach }) {
   const most = Math.max(...keys.map((key) => key.weight), 1e-9);
+  const end = view.at(query);
   const things = keys.map((key) => ({
     depth: view.at(key.point).depth,
-    draw() {
-      const fill = colour(key.weight / most);
-      const tip = view.at(key.point);
-      const beyond = tip.x >= SIZE.width / 2 ? 1 : -1;
-      return [
-        drop(view, key.point),
-        arrow(view, key.point, 1.4 + 13 * key.weight, fill, { class: "key", opacity: key.passes ? 1 : 0.38 }),
-        labelled(tip.x + 8 * beyond, tip.y - 6, key.name, { fill: token(key.passes ? "--ink" : "--faint"), "font-size": 14, "font-weight": key.passes ? 650 : 400, "text-anchor": beyond > 0 ? "start" : "end" }),
-      ];
-    },
+    draw: () => [drop(view, key.point), arrow(view, key.point, 1.4 + 13 * key.weight, colour(key.weight / most), { class: "key", opacity: key.passes ? 1 : 0.38 })],
   }));
-  const end = view.at(query);
   things.push({
     depth: end.depth,
     draw: () => [
       drop(view, query),
       arrow(view, query, 3.2, token("--accent"), { class: "query" }),
       s("circle", { cx: end.x.toFixed(2), cy: end.y.toFixed(2), r: 13, fill: token("--accent"), "fill-opacity": 0.16, stroke: token("--accent"), "stroke-width": 1.6, class: "handle" }),
-      labelled(end.x + 18, end.y + 5, name, { fill: token("--accent"), "font-size": 14, "font-weight": 700 }),
     ],
   });
   things.sort((a, b) => a.depth - b.depth);
-  return [ground(view, reach), things.map((thing) => thing.draw())];
+  const names = [{ at: end, text: name, away: 18, style: { fill: token("--accent"), "font-weight": 700 } }];
+  for (const key of [...keys].sort((a, b) => b.weight - a.weight)) {
+    const style = { fill: token(key.passes ? "--ink" : "--faint"), "font-weight": key.passes ? 650 : 400 };
+    names.push({ at: view.at(key.point), text: key.name, away: 8, style });
+  }
+  return [ground(view, reach), things.map((thing) => thing.draw()), placed(names, [{ left: end.x - 15, right: end.x + 15, top: end.y - 15, bottom: end.y + 15 }], SIZE.width)];
 }

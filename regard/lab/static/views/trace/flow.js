@@ -27,6 +27,7 @@ function shapes(data) {
 }
 
 export function flow(onpick) {
+  const narrow = matchMedia("(max-width: 80rem)"); // where the diagram may have to scroll; to measure it costs a layout
   const list = h("ol", { class: "flow" });
   const buttons = {};
   STEPS.forEach((step, i) => {
@@ -53,9 +54,10 @@ export function flow(onpick) {
         button.classList.toggle("passed", i < STEPS.indexOf(step));
         if (sizes) button.querySelector(".flow-shape").textContent = sizes[name].join(" × ");
       });
-      const scroll = element;
-      const node = buttons[step];
-      if (scroll.scrollWidth > scroll.clientWidth) scroll.scrollLeft = node.offsetLeft - (scroll.clientWidth - node.offsetWidth) / 2;
+      if (narrow.matches) {
+        const [frame, node] = [element.getBoundingClientRect(), buttons[step].getBoundingClientRect()];
+        element.scrollLeft += node.left + node.width / 2 - frame.left - frame.width / 2;
+      }
     },
   };
 }

@@ -50,16 +50,18 @@ export function scene(step, data, state) {
       const symbol = state.which;
       const changed = edited(symbol);
       const low = symbol.toLowerCase();
+      // Keys and values may come from another sentence.
+      const [source, rows] = symbol === "Q" ? ["X", queries] : [data.inputs.C ? "C" : "X", keys];
       return product(
-        { key: "X", name: "X", values: data.inputs.X, rows: queries, columns: count(width), shape: `${L} × ${width}` },
+        { key: "X", name: source, values: data.inputs[source], rows, columns: count(width), shape: `${rows.length} × ${width}` },
         { key: "W", name: `W_${low}`, values: data.inputs[`W_${low}`], rows: count(width), columns: count(width), shape: `${width} × ${width}` },
         {
           key: "result",
           name: symbol,
           values: data.of("project", symbol),
-          rows: queries,
+          rows,
           columns: count(width),
-          shape: `${L} × ${width}`,
+          shape: `${rows.length} × ${width}`,
           edit: (i, j) => [symbol, i, j],
           edited: changed,
         },

@@ -1,0 +1,51 @@
+"""Screenshots of the lab: every view, light and dark, English and Chinese.
+
+    python docs/pictures/lab.py [FOLDER]
+
+Writes VIEW-THEME-LANGUAGE.png into the folder, build/lab unless another is named. Needs Chromium.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from regard.lab import Lab, Settings
+from regard.lab.page import views
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+LINKS = {"trace": "#/trace?step=softmax&mask=causal"}  # where the first look at a view is not the best one
+LOCALES = {"en": "en-US", "zh": "zh-CN"}
+
+
+def main() -> None:
+    """Take all of them."""
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/lab")
+    folder.mkdir(parents=True, exist_ok=True)
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        raise SystemExit("docs/pictures/lab.py needs Chromium: apt-get install chromium")
+    with Lab(Settings(warm=False), port=0) as lab, sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=FLAGS)
+        for theme in ("light", "dark"):
+            for language, locale in LOCALES.items():
+                context = browser.new_context(
+                    viewport={"width": 1360, "height": 1040}, locale=locale, color_scheme=theme, reduced_motion="reduce"
+                )
+                tab = context.new_page()
+                for view in views():
+                    tab.goto("about:blank")
+                    tab.goto(lab.url + LINKS.get(view, f"#/{view}"))
+                    tab.wait_for_selector("html[data-ready]")
+                    tab.wait_for_function("() => document.documentElement.dataset.busy === undefined")
+                    file = folder / f"{view}-{theme}-{language}.png"
+                    tab.screenshot(path=file)
+                    print(file)
+                context.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The command `regard lab`: it serves, says where, and ends with Ctrl-C."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from urllib.request import HTTPCookieProcessor, build_opener
+
+import pytest
+
+from regard.cli import main
+
+
+def test_it_serves_until_it_is_interrupted() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "regard", "lab", "--no-browser", "--port", str(port)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            found = re.fullmatch(r"The lab is at (http://127\.0\.0\.1:(\d+)/\?key=\S+)\n", said)
+            assert found is not None, said
+            assert int(found[2]) != port
+            with build_opener(HTTPCookieProcessor()).open(found[1], timeout=20) as answer:
+                assert b"regard lab" in answer.read()
+            process.send_signal(signal.SIGINT)
+            _, complaints = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == 0
+    assert complaints == f"Port {port} is taken; using {found[2]}.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--host", "0.0.0.0"], "regard lab: while learners' programs are run, the lab is served at 127.0.0.1 alone"),
+        (["--host", "lab.example"], "regard lab: host must be an address such as 127.0.0.1, got 'lab.example'"),
+        (["--port", "70000"], "regard lab: Invalid value for '--port'"),
+    ],
+)
+def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str) -> None:
+    assert main(["lab", "--no-browser", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(complaint)
+    assert said.count("\n") == 1
