@@ -30,7 +30,7 @@ async function ask(method, path, body, { signal, remember = true } = {}) {
   const key = `${method} ${path}${body === undefined ? "" : " " + JSON.stringify(body)}`;
   if (saved) {
     const any = `${method} ${path}`; // saved without the question: the answer to the first that is asked
-    if (any in saved.answers) {
+    if (any !== key && any in saved.answers) {
       saved.answers[key] = saved.answers[any];
       delete saved.answers[any];
     }
