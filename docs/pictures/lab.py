@@ -16,7 +16,10 @@ from regard.lab.page import views
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-LINKS = {"trace": "#/trace?step=softmax&mask=causal"}  # where the first look at a view is not the best one
+LINKS = {  # where the first look at a view is not the best one
+    "trace": "#/trace?step=softmax&mask=causal",
+    "four": "#/four?opponent=friend&truth=true&moves=44444322266665557773335",
+}
 LOCALES = {"en": "en-US", "zh": "zh-CN"}
 
 
@@ -40,6 +43,7 @@ def main() -> None:
                     tab.goto(lab.url + LINKS.get(view, f"#/{view}"))
                     tab.wait_for_selector("html[data-ready]")
                     tab.wait_for_function("() => document.documentElement.dataset.busy === undefined")
+                    tab.wait_for_function("() => !document.querySelector('.thinking:not([hidden])')", timeout=120_000)
                     file = folder / f"{view}-{theme}-{language}.png"
                     tab.screenshot(path=file)
                     print(file)
