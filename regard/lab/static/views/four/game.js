@@ -57,7 +57,7 @@ export function graph(kit, { judged, end, plies, at, onpick, wide }) {
       value === null
         ? s("text", { x: x + step / 2, y: zero + 5, class: "bar-open" }, "?")
         : s("rect", { x: x + 0.12 * step, width: 0.76 * step, y: value === 0 ? zero - 2 : Math.min(y(value), zero), height: value === 0 ? 4 : Math.abs(y(value) - zero), rx: Math.min(3, 0.2 * step), class: `bar-value bar-${value > 0 ? 1 : value < 0 ? 2 : 0}` }),
-      lost ? s("text", { x: x + step / 2, y: value < 0 ? zero - 6 : zero + 18, class: "bar-mark" }, MARKS[move.kind]) : null,
+      lost ? s("text", { x: x + step / 2, y: value < 0 ? zero - 6 : zero + 18, class: "bar-mark", style: { "font-size": `${Math.min(14, Math.max(9, 0.85 * step))}px` } }, MARKS[move.kind]) : null,
     );
   });
   const ticks = values.map((_, ply) => (ply % 5 === 0 ? s("text", { x: SIZE.left + (ply + 0.5) * step, y: SIZE.height - 10, class: "graph-tick" }, String(ply)) : null));
