@@ -141,8 +141,8 @@ def label(
                     write()
         finally:
             over.set()
-            pool.shutdown(wait=False, cancel_futures=True)
             write()
+            pool.shutdown(cancel_futures=True)
     return count
 
 
