@@ -96,8 +96,10 @@ def read(file: str | os.PathLike[str]) -> Result:
     for part in found["parts"]:
         whole = isinstance(part, dict) and {"load", *part} == Part.__dataclass_fields__.keys()
         _check(whole, path, "a part has seed, part, seconds, rows and perhaps load")
-        rows = part["rows"] if isinstance(part["rows"], list) else [None]
-        _check(all(isinstance(row, dict) for row in rows), path, "rows are a list of objects")
+        rows: Any = part["rows"]
+        _check(
+            isinstance(rows, list) and all(isinstance(row, dict) for row in rows), path, "rows are a list of objects"
+        )
         _check(all(_plain(value) for row in rows for value in row.values()), path, "a row has plain values")
     parts = tuple(Part(**{**part, "rows": tuple(part["rows"])}) for part in found.pop("parts"))
     return Result(**found, parts=parts)
