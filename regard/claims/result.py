@@ -97,8 +97,9 @@ def read(file: str | os.PathLike[str]) -> Result:
         whole = isinstance(part, dict) and {"load", *part} == Part.__dataclass_fields__.keys()
         _check(whole, path, "a part has seed, part, seconds, rows and perhaps load")
         rows: Any = part["rows"]
-        listed = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
-        _check(listed, path, "rows are a list of objects")
+        _check(
+            isinstance(rows, list) and all(isinstance(row, dict) for row in rows), path, "rows are a list of objects"
+        )
         _check(all(_plain(value) for row in rows for value in row.values()), path, "a row has plain values")
     parts = tuple(Part(**{**part, "rows": tuple(part["rows"])}) for part in found.pop("parts"))
     return Result(**found, parts=parts)
