@@ -22,6 +22,9 @@ const letters = (text) => text.split(BELOW).map((part) => (BELOW.test(part) ? [p
 /** Lines joined as prose: no space where Chinese meets Chinese. */
 const joined = (lines) => lines.reduce((whole, line) => whole + (whole === "" || (/[　-鿿＀-￯]$/.test(whole) && /^[　-鿿＀-￯*`]/.test(line)) ? "" : " ") + line.trim(), "");
 
+/** Lines of code as Python prints them: where a doctest must write <BLANKLINE>, there is a blank line. */
+const shown = (lines) => lines.map((line) => line.replace("<BLANKLINE>", "")).join("\n");
+
 /** The blocks of a text; `code` is what a block of code is called for a screen reader. */
 export function markdown(text, code) {
   const lines = text.split("\n");
@@ -37,11 +40,11 @@ export function markdown(text, code) {
     if (line.trim() === "") lines.shift();
     else if (line.startsWith("```")) {
       lines.shift();
-      blocks.push(codeBlock(until((one) => !one.startsWith("```")).join("\n"), code));
+      blocks.push(codeBlock(shown(until((one) => !one.startsWith("```"))), code));
       lines.shift();
     } else if (line.startsWith("    ")) {
       const taken = until((one) => one.startsWith("    ") || (one.trim() === "" && lines[1]?.startsWith("    ")));
-      blocks.push(codeBlock(taken.map((one) => one.slice(4)).join("\n"), code));
+      blocks.push(codeBlock(shown(taken.map((one) => one.slice(4))), code));
     } else if (line.startsWith("|")) blocks.push(table(until((one) => one.startsWith("|"))));
     else if (line.startsWith("- ")) {
       const items = [];
