@@ -46,17 +46,19 @@ def spread(tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.
     with torch.no_grad():
         for full, value in tensors.items():
             kind, _, name = full.partition(".")
+            key, name = name.split(".", 1) if kind == "optimizer" else ("", name)
+            place = buffers[name] if kind == "buffers" else named[name]
+            if key == "step":
+                optimizer.state[named[name]][key] = value.clone()
+                continue
+            if place.shape != value.shape:
+                shapes = f"{tuple(value.shape)}, the model has {tuple(place.shape)}"
+                raise ValueError(f"the checkpoint is of another model: {name} is {shapes}")
             if kind == "optimizer":
-                key, _, name = name.partition(".")
-                # A fused step runs through memory, so its state must lie there as the parameter does (channels last).
-                place = value.clone() if key == "step" else torch.empty_like(named[name]).copy_(value)
-                optimizer.state[named[name]][key] = place
-            else:
-                place = named[name] if kind == "weights" else buffers[name]
-                if place.shape != value.shape:
-                    shapes = f"{tuple(value.shape)}, the model has {tuple(place.shape)}"
-                    raise ValueError(f"the checkpoint is of another model: {name} is {shapes}")
-                place.copy_(value)
+                # A fused step runs through memory: what it remembers must lie there as the parameter does, which may
+                # have its channels last.
+                place = optimizer.state[named[name]][key] = torch.empty_like(place)
+            place.copy_(value)
 
 
 def kept_buffers(model: nn.Module) -> dict[str, Tensor]:
