@@ -161,6 +161,7 @@ class TestExercises:
                 said = " ".join(page.tab.locator(".statement > :not(pre)").all_inner_texts())
                 assert "**" not in said
                 assert "```" not in said
+                assert "<BLANKLINE>" not in page.tab.locator(".statement").inner_text()
                 assert page.tab.locator(".editor-text").input_value() == find_exercise(name).starter
 
 
