@@ -1,0 +1,75 @@
+"""What holds for every view alike: by keyboard alone, on a phone, in the dark, in Chinese, and without motion."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lab_page import Opened
+from regard.lab.page import views
+
+Open = Callable[..., Opened]
+VIEWS = views()
+PHONE = {"viewport": {"width": 390, "height": 844}}
+
+# What Tab must reach, numbered. Of tabs, radio buttons and cells of a grid it is one, and arrows lead to the others,
+# which have a tabindex of -1.
+REACHABLE = """() => {
+  const all = [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')];
+  const seen = (e) => e.checkVisibility({ visibilityProperty: true });
+  const found = all.filter((e) => !e.disabled && e.tabIndex >= 0 && seen(e) && !e.closest('[inert]'));
+  found.forEach((e, i) => { e.dataset.walk = i; });
+  return found.map((e) => e.dataset.walk);
+}"""
+HERE = """() => {
+  const e = document.activeElement;
+  if (!e || e === document.body) return null;
+  const style = getComputedStyle(e);
+  const ring = (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== 'none';
+  return { walk: e.dataset.walk ?? null, tag: e.tagName, name: e.className, ring, type: e.type ?? '' };
+}"""
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_tab_reaches_everything_and_the_place_is_seen(opened: Open, view: str) -> None:
+    page = opened(f"#/{view}", reduced_motion="reduce")
+    page.settle()
+    wanted = set(page.tab.evaluate(REACHABLE))
+    page.tab.evaluate("document.activeElement.blur?.(); window.getSelection().removeAllRanges()")
+    reached: set[str] = set()
+    unseen: list[Any] = []
+    for _ in range(3 * len(wanted) + 20):
+        page.tab.keyboard.press("Escape")  # the way out of the editor, where Tab indents
+        page.tab.keyboard.press("Tab")
+        here = page.tab.evaluate(HERE)
+        if here is None or here["walk"] is None:
+            continue
+        if here["walk"] in reached and wanted <= reached:
+            break
+        reached.add(here["walk"])
+        if not here["ring"]:
+            unseen.append(here)
+    missed = page.tab.evaluate(
+        "(all) => all.map((i) => document.querySelector(`[data-walk='${i}']`)?.outerHTML.slice(0, 160) ?? null)",
+        sorted(wanted - reached),
+    )
+    assert [one for one in missed if one is not None] == []  # what the view has drawn anew meanwhile is not there
+    assert unseen == []
+    assert len(reached) > 8
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_dark_phone_in_chinese_without_motion(opened: Open, view: str) -> None:
+    page = opened(f"#/{view}", **PHONE, color_scheme="dark", locale="zh-CN", reduced_motion="reduce")
+    page.settle()
+    assert page.tab.locator("html").get_attribute("lang") == "zh-Hans"
+    assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
+    moving = page.tab.evaluate(
+        "document.getAnimations().filter((a) => a.effect.getComputedTiming().duration > 1)"
+        ".map((a) => String(a.effect.target?.className))"
+    )
+    assert moving == []
+    background = page.tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert sum(int(part) for part in background[4:-1].split(",")[:3]) < 200  # dark indeed
+    heading = page.tab.locator("h1").inner_text()
+    assert any("一" <= letter <= "鿿" for letter in heading)
