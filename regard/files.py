@@ -26,8 +26,8 @@ def write_whole(file: str | os.PathLike[str], content: bytes | str) -> Path:
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)  # mkstemp's own is for the owner alone
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
+    except BaseException:  # Ctrl-C may come when it is renamed already
+        Path(temporary).unlink(missing_ok=True)
         raise
     return path
 
