@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,21 +14,11 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Page as Tab
 
+from lab_page import CHROMIUM, FLAGS
 from regard.attention import reference
 from regard.pictures import Factors, attention_page
 from regard.pictures.page import encoding
 
-CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 in_browser = pytest.mark.skipif(not CHROMIUM, reason="CHROMIUM IS MISSING, NO PAGE IS TESTED: apt-get install chromium")
 TOKENS = ["The", "cat", "sat", "</script>", "猫", " ", "$x$", "<b>"]
 
