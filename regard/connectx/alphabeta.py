@@ -5,6 +5,9 @@ left as soon as it is known to be worse than one found before. A win with the bo
 that sooner is better; where the depth ends, the squares that would complete a line are counted instead, above all
 those on the rows where a player comes to move in a full board (odd rows for the first, even for the second).
 
+A search of depth d sees every win and loss within d + 2 stones, since each position at its end is looked at two stones
+ahead. A win further off can come out of the table: it is one, but not surely the soonest.
+
 The search keeps its own stack in arrays instead of calling itself: it can be left after any node and taken up again.
 The same code runs on lists of Python's integers, for boards larger than 64 bits and where there is no numba.
 """
@@ -21,6 +24,7 @@ from regard.connectx.slices import in_slices
 
 WIN = 1_000_000
 SURE = 900_000  # values beyond are wins or losses, not guesses
+AHEAD = 2  # stones that are looked at beyond the depth
 OPEN = 1 << 40  # no value yet
 EXACT, AT_LEAST, AT_MOST = 1, 2, 3
 PLY, NODES, DEPTH, STONES, ROOT_MOVES, VALUE, BEST, FINISHED = range(8)  # places in `register`
@@ -100,8 +104,8 @@ def enter(ply: int, stack: Stack, table: Table, shape: Shape, weights: Guess, or
         entry = table.entry[slot]
         known_move = (entry & 63) - 1
         kind, depth, value = (entry >> 6) & 3, (entry >> 8) & 4095, (entry >> 20) - OPEN // 1048576
-        sure = value > SURE or value < -SURE
-        if ply > 0 and (depth >= deeper or (sure and kind == EXACT)):
+        sure = kind == EXACT and WIN - abs(value) <= stones + depth + AHEAD
+        if ply > 0 and (depth >= deeper or sure):
             if kind == EXACT:
                 return value
             if kind == AT_LEAST:
@@ -267,7 +271,7 @@ class AlphaBeta:
             finished = bool(register[FINISHED])
             if register[BEST] >= 0:  # also of a depth not finished: its first move was the best so far
                 value = int(register[VALUE])
-                sure = finished and (abs(value) > SURE or deep >= left)
+                sure = finished and (WIN - abs(value) <= stones + deep + AHEAD or deep >= left)
                 best = Found(int(register[BEST]), value, deep if finished else deep - 1, total, sure)
             if not finished or best.sure:
                 break

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plain_connectx as plain
-from regard.connectx import AlphaBeta, Board, Uct
+from regard.connectx import AlphaBeta, Board, Solver, Uct
 from regard.connectx.alphabeta import SURE, WIN
 from regard.connectx.slices import in_slices
 
@@ -43,6 +43,19 @@ def test_alpha_beta_finds_the_truth(seed: int) -> None:
         assert (found.value > 0) == (best > 0)
     else:
         assert found.value == 0
+
+
+@pytest.mark.parametrize("seed", [10, *range(5)])  # with the tenth, a later win was once called the soonest
+def test_what_a_search_is_sure_of_is_the_truth(seed: int) -> None:
+    """A kept table holds wins from beyond the depth: they are wins, but perhaps not the soonest."""
+    board = some_board(seed, (6, 7, 4), 14)
+    search, solver = AlphaBeta(board.shape), Solver(table_bits=20)
+    moves = sorted(board.legal, key=lambda column: abs(column - 3))
+    boards = [after for after in map(board.play, moves) if not after.over]
+    found = [search.run(after.position, after.mask, depth=14).score(42) for after in boards]
+    assert any(score is not None for score in found)
+    for after, score in zip(boards, found, strict=True):
+        assert score in (None, solver.score(after)), str(after)
 
 
 def test_the_same_search_in_plain_python() -> None:

@@ -353,7 +353,7 @@ class TestTruth:
         assert {int(chip.get_attribute("data-score") or "99") for chip in marked} == {best}
 
     def test_what_is_not_known_is_said_and_nobody_waits_for_it(self, opened: Open) -> None:
-        page = opened("#/four?opponent=friend&moves=44&truth=true")
+        page = opened("#/four?opponent=friend&rows=7&columns=8&moves=44&truth=true")  # no book, and much to solve
         expect(page.tab.locator(".truth-line")).to_contain_text("columns known")
         token = page.lab.settings.token
         took = page.tab.evaluate(
@@ -372,7 +372,7 @@ class TestTruth:
         expect(page.tab.get_by_role("button", name="Think on")).to_be_visible()
         assert page.tab.locator(".chip-unknown text").first.text_content() == "?"
         press_column(page, 1)  # a new position is thought about in its place
-        expect(page.tab.locator(".truth-line")).to_contain_text("of 7 columns known")
+        expect(page.tab.locator(".truth-line")).to_contain_text("of 8 columns known")
 
 
 class TestGame:
