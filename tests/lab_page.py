@@ -67,6 +67,28 @@ class Opened:
         self.tab.wait_for_timeout(350)
         self.tab.wait_for_function("() => document.documentElement.dataset.busy === undefined")
 
+    def kept(self, kind: str, folder: Path) -> Path:
+        """What the page saves: "page", "svg" or "png"."""
+        with self.tab.expect_download() as waiting:
+            self.tab.locator(f"[data-keep={kind}]").click()
+        file = folder / waiting.value.suggested_filename
+        waiting.value.save_as(file)
+        return file
+
+    def from_disk(self, file: Path) -> list[str]:
+        """Go on in a saved page, without a network and without the server's secret; what it asks for is listed."""
+        assert self.lab.settings.token not in file.read_text(encoding="utf-8")
+        self.context.set_offline(True)
+        self.context.unroute("**/*")
+        self.tab = self.context.new_page()
+        asked: list[str] = []
+        self.tab.on("request", lambda request: asked.append(request.url))
+        self.tab.on("console", lambda message: self.complaints.append(message.text))
+        self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.tab.goto(file.as_uri())
+        self.ready()
+        return asked
+
     def close(self) -> None:
         self.context.close()
 

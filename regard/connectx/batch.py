@@ -153,6 +153,23 @@ def _step(position: Array, mask: Array, status: Array, columns: Array, shape: Sh
             status[at] = max(status[at], outcome)
 
 
+def planes_of(position: Array, mask: Array, shape: Shape) -> Array:
+    """(N, 2, rows, columns): own stones and the opponent's."""
+    planes = np.empty((len(mask), 2, shape.rows, shape.columns), np.float32)
+    write_planes(position, mask, planes.reshape(len(mask), -1), shape)
+    return planes
+
+
+def free_columns(mask: Array, shape: Shape) -> Array:
+    """(N, columns): True where a column of the boards with these stones (N,) is not full.
+
+    >>> free_columns(np.array([0b111111]), shape(6, 7, 4)).tolist()
+    [[False, True, True, True, True, True, True]]
+    """
+    top = np.arange(shape.columns) * shape.stride + shape.rows - 1
+    return (mask[:, None] >> top) & 1 == 0
+
+
 @compiled
 def _random_columns(mask: Array, columns: Array, random: Array, shape: Shape) -> None:
     state, width = random[0], np.uint64(shape.columns)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from regard import models, training
-from regard.connectx.batch import write_planes
+from regard.connectx.batch import free_columns, planes_of
 from regard.connectx.bits import Shape
 from regard.connectx.course import Row
 from regard.connectx.labels import FULL, Labels
@@ -88,11 +88,13 @@ def tensors_of(labels: Labels, turned: NDArray[np.bool_] | None = None) -> Lot:
     return tuple(torch.from_numpy(np.ascontiguousarray(array)) for array in found)
 
 
-def planes_of(position: NDArray[np.int64], mask: NDArray[np.int64], shape: Shape) -> NDArray[np.float32]:
-    """(N, 2, rows, columns): own stones and the opponent's."""
-    planes = np.empty((len(mask), 2, shape.rows, shape.columns), np.float32)
-    write_planes(position, mask, planes.reshape(len(mask), -1), shape)
-    return planes
+def shown(
+    position: NDArray[np.int64], mask: NDArray[np.int64], shape: Shape, turned: NDArray[np.bool_]
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """What a network is shown of positions (N,): planes and legal columns (N, columns), mirrored where `turned`."""
+    planes, legal = planes_of(position, mask, shape), free_columns(mask, shape)
+    planes = np.where(turned[:, None, None, None], planes[..., ::-1], planes)
+    return np.ascontiguousarray(planes), np.where(turned[:, None], legal[:, ::-1], legal)
 
 
 class Lesson(nn.Module):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.connectx.distill import planes_of
+from regard.connectx.batch import planes_of
 from regard.connectx.labels import FULL, Labels
 from regard.models import BoardNet, Evaluator
 

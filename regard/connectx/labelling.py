@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.connectx.batch import checked_shape, write_planes
+from regard.connectx.batch import checked_shape, free_columns, planes_of
 from regard.connectx.bits import Shape, aligned, completing, possible
 from regard.connectx.book import Book
 from regard.connectx.compiled import uncompiled
@@ -227,10 +227,7 @@ class _Worker:
         return label_boards(self.solver, position[most], mask[most], 1, self.shape)
 
     def _judged(self, position: Any, mask: Any) -> tuple[Any, Any]:
-        planes = np.zeros((len(mask), 2, self.shape.rows, self.shape.columns), np.float32)
-        write_planes(position, mask, planes.reshape(len(mask), -1), self.shape)
-        top = np.arange(self.shape.columns) * self.shape.stride + self.shape.rows - 1
-        judged = self.evaluator(planes, (mask[:, None] >> top) & 1 == 0)
+        judged = self.evaluator(planes_of(position, mask, self.shape), free_columns(mask, self.shape))
         return judged.policy.astype(np.float64), judged.value.astype(np.float64)
 
     def _refresh(self) -> bool:

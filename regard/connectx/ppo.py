@@ -29,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 from regard import models, training
 from regard.connectx.batch import DRAWN, RUNNING, WON, Boards
 from regard.connectx.course import Row
-from regard.connectx.distill import planes_of
+from regard.connectx.distill import shown
 
 Array = NDArray[Any]
 
@@ -229,7 +229,7 @@ class Ppo:
             for start in range(0, len(order), size):
                 here = order[start : start + size]
                 turned = mirrored[here]
-                planes, legal = self._shown(flat[0][here], flat[1][here], turned)
+                planes, legal = shown(flat[0][here], flat[1][here], self.boards.shape, turned)
                 column = np.where(turned, legal.shape[1] - 1 - flat[2][here], flat[2][here])
                 floats = (flat[3][here], given[here], target[here], mine[here])
                 tensors = [torch.from_numpy(np.ascontiguousarray(array)) for array in (planes, legal, column)]
@@ -244,7 +244,7 @@ class Ppo:
 
     def _judged(self, net: models.BoardNet, position: Array, mask: Array, turned: Array) -> tuple[Array, Array]:
         """Logs of probabilities, by column as the board stands, and values."""
-        planes, may = self._shown(position, mask, turned)
+        planes, may = shown(position, mask, self.boards.shape, turned)
         with torch.no_grad():
             judged = net(torch.from_numpy(planes).to(self.ranks.device))
             logs = judged.policy.masked_fill(~torch.from_numpy(may).to(self.ranks.device), -1e9).log_softmax(-1)
@@ -253,14 +253,6 @@ class Ppo:
             np.where(turned[:, None], found[:, ::-1], found),
             judged.value[:, 0].cpu().numpy().astype(np.float64),
         )
-
-    def _shown(self, position: Array, mask: Array, turned: Array) -> tuple[Array, Array]:
-        """Planes and legal columns, mirrored where asked for."""
-        shape = self.boards.shape
-        top = np.arange(shape.columns) * shape.stride + shape.rows - 1
-        planes, legal = planes_of(position, mask, shape), (mask[:, None] >> top) & 1 == 0
-        planes = np.where(turned[:, None, None, None], planes[..., ::-1], planes)
-        return np.ascontiguousarray(planes), np.where(turned[:, None], legal[:, ::-1], legal)
 
     def _seat(self, done: Array, random: np.random.Generator) -> None:
         """Whom the games that begin anew are played against."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.connectx.batch import checked_shape, write_planes
+from regard.connectx.batch import checked_shape, free_columns, write_planes
 from regard.connectx.bits import Shape, aligned, completing, possible
 from regard.connectx.board import Board
 from regard.connectx.compiled import compiled
@@ -127,8 +127,7 @@ class Puct:
 
     def legal(self) -> Array:
         """(games, columns): what may be played."""
-        top = np.arange(self.shape.columns) * self.shape.stride + self.shape.rows - 1
-        return ((self.mask[:, None] >> top) & 1 == 0) & ~self.over[:, None]
+        return free_columns(self.mask, self.shape) & ~self.over[:, None]
 
     def visits(self) -> Array:
         """(games, columns): how often each move was tried at the root."""

@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from regard import models, training
 from regard.connectx.batch import RUNNING, WON, Boards
 from regard.connectx.course import Row
-from regard.connectx.distill import AVERAGE, Lesson, planes_of
+from regard.connectx.distill import AVERAGE, Lesson, shown
 from regard.connectx.halving import gumbel
 from regard.connectx.puct import Puct
 
@@ -157,12 +157,9 @@ class Zero:
 
     def _lot(self, here: Array, turned: Array) -> tuple[Tensor, ...]:
         """A batch as `Lesson` takes it."""
-        shape, buffer = self.boards.shape, self.buffer
-        planes = planes_of(buffer.position[here], buffer.mask[here], shape)
-        top = np.arange(shape.columns) * shape.stride + shape.rows - 1
-        legal, policy = (buffer.mask[here][:, None] >> top) & 1 == 0, buffer.policy[here]
-        planes = np.where(turned[:, None, None, None], planes[..., ::-1], planes)
-        legal, policy = (np.where(turned[:, None], one[:, ::-1], one) for one in (legal, policy))
+        buffer = self.buffer
+        planes, legal = shown(buffer.position[here], buffer.mask[here], self.boards.shape, turned)
+        policy = np.where(turned[:, None], buffer.policy[here][:, ::-1], buffer.policy[here])
         arrays = (planes, legal, policy, buffer.result[here][:, None], np.zeros_like(policy))
         return tuple(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
 

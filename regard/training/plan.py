@@ -32,7 +32,7 @@ SIZES: dict[str, dict[str, Any]] = {
 # Steps of the smallest models are so short that a second thread costs more than it brings.
 SETTINGS: dict[str, dict[str, Any]] = {
     "phrases": {"steps": 1500, "batch": 64, "learning_rate": 3e-3, "threads": 1},
-    "dates": {"steps": 3000, "batch": 64, "learning_rate": 3e-3, "threads": 1},
+    "dates": {"steps": 2400, "batch": 64, "learning_rate": 3e-3, "threads": 1},
     "translate": {"steps": 4000, "batch": 64, "learning_rate": 1e-3},
     "language": {"steps": 1000, "batch": 8, "learning_rate": 2e-3, "weight_decay": 0.1},
     "masked": {"steps": 1500, "batch": 8, "learning_rate": 2e-3, "weight_decay": 0.1},

@@ -157,23 +157,12 @@ def test_a_link_restores_and_a_file_opens_without_a_network(opened: Open, tmp_pa
     expect(page.tab.locator(".here h2")).to_have_text("At 512 tokens")
     assert page.tab.locator("[data-series]").count() == len(VARIANTS) - 1
     numbers = shown(page, "written", "bytes")
-    with page.tab.expect_download() as waiting:
-        page.tab.locator("[data-keep=page]").click()
-    waiting.value.save_as(tmp_path / "saved.html")
-    with page.tab.expect_download() as waiting:
-        page.tab.locator("[data-keep=svg]").click()
-    waiting.value.save_as(tmp_path / "chart.svg")
-    assert (tmp_path / "chart.svg").read_text(encoding="utf-8").count("<path") == len(VARIANTS) - 1
-    page.context.set_offline(True)
-    page.context.unroute("**/*")
-    tab = page.context.new_page()
-    tab.on("pageerror", lambda error: page.complaints.append(str(error)))
-    tab.goto((tmp_path / "saved.html").as_uri())
-    tab.wait_for_selector(".chart")
-    page.tab = tab
+    chart = page.kept("svg", tmp_path).read_text(encoding="utf-8")
+    assert chart.count("<path") == len(VARIANTS) - 1
+    page.from_disk(page.kept("page", tmp_path))
+    page.tab.wait_for_selector(".chart")
     assert shown(page, "written", "bytes") == numbers
-    expect(tab.locator(".here h2")).to_have_text("At 512 tokens")
-    page.context.set_offline(False)
+    expect(page.tab.locator(".here h2")).to_have_text("At 512 tokens")
 
 
 @pytest.mark.parametrize("asked", ["?heads=3", "?seq=77&metric=x&hidden=[1]", "?d_model=-4"])

@@ -438,34 +438,18 @@ class TestKept:
     def test_pictures_and_the_file(self, opened: Open, tmp_path: Path) -> None:
         page = opened(f"#/four?opponent=friend&truth=true&moves={LATE}")
         done_thinking(page)
-
-        def saved(kind: str) -> Path:
-            with page.tab.expect_download() as waiting:
-                page.tab.locator(f"[data-keep={kind}]").click()
-            file = tmp_path / waiting.value.suggested_filename
-            waiting.value.save_as(file)
-            return file
-
-        drawn = saved("svg").read_text(encoding="utf-8")
+        drawn = page.kept("svg", tmp_path).read_text(encoding="utf-8")
         assert LATE in drawn
         assert "class=" not in drawn
         assert set(re.findall(r"https?://[^\"]+", drawn)) == {"http://www.w3.org/2000/svg"}
-        assert len(saved("png").read_bytes()) > 20_000
-        file = saved("page")
+        assert len(page.kept("png", tmp_path).read_bytes()) > 20_000
+        file = page.kept("page", tmp_path)
         before, chips = stones(page), page.tab.locator(".chip").count()
-        page.context.set_offline(True)
-        tab = page.context.new_page()
-        tab.on("console", lambda message: page.complaints.append(message.text))
-        tab.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.context.unroute("**/*")
-        tab.goto(file.as_uri())
-        tab.wait_for_selector("html[data-ready]")
-        tab.wait_for_selector(".chip.best")
-        page.tab = tab
-        assert (stones(page), tab.locator(".chip").count()) == (before, chips)
+        page.from_disk(file)
+        page.tab.wait_for_selector(".chip.best")
+        assert (stones(page), page.tab.locator(".chip").count()) == (before, chips)
         press_column(page, Board.from_moves(LATE).legal[0] + 1)  # two can go on playing
         assert len(stones(page)) == len(before) + 1
-        page.context.set_offline(False)
 
 
 @pytest.mark.skipif(

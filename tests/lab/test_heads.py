@@ -464,27 +464,13 @@ def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> Non
 
 
 class TestKept:
-    def saved(self, page: Opened, kind: str, folder: Path) -> Path:
-        with page.tab.expect_download() as waiting:
-            page.tab.locator(f"[data-keep={kind}]").click()
-        file = folder / waiting.value.suggested_filename
-        waiting.value.save_as(file)
-        return file
-
     @pytest.mark.parametrize("link", ["#/heads?mask=causal&painted=[[0,3]]", "#/heads?mode=phrases&off=[[1,0]]"])
     def test_the_html_file_opens_from_disk_without_a_network(self, opened: Open, tmp_path: Path, link: str) -> None:
         page = opened(link)
         page.tab.wait_for_selector(".lines")
         numbers = table(page)
-        file = self.saved(page, "page", tmp_path)
-        page.context.set_offline(True)
-        page.context.unroute("**/*")
-        tab = page.context.new_page()
-        tab.on("console", lambda message: page.complaints.append(message.text))
-        tab.on("pageerror", lambda error: page.complaints.append(str(error)))
-        tab.goto(file.as_uri())
-        tab.wait_for_selector("html[data-ready]")
-        page.tab = tab
+        page.from_disk(page.kept("page", tmp_path))
+        tab = page.tab
         np.testing.assert_array_equal(table(page), numbers)
         tab.locator(".tile-pick[data-head='2']").last.click()
         assert not np.array_equal(table(page), numbers)
@@ -492,16 +478,15 @@ class TestKept:
         expect(tab.locator(".toast")).to_contain_text("saved page")
         tab.locator(".language").click()
         expect(tab.locator("h1")).to_have_text("每个头各看各的")
-        page.context.set_offline(False)
 
     def test_svg_and_png(self, opened: Open, tmp_path: Path) -> None:
         page = opened("#/heads?mask=causal")
-        drawn = self.saved(page, "svg", tmp_path).read_text(encoding="utf-8")
+        drawn = page.kept("svg", tmp_path).read_text(encoding="utf-8")
         assert len(re.findall(r">\d\.\d{3}<", drawn)) == 4 * 36
         assert "light-dark" not in drawn
         assert "var(" not in drawn
         assert set(re.findall(r"https?://[^\"]+", drawn)) == {"http://www.w3.org/2000/svg"}
-        assert self.saved(page, "png", tmp_path).read_bytes().startswith(b"\x89PNG")
+        assert page.kept("png", tmp_path).read_bytes().startswith(b"\x89PNG")
 
 
 class TestRemembered:

@@ -394,13 +394,6 @@ def test_axe_finds_nothing_serious(opened: Open, link: str, options: dict[str, A
 
 
 class TestKept:
-    def saved(self, page: Opened, kind: str, folder: Path) -> Path:
-        with page.tab.expect_download() as waiting:
-            page.tab.locator(f"[data-keep={kind}]").click()
-        file = folder / waiting.value.suggested_filename
-        waiting.value.save_as(file)
-        return file
-
     def test_the_html_file_opens_from_disk_without_a_network(self, opened: Open, tmp_path: Path) -> None:
         page = shown(opened("#/model?model=phrases"))
         for place in range(26):  # more heads than answers are kept: what the view is built on must be among them
@@ -409,29 +402,22 @@ class TestKept:
         page.tab.locator(".cell[data-call='5'][data-head='0']").click()
         page.settle()
         numbers = table(page)
-        file = self.saved(page, "page", tmp_path)
-        page.context.set_offline(True)
-        page.context.unroute("**/*")
-        tab = page.context.new_page()
-        tab.on("console", lambda message: page.complaints.append(message.text))
-        tab.on("pageerror", lambda error: page.complaints.append(str(error)))
-        tab.goto(file.as_uri())
+        page.from_disk(page.kept("page", tmp_path))
+        tab = page.tab
         tab.wait_for_selector(".model-map canvas")
-        page.tab = tab
         np.testing.assert_array_equal(table(page), numbers)
         assert len(tiles(page)) == 24
         tab.locator("[data-measure=sink]").first.click()
         tab.locator("textarea").first.fill("The dog")
         expect(tab.locator(".toast")).to_contain_text("saved page")
-        page.context.set_offline(False)
 
     def test_svg_and_png(self, opened: Open, tmp_path: Path) -> None:
         page = shown(opened("#/model?model=phrases"))
-        drawn = self.saved(page, "svg", tmp_path).read_text(encoding="utf-8")
+        drawn = page.kept("svg", tmp_path).read_text(encoding="utf-8")
         assert len(re.findall(r">\d\.\d{3}<", drawn)) == 36
         assert "light-dark" not in drawn
         assert "猫" in drawn
-        assert self.saved(page, "png", tmp_path).read_bytes().startswith(b"\x89PNG")
+        assert page.kept("png", tmp_path).read_bytes().startswith(b"\x89PNG")
 
 
 def test_loading_is_a_job_that_says_how_far_it_is(page: Opened) -> None:

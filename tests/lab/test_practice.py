@@ -449,10 +449,7 @@ class TestDiagram:
         page = opened("#/practice")
         assert page.tab.locator("[data-keep=svg]").count() == 0
         page.tab.locator("[data-tab=diagram]").click()
-        with page.tab.expect_download() as waiting:
-            page.tab.locator("[data-keep=svg]").click()
-        waiting.value.save_as(tmp_path / "x.svg")
-        drawn = (tmp_path / "x.svg").read_text(encoding="utf-8")
+        drawn = page.kept("svg", tmp_path).read_text(encoding="utf-8")
         assert "softmax" in drawn
         assert set(re.findall(r"https?://[^\"]+", drawn)) == {"http://www.w3.org/2000/svg"}
         page.tab.locator("[data-tab=cards]").click()
@@ -534,21 +531,9 @@ class TestLinksAndLooks:
     def test_a_link_restores_and_a_file_opens_without_a_network(self, opened: Open, tmp_path: Path, tab: str) -> None:
         page = opened(links()[tab])
         self.check(page.tab)
-        with page.tab.expect_download() as waiting:
-            page.tab.locator("[data-keep=page]").click()
-        file = tmp_path / "saved.html"
-        waiting.value.save_as(file)
-        assert page.lab.settings.token not in file.read_text(encoding="utf-8")
-        page.context.set_offline(True)
-        page.context.unroute("**/*")
-        saved = page.context.new_page()
-        saved.on("pageerror", lambda error: page.complaints.append(str(error)))
-        saved.on("console", lambda message: page.complaints.append(message.text))
-        saved.goto(file.as_uri())
-        saved.wait_for_selector("html[data-ready]")
-        assert f"part-{tab}" in (saved.locator(".part").get_attribute("class") or "")
-        self.check(saved)
-        page.context.set_offline(False)
+        page.from_disk(page.kept("page", tmp_path))
+        assert f"part-{tab}" in (page.tab.locator(".part").get_attribute("class") or "")
+        self.check(page.tab)
 
     @pytest.mark.parametrize(
         "asked",

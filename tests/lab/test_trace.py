@@ -449,7 +449,7 @@ def test_a_large_matrix_is_zoomed_and_moved(opened: Open) -> None:
 )
 def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> None:
     page = opened("#/trace?mask=causal", reduced_motion="reduce", **options)
-    for name in ("project", "split", "mask", "softmax"):  # every kind of thing that is drawn
+    for name in STEPS:
         step(page, name)
         assert page.violations() == []
     page.tab.locator(".part-result td").first.hover()
@@ -459,29 +459,12 @@ def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> Non
 
 
 class TestKept:
-    def saved(self, page: Opened, kind: str, folder: Path) -> Path:
-        with page.tab.expect_download() as waiting:
-            page.tab.locator(f"[data-keep={kind}]").click()
-        file = folder / waiting.value.suggested_filename
-        waiting.value.save_as(file)
-        return file
-
     @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
     def test_the_html_file_opens_from_disk_without_a_network(self, opened: Open, tmp_path: Path, locale: str) -> None:
         page = opened("#/trace?text=猫坐在&step=softmax&mask=causal", locale=locale)
         numbers, heading = shown(page), page.tab.locator("h1").inner_text()
-        file = self.saved(page, "page", tmp_path)
-        assert page.lab.settings.token not in file.read_text(encoding="utf-8")
-        page.context.set_offline(True)
-        requests: list[str] = []
-        tab = page.context.new_page()
-        tab.on("console", lambda message: page.complaints.append(message.text))
-        tab.on("pageerror", lambda error: page.complaints.append(str(error)))
-        tab.on("request", lambda request: requests.append(request.url))
-        page.context.unroute("**/*")
-        tab.goto(file.as_uri())
-        tab.wait_for_selector("html[data-ready]")
-        page.tab = tab
+        requests = page.from_disk(page.kept("page", tmp_path))
+        tab = page.tab
         np.testing.assert_array_equal(shown(page), numbers)
         assert tab.locator("h1").inner_text() == heading
         for name in STEPS:
@@ -494,15 +477,14 @@ class TestKept:
         tab.locator(".field input[type=number]").first.fill("4")
         tab.wait_for_selector(".toast")
         assert not [url for url in requests if url.startswith("http")]
-        page.context.set_offline(False)
 
     def test_svg_and_png(self, opened: Open, tmp_path: Path) -> None:
         page = opened("#/trace?step=scores")
-        drawn = self.saved(page, "svg", tmp_path).read_text(encoding="utf-8")
+        drawn = page.kept("svg", tmp_path).read_text(encoding="utf-8")
         assert drawn.startswith("<?xml")
         assert len(re.findall(r"-?−?\d+\.\d{3}<", drawn)) == 24 + 24 + 36
         assert set(re.findall(r"https?://[^\"]+", drawn)) == {"http://www.w3.org/2000/svg"}
-        image = self.saved(page, "png", tmp_path).read_bytes()
+        image = page.kept("png", tmp_path).read_bytes()
         assert image.startswith(b"\x89PNG")
         assert len(image) > 10_000
         page.tab.locator("[data-keep=copy]").click()
