@@ -325,9 +325,10 @@ def test_the_kernel_counts_processes_too() -> None:
 
 
 def leftovers() -> list[str]:
-    """Processes of runs that are over."""
-    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if "learn/child.py" in line and f"{sys.executable} -I" in line]
+    """Processes of our runs that are over: ours, or left without a parent. Tests beside us have runs of their own."""
+    listed = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(maxsplit=1) for line in listed.splitlines() if "learn/child.py" in line]
+    return [args for parent, args in rows if f"{sys.executable} -I" in args and int(parent) in (1, os.getpid())]
 
 
 def alive(process_id: int) -> bool:
