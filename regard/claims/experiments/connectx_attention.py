@@ -12,14 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, level, picture, shares
 from regard.claims.fitting import Mark, fit, matched, parameters
 from regard.claims.intervals import interval
-from regard.claims.selecting import by_seed, difference, figure, over_seeds, values, where
+from regard.claims.plots import bars, called, chart, level
+from regard.claims.selecting import difference, figure, over_seeds, values, where
 from regard.connectx import Boards, Solver
 from regard.models import BoardConfig, BoardNet, sight
-from regard.pictures import Picture
 from regard.watch import watch
 
 WITHOUT, MATCHED = "no attention", "no attention, equal parameters"
@@ -304,40 +304,42 @@ def _main(rows: list[Row]) -> str:
     return str(values(where(rows, what="trained", main=True), "variant")[0])
 
 
-def draw(rows: list[Row]) -> Picture:
-    ends = where(rows, what="trained", end=True)
+def draw(rows: list[Row]) -> Chart:
+    ends, arena = where(rows, what="trained", end=True), where(rows, what="arena")
+    accuracy = bars(
+        ends,
+        "variant",
+        "accuracy",
+        title=words("moves that keep the result", "保住结果的走法"),
+        shares=True,
+        lying=True,
+        places={name: words(name, _in_chinese(name)) for name in values(ends, "variant")},
+    )
+    games = bars(
+        arena,
+        "against",
+        "score",
+        title=words("arena, against no attention", "对局得分,对无注意力"),
+        shares=True,
+        places={WITHOUT: called("same blocks"), MATCHED: called("equal parameters")},
+        levels=(level(0.5, words("even", "平手")),),
+    )
+    directions = bars(
+        where(rows, what="lines"),
+        "direction",
+        "ratio",
+        "net",
+        title=words("mass along lines / permuted", "沿各方向的权重 / 打乱后"),
+        levels=(level(1, words("permuted", "打乱")),),
+    )
+    return chart(words("Attention on the Connect Four board", "四子棋棋盘上的注意力"), accuracy, games, directions)
 
-    def accuracy(axes: Any) -> None:
-        names = values(ends, "variant")
-        for place, name in enumerate(reversed(names)):
-            found = interval(list(by_seed(ends, "accuracy", variant=name).values()))
-            axes.barh(place, found.mean, 0.7, color="#0072B2" if "no attention" not in name else "#D55E00", alpha=0.85)
-            if found.high < float("inf"):
-                ends_at = [[found.mean - found.low], [found.high - found.mean]]
-                axes.errorbar(found.mean, place, xerr=ends_at, color="#1c2430", lw=1, capsize=2)
-        axes.set_yticks(range(len(names)), list(reversed(names)))
-        least = min(by_seed(ends, "accuracy").values())
-        axes.set_xlim(max(0.0, least - 0.2), 1)
-        axes.set_title("moves that keep the result")
 
-    def games(axes: Any) -> None:
-        bars(
-            axes,
-            where(rows, what="arena"),
-            "against",
-            "score",
-            names={WITHOUT: "same blocks", MATCHED: "equal\nparameters"},
-        )
-        level(axes, 0.5, "even")
-        shares(axes)
-        axes.set_title("arena, against no attention")
-
-    def directions(axes: Any) -> None:
-        bars(axes, where(rows, what="lines"), "direction", "ratio", "net")
-        level(axes, 1, "permuted")
-        axes.set_title("mass along lines / permuted")
-
-    return picture("Attention on the Connect Four board", [accuracy, games, directions], width=4)
+def _in_chinese(variant: str) -> str:
+    if variant in (WITHOUT, MATCHED):
+        return called(variant)["zh"]
+    number = "".join(filter(str.isdigit, variant))
+    return f"每 {number} 块一次注意力" if "every" in variant else f"{number} 头"
 
 
 CLAIM = Claim(

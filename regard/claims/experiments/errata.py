@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import attend, divisors, masks
+from regard.claims.chart import Chart, Table
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import picture
 from regard.claims.experiments.stable_softmax import DOCUMENT, naive
+from regard.claims.plots import chart
 from regard.claims.selecting import figure, values
 from regard.cost import corrected
 from regard.models import BoardConfig
-from regard.pictures import Picture
 
 Found = tuple[str, str, bool]  # as the document has it · as it is · whether the two differ
 
@@ -123,6 +123,22 @@ ITEMS: list[tuple[int, str, Callable[[], Found] | None]] = [
     (11, "weight for x @ W", transposed_weight),
 ]
 
+IN_CHINESE = {
+    "weights of nn.MultiheadAttention": "nn.MultiheadAttention 的权重",
+    "start of nn.Linear": "nn.Linear 的初始化",
+    "matrices printed as sample output": "作为示例输出印出的矩阵",
+    "the NumPy multi-head example": "NumPy 多头示例",
+    "the similarity picture": "相似度图",
+    "memory formula": "内存公式",
+    "operation count": "运算量",
+    "the preset light": "预设 light",
+    "divisors of 144": "144 的约数",
+    "128 channels, 24 heads": "128 通道,24 头",
+    "comment on the mask": "关于掩码的注释",
+    "a row with nothing visible": "全被遮住的一行",
+    "weight for x @ W": "x @ W 的权重",
+}
+
 
 def parts(settings: Settings) -> list[Settings]:
     return [{}]
@@ -162,26 +178,24 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("does not hold here" if len(wrong) == len(run) else "holds when", sentence, figures, notes)
 
 
-def draw(rows: list[Row]) -> Picture:
+def draw(rows: list[Row]) -> Chart:
     first = [row for row in rows if row["seed"] == min(values(rows, "seed"))]
-
-    def table(axes: Any) -> None:
-        axes.set_axis_off()
-        cells = [[str(row["item"]), row["about"], row["document"], row["is"]] for row in first]
-        drawn = axes.table(
-            cells, colLabels=["", "about", "as the document has it", "as it is"], loc="center", cellLoc="left",
-            colWidths=[0.04, 0.27, 0.29, 0.4],
-        )  # fmt: skip
-        drawn.auto_set_font_size(False)
-        drawn.set_fontsize(8)
-        drawn.scale(1, 1.25)
-        for (row, _), cell in drawn.get_celld().items():
-            cell.set_edgecolor("#d5dbe4")
-            cell.visible_edges = "B"
-            if row == 0:
-                cell.set_text_props(weight="bold")
-
-    return picture("The documents' errors, run", [table], width=9, height=3.9)
+    columns = (
+        words("", ""),
+        words("about", "关于"),
+        words("as the document has it", "文档所写"),
+        words("as it is", "实际"),
+    )
+    cells = tuple(
+        (
+            words(str(row["item"]), str(row["item"])),
+            words(row["about"], IN_CHINESE.get(str(row["about"]), str(row["about"]))),
+            words(row["document"], row["document"]),
+            words(row["is"], row["is"]),
+        )
+        for row in first
+    )
+    return chart(words("The documents' errors, run", "文档的错误,逐条运行"), Table(columns, cells))
 
 
 CLAIM = Claim(

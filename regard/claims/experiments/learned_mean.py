@@ -5,12 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, level, picture, shares
 from regard.claims.fitting import fit, parameters
+from regard.claims.plots import bars, chart, level
 from regard.claims.retrieval import VALUES, Reader, accuracy, loss, majority, retrieval, softmax
 from regard.claims.selecting import difference, figure, over_seeds
-from regard.pictures import Picture
 
 ITEMS = 16
 TASKS = {"find one": retrieval, "most frequent": majority}
@@ -93,15 +93,11 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("does not hold here", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
-    def scores(axes: Any) -> None:
-        bars(axes, rows, "task", "accuracy", "way")
-        level(axes, 1 / VALUES, "chance")
-        shares(axes, 1.3)
-        axes.legend(frameon=False, ncols=2, loc="upper center")
-        axes.set_ylabel("accuracy")
-
-    return picture("Attention against means with fixed weights", [scores], width=6)
+def draw(rows: list[Row]) -> Chart:
+    scores = bars(
+        rows, "task", "accuracy", "way", beside=words("accuracy", "准确率"), shares=True, levels=(level(1 / VALUES),)
+    )
+    return chart(words("Attention against means with fixed weights", "注意力与固定权重的平均"), scores)
 
 
 CLAIM = Claim(

@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, level, picture, shares
 from regard.claims.fitting import fit
+from regard.claims.plots import bars, chart, level
 from regard.claims.selecting import difference, figure, over_seeds
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig
-from regard.pictures import Picture
 
 MODULUS = 7
 WAYS = ("mask on", "mask off")
@@ -110,21 +110,17 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("does not hold here", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
+def draw(rows: list[Row]) -> Chart:
     shown = [
         {"seed": row["seed"], "way": row["way"], "when": name, "share": row[what]}
         for row in rows
         for what, name in (("training", "in training's way"), ("generation", "when it writes"))
     ]
-
-    def plot(axes: Any) -> None:
-        bars(axes, shown, "when", "share", "way")
-        level(axes, 1 / MODULUS, "chance")
-        shares(axes, 1.2)
-        axes.set_ylabel("share of right next tokens")
-        axes.legend(frameon=False, ncols=2, loc="upper center")
-
-    return picture("A decoder trained with and without its mask", [plot], width=6)
+    right = bars(
+        shown, "when", "share", "way", beside=words("share of right next tokens", "下一个 token 的正确率"), shares=True,
+        levels=(level(1 / MODULUS),),
+    )  # fmt: skip
+    return chart(words("A decoder trained with and without its mask", "有掩码与无掩码训练的解码器"), right)
 
 
 CLAIM = Claim(

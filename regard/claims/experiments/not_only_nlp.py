@@ -2,18 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, picture, shares
 from regard.claims.fitting import fit, matched, parameters
+from regard.claims.plots import bars, chart, level
 from regard.claims.selecting import difference, figure, over_seeds
 from regard.models import EncoderConfig, Layer
-from regard.pictures import Picture
 
 Labelled = tuple[Tensor, Tensor]  # (B, C, H, W) and the class of each
 CLOSE = 0.02  # as good as another: no more than two points under it
@@ -172,16 +171,18 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("does not hold here", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
-    def scores(axes: Any) -> None:
-        bars(axes, rows, "domain", "accuracy", "model")
-        for place, domain in enumerate(DOMAINS.values()):
-            axes.plot([place - 0.45, place + 0.45], [1 / domain.classes] * 2, color="#566171", lw=1, ls=(0, (2, 2)))
-        shares(axes, 1.2)
-        axes.set_ylabel("accuracy (dashed: chance)")
-        axes.legend(frameon=False, ncols=3, loc="upper center")
-
-    return picture("Attention beyond language, equal parameters", [scores], width=6)
+def draw(rows: list[Row]) -> Chart:
+    guessing = tuple(level(1 / domain.classes, x=name) for name, domain in DOMAINS.items())
+    scores = bars(
+        rows,
+        "domain",
+        "accuracy",
+        "model",
+        beside=words("accuracy (dashed: chance)", "准确率(虚线:随机猜测)"),
+        shares=True,
+        levels=guessing,
+    )
+    return chart(words("Attention beyond language, equal parameters", "语言之外的注意力(参数相等)"), scores)
 
 
 CLAIM = Claim(

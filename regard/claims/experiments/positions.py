@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, level, lines, picture, shares
 from regard.claims.fitting import fit
+from regard.claims.plots import bars, chart, level, lines
 from regard.claims.selecting import figure, over_seeds, values, where
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig
-from regard.pictures import Picture
 
 NUMBERS = 16  # the vocabulary, in order of size
 KINDS = ("none", "sinusoidal", "learned", "rotary", "alibi")
@@ -133,24 +133,28 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("holds", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
+def draw(rows: list[Row]) -> Chart:
     at = rows[0]["trained_at"]
-
-    def trained(axes: Any) -> None:
-        bars(axes, where(rows, length=at), "task", "accuracy", "positions")
-        level(axes, 1 / NUMBERS, "chance")
-        shares(axes, 1.45)
-        axes.legend(frameon=False, ncols=3, loc="upper center")
-        axes.set_ylabel(f"accuracy at length {at}")
-
-    def longer(axes: Any) -> None:
-        lines(axes, where(rows, task="sort"), "length", "accuracy", "positions")
-        axes.axvline(at, color="#566171", lw=0.9, ls=(0, (2, 2)))
-        shares(axes)
-        axes.set_xlabel(f"length (trained at {at})")
-        axes.set_title("sorting, other lengths")
-
-    return picture("Order with and without positions", [trained, longer], width=5)
+    trained = bars(
+        where(rows, length=at),
+        "task",
+        "accuracy",
+        "positions",
+        shares=True,
+        levels=(level(1 / NUMBERS),),
+        title=words(f"accuracy at length {at}", f"长度 {at} 时的准确率"),
+    )
+    longer = lines(
+        where(rows, task="sort"),
+        "length",
+        "accuracy",
+        "positions",
+        shares=True,
+        mark=at,
+        title=words("sorting, other lengths", "其他长度的排序"),
+        along=words(f"length (trained at {at})", f"长度(训练长度 {at})"),
+    )
+    return chart(words("Order with and without positions", "有位置与无位置时的顺序"), trained, longer)
 
 
 CLAIM = Claim(

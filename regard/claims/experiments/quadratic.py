@@ -6,13 +6,13 @@ import torch
 import torch.nn.functional as F
 
 from regard.attention import attend, masks
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import lines, picture
 from regard.claims.intervals import Interval, interval, slope
+from regard.claims.plots import chart, lines
 from regard.claims.selecting import by_seed, figure, values, where
 from regard.claims.timing import best_times
 from regard.cost import cost
-from regard.pictures import Picture
 
 D_K, HEADS, WINDOW = 32, 2, 256
 WAYS = ("materialised", "fused", "causal", "window")
@@ -134,26 +134,23 @@ def _and(ways: list[str]) -> str:
     return ", ".join(ways) or "none"
 
 
-def draw(rows: list[Row]) -> Picture:
+def draw(rows: list[Row]) -> Chart:
     lengths, against = where(rows, what="length"), where(rows, what="against projections")
-
-    def plotted(name: str, title: str) -> Any:
-        def plot(axes: Any) -> None:
-            lines(axes, lengths, "tokens", name, "way", log="xy")
-            axes.tick_params(axis="x", rotation=45)
-            axes.set_xlabel("tokens")
-            axes.set_title(title)
-
-        return plot
-
-    def projections(axes: Any) -> None:
-        lines(axes, against, "tokens", "seconds", "part", log="xy")
-        axes.tick_params(axis="x", rotation=45)
-        axes.set_xlabel("tokens")
-        axes.set_title(f"seconds, D = {against[0]['width']}")
-
-    plots = [plotted("seconds", "seconds of attention"), plotted("peak", "peak bytes of the layer"), projections]
-    return picture("How attention grows with length", plots, width=3.6)
+    tokens: dict[str, Any] = {"along": words("tokens", "token 数"), "log": "xy"}
+    width = against[0]["width"]
+    return chart(
+        words("How attention grows with length", "注意力如何随长度增长"),
+        lines(lengths, "tokens", "seconds", "way", title=words("seconds of attention", "注意力用时(秒)"), **tokens),
+        lines(lengths, "tokens", "peak", "way", title=words("peak bytes of the layer", "该层的峰值字节"), **tokens),
+        lines(
+            against,
+            "tokens",
+            "seconds",
+            "part",
+            title=words(f"seconds, D = {width}", f"用时(秒),D = {width}"),
+            **tokens,
+        ),
+    )
 
 
 CLAIM = Claim(

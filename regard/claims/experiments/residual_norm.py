@@ -1,17 +1,15 @@
 """Depth: what residuals and layer norms do for the gradient, and whether a deep stack can be trained without them."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import level, lines, picture
 from regard.claims.fitting import fit
+from regard.claims.plots import chart, level, lines
 from regard.claims.selecting import figure, over_seeds, values, where
 from regard.nn import MultiHeadAttention
-from regard.pictures import Picture
 
 VOCABULARY, LENGTH = 8, 8
 CHANCE = float(torch.tensor(float(VOCABULARY)).log())
@@ -137,23 +135,18 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("does not hold here", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
-    def gradients(axes: Any) -> None:
-        lines(
-            axes, [row for row in where(rows, what="gradient") if row["gradient"]], "layer", "gradient", "way", log="y"
-        )
-        axes.set_xlabel("block")
-        axes.set_title("norm of the gradient at the start")
-
-    def losses(axes: Any) -> None:
-        lines(axes, where(rows, what="end"), "depth", "loss", "way", log="x")
-        level(axes, CHANCE, "guessing")
-        level(axes, CHANCE / 2, "learned")
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("depth")
-        axes.set_title("loss after training")
-
-    return picture("Residuals and layer norms in deep stacks", [gradients, losses], width=5)
+def draw(rows: list[Row]) -> Chart:
+    some = [row for row in where(rows, what="gradient") if row["gradient"]]
+    gradients = lines(
+        some, "layer", "gradient", "way", log="y", along=words("block", "块"),
+        title=words("norm of the gradient at the start", "训练开始时的梯度范数"),
+    )  # fmt: skip
+    losses = lines(
+        where(rows, what="end"), "depth", "loss", "way", log="x", along=words("depth", "深度"),
+        title=words("loss after training", "训练后的损失"),
+        levels=(level(CHANCE, words("guessing", "猜测")), level(CHANCE / 2, words("learned", "已学会"))),
+    )  # fmt: skip
+    return chart(words("Residuals and layer norms in deep stacks", "深层堆叠中的残差与层归一化"), gradients, losses)
 
 
 CLAIM = Claim(

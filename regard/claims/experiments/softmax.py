@@ -6,13 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import level, lines, picture, shares
 from regard.claims.fitting import fit
+from regard.claims.plots import chart, level, lines
 from regard.claims.retrieval import VALUES, Reader, accuracy, loss, retrieval
 from regard.claims.retrieval import softmax as by_softmax
 from regard.claims.selecting import difference, figure, over_seeds, values, where
-from regard.pictures import Picture
 
 
 def by_argmax(scores: Tensor) -> Tensor:
@@ -134,15 +134,14 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("holds when", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
-    def training(axes: Any) -> None:
-        lines(axes, where(rows, what="trained"), "step", "accuracy", "way")
-        level(axes, 1 / VALUES, "chance")
-        shares(axes)
-        axes.set_xlabel("updates")
-        axes.set_ylabel("accuracy")
-
-    return picture("What turns scores into weights: accuracy on retrieval", [training], width=6)
+def draw(rows: list[Row]) -> Chart:
+    training = lines(
+        where(rows, what="trained"), "step", "accuracy", "way", along=words("updates", "更新次数"),
+        beside=words("accuracy", "准确率"), shares=True, levels=(level(1 / VALUES),),
+    )  # fmt: skip
+    return chart(
+        words("What turns scores into weights: accuracy on retrieval", "由分数得权重的方式:检索准确率"), training
+    )
 
 
 CLAIM = Claim(
