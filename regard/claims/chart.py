@@ -74,6 +74,7 @@ class Table:
 
     columns: tuple[Words, ...]
     rows: tuple[tuple[Words, ...], ...]
+    kind: Literal["table"] = "table"
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class Claim:
     name            what the command calls it
     title           a few words
     says            the claim as the documents make it
-    source          which of the documents makes it
+    source          which of the documents make it
     experiment      what is done, with the baseline
     rule            how the verdict follows from the numbers
     sizes           the settings at each size; "seeds" among them says how often everything is repeated
@@ -83,7 +83,7 @@ class Claim:
     name: str
     title: Words
     says: Words
-    source: str
+    source: tuple[Words, ...]
     experiment: Words
     rule: Words
     sizes: Mapping[Size, Settings]

@@ -64,7 +64,7 @@ def _lines(axes: Any, plot: Plot) -> None:
         axes.xaxis.set_major_locator(FixedLocator(every))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        if len(every) > 6:
+        if sum(len(f"{value:g}") for value in every) > 24:
             axes.tick_params(axis="x", rotation=45)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import CONNECTX
 from regard.claims.fitting import Mark, fit, matched, parameters
 from regard.claims.intervals import interval
 from regard.claims.plots import bars, called, chart, level
@@ -350,7 +351,7 @@ CLAIM = Claim(
         "rows, columns and diagonals.",
         "注意力有助于四子棋网络处理长线;头越多表示越强;不同的头分工于横、竖、斜线。",
     ),
-    source="an attention network that plays ConnectX",
+    source=(CONNECTX,),
     experiment=words(
         "Small board networks with no attention, with 1, 6, 12 and 24 heads, and with attention after every 1, 2 and "
         "4 blocks, trained on the same solved positions of late random play; tested on others: how often the first "

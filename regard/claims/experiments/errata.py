@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard.attention import attend, divisors, masks
 from regard.claims.chart import Chart, Table
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import ALL
 from regard.claims.experiments.stable_softmax import DOCUMENT, naive
 from regard.claims.plots import chart
 from regard.claims.selecting import figure, values
@@ -205,7 +206,7 @@ CLAIM = Claim(
         "The code, comments, shapes and figures of the documents are right as printed.",
         "文档中的代码、注释、形状与数字照原文都是正确的。",
     ),
-    source="all five",
+    source=ALL,
     experiment=words(
         "Each statement that is on the list of errors is run as the document has it and as it should be.",
         "勘误表中的每一条都按原文与更正后各运行一次。",

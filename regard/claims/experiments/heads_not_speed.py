@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import INTUITION
 from regard.claims.fitting import fit, parameters
 from regard.claims.plots import chart, level, lines
 from regard.claims.selecting import difference, figure, over_seeds, values, where
@@ -193,7 +194,7 @@ CLAIM = Claim(
         "“Multi-head is only parallelism” is a misconception: heads learn different relations.",
         "“多头只是并行计算”是误解:不同的头学习不同的关系。",
     ),
-    source="attention from intuition to mathematics",
+    source=(INTUITION,),
     experiment=words(
         "One attention layer of equal width and parameters with 1, 2, 4, 8 and 16 heads: time of forward and "
         "backward, taken in turn; accuracy on naming the tokens at four other places at once; and the total variation "

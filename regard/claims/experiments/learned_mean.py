@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import INTUITION
 from regard.claims.fitting import fit, parameters
 from regard.claims.plots import bars, chart, level
 from regard.claims.retrieval import VALUES, Reader, accuracy, loss, majority, retrieval, softmax
@@ -107,7 +108,7 @@ CLAIM = Claim(
         "“Attention is only a weighted mean” is a misconception: the weights are learned and depend on the input.",
         "“注意力只是加权平均”是误解:权重是学到的,并随输入而变。",
     ),
-    source="attention from intuition to mathematics",
+    source=(INTUITION,),
     experiment=words(
         "The same one-head model with weights from attention, all equal, fixed at random, and learned but the same "
         "for every input; on a task that asks for one of 16 items, and on one that asks what is most frequent among "

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import LINEAR
 from regard.claims.plots import bars, chart
 from regard.claims.selecting import figure, over_seeds, values
 from regard.claims.timing import best_times
@@ -107,7 +108,7 @@ CLAIM = Claim(
         "to (B·S, D).",
         "nn.Linear 作用于 (B, S, D) 的最后一维:等价于对每个 token 循环,也等价于先重塑为 (B·S, D)。",
     ),
-    source="nn.Linear and multi-head attention",
+    source=(LINEAR,),
     experiment=words(
         "Random input, weight and bias in float32, and whole numbers that float32 holds exactly; the three ways "
         "compared bit by bit, and timed in turn, best of several.",

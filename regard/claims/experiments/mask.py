@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import TRANSFORMER
 from regard.claims.fitting import fit
 from regard.claims.plots import bars, chart, level
 from regard.claims.selecting import difference, figure, over_seeds
@@ -130,7 +131,7 @@ CLAIM = Claim(
         "A decoder must not see the future while it is trained: the look-ahead mask sets those scores to −inf.",
         "解码器训练时不能看到未来:前瞻掩码把这些分数设为 −inf。",
     ),
-    source="Transformer and self-attention",
+    source=(TRANSFORMER,),
     experiment=words(
         "Sequences in which each token is the sum of the two before it modulo 7, from two random ones. The same "
         "layers are trained to name the next token with the mask on and off, then tested as in training, and writing "

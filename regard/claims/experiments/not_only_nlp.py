@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import INTUITION
 from regard.claims.fitting import fit, matched, parameters
 from regard.claims.plots import bars, chart, level
 from regard.claims.selecting import difference, figure, over_seeds
@@ -192,7 +193,7 @@ CLAIM = Claim(
         "“Attention is only for NLP” is a misconception: it works wherever things relate to each other.",
         "“注意力只用于 NLP”是误解:凡元素间有关系之处都能用。",
     ),
-    source="attention from intuition to mathematics",
+    source=(INTUITION,),
     experiment=words(
         "Two encoder layers on the squares of a board (has the first player four in a row?), on patches of pictures "
         "(which of four shapes?) and on pieces of a series (which of four waves?), against a convolution and an MLP "

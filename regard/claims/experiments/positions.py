@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import INTERVIEWS, TRANSFORMER
 from regard.claims.fitting import fit
 from regard.claims.plots import bars, chart, level, lines
 from regard.claims.selecting import figure, over_seeds, values, where
@@ -164,7 +165,7 @@ CLAIM = Claim(
         "Self-attention does not know the order of its input; positions must be added.",
         "自注意力不知道输入的次序,必须加入位置信息。",
     ),
-    source="attention for interviews; Transformer and self-attention",
+    source=(INTERVIEWS, TRANSFORMER),
     experiment=words(
         "A small encoder with no, sinusoidal, learned, rotary and ALiBi positions learns to sort and to "
         "name the token before; and a causal decoder without positions the last of these. Tested also at lengths "

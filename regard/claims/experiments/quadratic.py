@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from regard.attention import attend, masks
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import INTUITION
 from regard.claims.intervals import Interval, interval, slope
 from regard.claims.plots import chart, lines
 from regard.claims.selecting import by_seed, figure, values, where
@@ -160,7 +161,7 @@ CLAIM = Claim(
         "Attention costs time and memory that grow with the square of the length; QKᵀ is what is expensive.",
         "注意力的时间与内存随长度平方增长;QKᵀ 是主要开销。",
     ),
-    source="attention from intuition to mathematics",
+    source=(INTUITION,),
     experiment=words(
         f"Attention with {HEADS} heads of {D_K}: with the matrix written out, fused, fused and causal, and with a "
         f"window of {WINDOW} keys; seconds in turn, best of several; peak bytes by torch's profiler. Exponents are "

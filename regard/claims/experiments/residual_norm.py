@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import TRANSFORMER
 from regard.claims.fitting import fit
 from regard.claims.plots import chart, level, lines
 from regard.claims.selecting import figure, over_seeds, values, where
@@ -156,7 +157,7 @@ CLAIM = Claim(
         "Residual connections and layer normalisation keep the gradient alive and make deep stacks trainable.",
         "残差连接与层归一化使梯度不消失,深层网络得以训练。",
     ),
-    source="Transformer and self-attention",
+    source=(TRANSFORMER,),
     experiment=words(
         "Stacks of attention and feed-forward blocks with neither, one of them, and both (post- and pre-norm), all "
         "else equal: the gradient's norm by block at the start, and the loss after training on naming the token "

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import TRANSFORMER
 from regard.claims.fitting import Mark, fit, parameters
 from regard.claims.intervals import Interval, interval
 from regard.claims.plots import bars, chart, lines
@@ -335,7 +336,7 @@ CLAIM = Claim(
         "small data, the Transformer for large.",
         "Transformer 可并行、长距离更强、训练更快、表达更强;RNN 适合小数据,Transformer 适合大数据。",
     ),
-    source="Transformer and self-attention",
+    source=(TRANSFORMER,),
     experiment=words(
         "A two-layer Transformer and a two-layer LSTM of the same width and as many parameters. Parallel computation: "
         "tokens a second by length and threads, in turn. Long distance: a value is asked for after so many noise "

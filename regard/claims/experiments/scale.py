@@ -4,6 +4,7 @@ import torch
 
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import INTERVIEWS, INTUITION
 from regard.claims.fitting import fit
 from regard.claims.intervals import interval, slope
 from regard.claims.plots import chart, level, lines
@@ -143,7 +144,7 @@ CLAIM = Claim(
         "The variance of q·k grows with d_k; without division by √d_k softmax saturates and its gradient vanishes.",
         "q·k 的方差随 d_k 增大;不除以 √d_k,softmax 会饱和,梯度消失。",
     ),
-    source="attention for interviews; attention from intuition to mathematics",
+    source=(INTERVIEWS, INTUITION),
     experiment=words(
         "Independent standard normal q and k for d_k = 4 … 1024, softmax over 64 keys: variance, entropy, norm of the "
         "derivative. Then a one-head model is trained to find the value of a key among 16, with and without the "

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import INTERVIEWS
 from regard.claims.fitting import fit
 from regard.claims.plots import chart, level, lines
 from regard.claims.retrieval import VALUES, Reader, accuracy, loss, retrieval
@@ -152,7 +153,7 @@ CLAIM = Claim(
         "why attention uses it.",
         "softmax 把分数变成和为 1 的权重,突出较大者,且可微,因此注意力采用它。",
     ),
-    source="attention for interviews",
+    source=(INTERVIEWS,),
     experiment=words(
         "The three properties on random scores in float64; then a one-head model learns to find the value of a key "
         "among 16 with softmax, argmax, linear normalisation or sigmoid making the weights, all else equal.",

@@ -6,6 +6,7 @@ import numpy as np
 
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.documents import INTUITION
 from regard.claims.plots import chart, lines
 from regard.claims.selecting import figure, over_seeds, values, where
 
@@ -129,7 +130,7 @@ CLAIM = Claim(
         "overflowing. (The document's own NumPy multi-head example does not.)",
         "数值稳定性:softmax 在 exp 前减去最大值,不改变结果而避免溢出。(文档自己的 NumPy 多头示例没有这样做。)",
     ),
-    source="attention from intuition to mathematics",
+    source=(INTUITION,),
     experiment=words(
         "The largest score with a finite exp in float16, 32 and 64; the document's NumPy example (normal weights "
         "without scaling, float64, 8 heads, 10 tokens) at d_model 8 … 512, as written and with the maximum subtracted.",
