@@ -1,9 +1,10 @@
 """The view Claims: what it tells is what `regard.claims` reads, judges and measures."""
 
 import json
+import os
 import re
 import statistics
-import threading
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,12 +81,20 @@ def test_own_results_come_before_the_shipped(tmp_path: Path, monkeypatch: pytest
     assert found["scale"]["result"]["shipped"] is True
 
 
-def test_a_small_run_that_is_stopped_ends_at_once() -> None:
-    job = Job()
-    threading.Timer(1, job.stopping.set).start()
+def test_a_small_run_that_is_stopped_is_ended() -> None:
+    def running() -> list[str]:
+        every = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
+        return [one for one in every.splitlines() if one.split()[0] == str(os.getpid()) and "claims run" in one]
+
+    class Watched(Job):
+        def tell(self, **progress: Any) -> None:
+            assert len(running()) == 1
+            self.stopping.set()
+            super().tell(**progress)
+
     with pytest.raises(Stopped):
-        tried("scale", job)
-    assert job.progress == {"done": 0, "of": 4 + 2} or job.progress["of"] > 0
+        tried("scale", Watched())
+    assert running() == []
 
 
 # ---- what the page shows -------------------------------------------------------------------------------------------

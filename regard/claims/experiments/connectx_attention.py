@@ -17,7 +17,8 @@ from regard.claims.claim import Claim, Judgement, Row, Settings, words
 from regard.claims.documents import CONNECTX
 from regard.claims.fitting import Mark, fit, matched, parameters
 from regard.claims.intervals import interval
-from regard.claims.plots import bars, called, chart, level
+from regard.claims.names import called, zh
+from regard.claims.plots import bars, chart, level
 from regard.claims.selecting import difference, figure, over_seeds, values, where
 from regard.connectx import Boards, Solver
 from regard.models import BoardConfig, BoardNet, sight
@@ -250,7 +251,7 @@ def judge(rows: list[Row]) -> Judgement:
     figures = (
         *(
             figure(
-                words(f"moves that keep the result: {name}", f"保住结果的着法:{name}"),
+                words(f"moves that keep the result: {name}", f"保住结果的着法:{zh(name)}"),
                 over_seeds(ends, "accuracy", variant=name),
                 "%",
             )
@@ -267,11 +268,11 @@ def judge(rows: list[Row]) -> Judgement:
             "%",
         ),
         figure(
-            words(f"arena, {main} against {WITHOUT}", f"对局得分,对 {WITHOUT}"),
+            words(f"arena, {main} against {WITHOUT}", f"对局得分,对{zh(WITHOUT)}"),
             over_seeds(rows, "score", what="arena", against=WITHOUT),
             "%",
         ),
-        figure(words(f"arena, {main} against {MATCHED}", f"对局得分,对 {MATCHED}"), played, "%"),
+        figure(words(f"arena, {main} against {MATCHED}", f"对局得分,对{zh(MATCHED)}"), played, "%"),
         figure(words("heads that follow a direction, trained", "沿某方向的头所占比例,训练后"), follow, "%"),
         figure(words("the same, untrained", "同上,未训练"), before, "%"),
     )
@@ -283,7 +284,7 @@ def judge(rows: list[Row]) -> Judgement:
         f"{heads[-1]} beat {heads[0]}": more.above,
         "half of the heads or more follow rows, columns and diagonals": follow.mean >= 0.5 and kinds,
     }
-    zh = {
+    in_chinese = {
         "attention helps with equal parameters": "同参数下注意力有益",
         "attention helps in equal time": "同时间下注意力有益",
         "attention wins in the arena": "对局中注意力占优", f"{heads[-1]} beat {heads[0]}": "头多优于头少",
@@ -293,8 +294,8 @@ def judge(rows: list[Row]) -> Judgement:
     wrong = [name for name, true in said.items() if not true]
     sentence = words(
         (f"Found: {'; '.join(right)}. " if right else "") + (f"Not found: {'; '.join(wrong)}." if wrong else ""),
-        (f"成立:{';'.join(zh[name] for name in right)}。" if right else "")
-        + (f"不成立:{';'.join(zh[name] for name in wrong)}。" if wrong else ""),
+        (f"成立:{';'.join(in_chinese[name] for name in right)}。" if right else "")
+        + (f"不成立:{';'.join(in_chinese[name] for name in wrong)}。" if wrong else ""),
     )
     verdict = "holds" if not wrong else "holds when" if right else "does not hold here"
     return Judgement(verdict, sentence, figures)  # type: ignore[arg-type]
@@ -314,7 +315,6 @@ def draw(rows: list[Row]) -> Chart:
         title=words("moves that keep the result", "保住结果的走法"),
         shares=True,
         lying=True,
-        places={name: words(name, _in_chinese(name)) for name in values(ends, "variant")},
     )
     games = bars(
         arena,
@@ -334,13 +334,6 @@ def draw(rows: list[Row]) -> Chart:
         levels=(level(1, words("permuted", "打乱")),),
     )
     return chart(words("Attention on the Connect Four board", "四子棋棋盘上的注意力"), accuracy, games, directions)
-
-
-def _in_chinese(variant: str) -> str:
-    if variant in (WITHOUT, MATCHED):
-        return called(variant)["zh"]
-    number = "".join(filter(str.isdigit, variant))
-    return f"每 {number} 块一次注意力" if "every" in variant else f"{number} 头"
 
 
 CLAIM = Claim(

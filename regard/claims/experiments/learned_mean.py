@@ -9,6 +9,7 @@ from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
 from regard.claims.documents import INTUITION
 from regard.claims.fitting import fit, parameters
+from regard.claims.names import zh
 from regard.claims.plots import bars, chart, level
 from regard.claims.retrieval import VALUES, Reader, accuracy, loss, majority, retrieval, softmax
 from regard.claims.selecting import difference, figure, over_seeds
@@ -68,7 +69,7 @@ def judge(rows: list[Row]) -> Judgement:
     }  # fmt: skip
     figures = tuple(
         figure(
-            words(f"accuracy, {task}: {way}", f"准确率,{task}:{way}"),
+            words(f"accuracy, {task}: {way}", f"准确率,{zh(task)}:{zh(way)}"),
             over_seeds(rows, "accuracy", task=task, way=way),
             "%",
         )
@@ -83,11 +84,12 @@ def judge(rows: list[Row]) -> Judgement:
         )
         return Judgement("holds", sentence, figures)
     if better:
-        rest = ", ".join(f"“{task}”" for task in TASKS if task not in better)
+        left = [task for task in TASKS if task not in better]
+        rest, rest_zh = ", ".join(f"“{task}”" for task in left), "、".join(f"“{zh(task)}”" for task in left)
         sentence = words(
             f"Where one thing must be found among {ITEMS}, weights that depend on the input beat every fixed mean; for "
             f"{rest} they do not: there a mean is all that is needed.",
-            f"需要从 {ITEMS} 项中找出一项时,随输入变化的权重优于任何固定平均;而对{rest}则不然,平均已足够。",
+            f"需要从 {ITEMS} 项中找出一项时,随输入变化的权重优于任何固定平均;而对{rest_zh}则不然,平均已足够。",
         )
         return Judgement("holds when", sentence, figures)
     sentence = words("On no task do learned weights beat a fixed mean.", "所有任务上学到的权重都不优于固定平均。")

@@ -9,6 +9,7 @@ from torch import Tensor
 from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
 from regard.claims.documents import LINEAR
+from regard.claims.names import zh
 from regard.claims.plots import bars, chart
 from regard.claims.selecting import figure, over_seeds, values
 from regard.claims.timing import best_times
@@ -69,7 +70,7 @@ def judge(rows: list[Row]) -> Judgement:
         figure(words("largest difference, relative", "最大相对差"), error),
         *(
             figure(
-                words(f"time of {way} / one call, {shape}", f"{way} 与单次调用的时间比,{shape}"),
+                words(f"time of {way} / one call, {shape}", f"{zh(way)}与单次调用的时间比,{shape}"),
                 over_seeds(rows, "ratio", way=way, shape=shape),
                 "×",
             )

@@ -10,6 +10,7 @@ from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
 from regard.claims.documents import TRANSFORMER
 from regard.claims.fitting import fit
+from regard.claims.names import zh
 from regard.claims.plots import bars, chart, level
 from regard.claims.selecting import difference, figure, over_seeds
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig
@@ -68,19 +69,11 @@ def judge(rows: list[Row]) -> Judgement:
     seen = {(way, what): over_seeds(rows, what, way=way) for way in WAYS for what in ("training", "generation")}
     fall = difference(rows, "generation", {"way": "mask on"}, {"way": "mask off"})
     leaks = [max(row["leak"] for row in rows if row["way"] == way) for way in WAYS]
+    ways = {"training": ("in training's way", "训练方式下的正确率"), "generation": ("in generation", "生成时的正确率")}
     figures = (
         *(
-            figure(
-                words(f"right next tokens, {way}, in training's way", f"{way}:训练方式下的正确率"),
-                seen[way, "training"],
-                "%",
-            )
-            for way in WAYS
-        ),
-        *(
-            figure(
-                words(f"right next tokens, {way}, in generation", f"{way}:生成时的正确率"), seen[way, "generation"], "%"
-            )
+            figure(words(f"right next tokens, {way}, {en}", f"{zh(way)}:{in_chinese}"), seen[way, what], "%")
+            for what, (en, in_chinese) in ways.items()
             for way in WAYS
         ),
         figure(

@@ -11,6 +11,7 @@ from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
 from regard.claims.documents import INTUITION
 from regard.claims.fitting import fit, matched, parameters
+from regard.claims.names import zh
 from regard.claims.plots import bars, chart, level
 from regard.claims.selecting import difference, figure, over_seeds
 from regard.models import EncoderConfig, Layer
@@ -140,7 +141,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 def judge(rows: list[Row]) -> Judgement:
     found = {(d, m): over_seeds(rows, "accuracy", domain=d, model=m) for d in DOMAINS for m in MODELS}
     figures = tuple(
-        figure(words(f"accuracy, {domain}: {model}", f"准确率,{domain}:{model}"), found[domain, model], "%")
+        figure(words(f"accuracy, {domain}: {model}", f"准确率,{zh(domain)}:{zh(model)}"), found[domain, model], "%")
         for domain in DOMAINS
         for model in MODELS
     )
@@ -161,11 +162,12 @@ def judge(rows: list[Row]) -> Judgement:
     if works:
         lost = "; ".join(f"{d}: {model} is {-100 * gap:.0f} points better" for d, model, gap in behind)
         never = ", ".join(d for d in DOMAINS if d not in works)
+        never_zh = "、".join(zh(d) for d in DOMAINS if d not in works)
         sentence = words(
             f"It learns on {', '.join(works)}" + (f", not on {never}" if never else "")
             + (f"; but within these updates {lost}." if lost else "."),
-            f"能学会:{'、'.join(works)}" + (f";未学会:{never}" if never else "")
-            + (";同参数下更好的是:" + "、".join(f"{d}({m})" for d, m, _ in behind) if behind else "") + "。",
+            f"能学会:{'、'.join(map(zh, works))}" + (f";未学会:{never_zh}" if never else "")
+            + (";同参数下更好的是:" + "、".join(f"{zh(d)}({zh(m)})" for d, m, _ in behind) if behind else "") + "。",
         )  # fmt: skip
         return Judgement("holds when", sentence, figures)
     sentence = words("It learns on none of the three.", "三个领域上都未学会。")

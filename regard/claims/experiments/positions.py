@@ -10,6 +10,7 @@ from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
 from regard.claims.documents import INTERVIEWS, TRANSFORMER
 from regard.claims.fitting import fit
+from regard.claims.names import zh
 from regard.claims.plots import bars, chart, level, lines
 from regard.claims.selecting import figure, over_seeds, values, where
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig
@@ -81,11 +82,11 @@ def judge(rows: list[Row]) -> Judgement:
     best = max(farther, key=lambda kind: farther[kind].mean)
     figures = (
         *(
-            figure(words(f"accuracy, {task}: no positions", f"准确率,{task}:无位置"), without[task], "%")
+            figure(words(f"accuracy, {task}: no positions", f"准确率,{zh(task)}:无位置"), without[task], "%")
             for task in TASKS
         ),
         *(
-            figure(words(f"accuracy, {task}: {kind}", f"准确率,{task}:{kind}"), found[task, kind], "%")
+            figure(words(f"accuracy, {task}: {kind}", f"准确率,{zh(task)}:{zh(kind)}"), found[task, kind], "%")
             for task in TASKS
             for kind in given
         ),
@@ -98,7 +99,7 @@ def judge(rows: list[Row]) -> Judgement:
             figure(
                 words(
                     f"accuracy, sort at length {longest} after training at {at}: {kind}",
-                    f"长度 {at} 训练、{longest} 测试的排序准确率:{kind}",
+                    f"长度 {at} 训练、{longest} 测试的排序准确率:{zh(kind)}",
                 ),
                 farther[kind],
                 "%",
@@ -109,12 +110,14 @@ def judge(rows: list[Row]) -> Judgement:
     blind = all(without[task].high < found[task, kind].low - MARGIN for task in TASKS for kind in given)
     if not blind:
         some = [task for task in TASKS if any(found[task, kind].low - MARGIN > without[task].high for kind in given)]
-        weak = [f"{kind} on “{task}”" for (task, kind), one in found.items() if one.low - MARGIN <= without[task].high]
+        weak = [both for both, one in found.items() if one.low - MARGIN <= without[both[0]].high]
+        named = ", ".join(f"{kind} on “{task}”" for task, kind in weak)
+        named_zh = "、".join(f"{zh(task)}({zh(kind)})" for task, kind in weak)
         if len(some) == len(TASKS):
             sentence = words(
-                f"On every task some kind of position beats none, but not each: {', '.join(weak)} was no better within "
+                f"On every task some kind of position beats none, but not each: {named} was no better within "
                 "these updates.",
-                f"每项任务都有某种位置编码优于无位置,但并非每种:{'、'.join(weak)} 在此训练量内没有更好。",
+                f"每项任务都有某种位置编码优于无位置,但并非每种:{named_zh} 在此训练量内没有更好。",
             )
             return Judgement("holds when", sentence, figures)
         sentence = words("Without positions it orders as well as with them.", "没有位置信息也能同样排序。")

@@ -10,6 +10,7 @@ from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
 from regard.claims.documents import INTUITION
 from regard.claims.intervals import Interval, interval, slope
+from regard.claims.names import zh
 from regard.claims.plots import chart, lines
 from regard.claims.selecting import by_seed, figure, values, where
 from regard.claims.timing import best_times
@@ -103,8 +104,8 @@ def judge(rows: list[Row]) -> Judgement:
     where_ = crossing(rows)
     width = values(where(rows, what="against projections"), "width")[0]
     figures = (
-        *(figure(words(f"exponent of time, {way}", f"时间指数,{way}"), time[way]) for way in WAYS),
-        *(figure(words(f"exponent of memory, {way}", f"内存指数,{way}"), peak[way]) for way in WAYS),
+        *(figure(words(f"exponent of time, {way}", f"时间指数,{zh(way)}"), time[way]) for way in WAYS),
+        *(figure(words(f"exponent of memory, {way}", f"内存指数,{zh(way)}"), peak[way]) for way in WAYS),
         figure(
             words(
                 f"tokens at which attention overtakes the projections, D = {width} (operations say {2 * width})",
@@ -123,8 +124,8 @@ def judge(rows: list[Row]) -> Judgement:
         sentence = words(
             f"Time is quadratic for {_and(quadratic_time)}; memory is quadratic for {_and(quadratic_peak)} and linear "
             f"for {_and(linear_peak)}.",
-            f"时间为平方级的:{_and(quadratic_time)};内存为平方级的:{_and(quadratic_peak)};内存为线性的"
-            f":{_and(linear_peak)}。",
+            f"时间为平方级的:{_and_zh(quadratic_time)};内存为平方级的:{_and_zh(quadratic_peak)};内存为线性的"
+            f":{_and_zh(linear_peak)}。",
         )
         return Judgement("holds when", sentence, figures)
     sentence = words("Neither time nor memory is quadratic in any way.", "时间与内存都不是平方级。")
@@ -133,6 +134,10 @@ def judge(rows: list[Row]) -> Judgement:
 
 def _and(ways: list[str]) -> str:
     return ", ".join(ways) or "none"
+
+
+def _and_zh(ways: list[str]) -> str:
+    return "、".join(map(zh, ways)) or "无"
 
 
 def draw(rows: list[Row]) -> Chart:

@@ -8,6 +8,7 @@ from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
 from regard.claims.documents import TRANSFORMER
 from regard.claims.fitting import fit
+from regard.claims.names import zh
 from regard.claims.plots import chart, level, lines
 from regard.claims.selecting import figure, over_seeds, values, where
 from regard.nn import MultiHeadAttention
@@ -101,12 +102,12 @@ def judge(rows: list[Row]) -> Judgement:
     losses = {(way, depth): over_seeds(ends, "loss", way=way, depth=depth) for way in WAYS for depth in depths}
     figures = (
         *(
-            figure(words(f"loss at depth {deep}, {way}", f"深度 {deep} 的损失,{way}"), losses[way, deep])
+            figure(words(f"loss at depth {deep}, {way}", f"深度 {deep} 的损失,{zh(way)}"), losses[way, deep])
             for way in WAYS
         ),
         *(
             figure(
-                words(f"gradient of the first block over the last at depth {deep}, {way}", f"首末层梯度之比,{way}"),
+                words(f"gradient of the first block over the last at depth {deep}, {way}", f"首末层梯度之比,{zh(way)}"),
                 over_seeds(ends, "first_over_last", way=way, depth=deep),
             )
             for way in WAYS
@@ -119,7 +120,7 @@ def judge(rows: list[Row]) -> Judgement:
     without = [way for way in WAYS if way not in BOTH and deep in learns[way]]
     reach = {way: max(learns[way], default=0) for way in WAYS}
     told = "; ".join(f"{way} to depth {reach[way]}" if reach[way] else f"{way} at no depth" for way in WAYS)
-    told_zh = ";".join(f"{way} 至 {reach[way]} 层" if reach[way] else f"{way} 均不能" for way in WAYS)
+    told_zh = ";".join(f"{zh(way)}至 {reach[way]} 层" if reach[way] else f"{zh(way)}均不能" for way in WAYS)
     if len(with_both) == 2 and not without:
         sentence = words(
             f"Only with both does a stack of {deep} learn ({told}).", f"两者皆备才能训练 {deep} 层({told_zh})。"
@@ -129,7 +130,7 @@ def judge(rows: list[Row]) -> Judgement:
         sentence = words(
             f"At depth {deep} {' and '.join([*with_both, *without])} "
             f"learn{'' if len(with_both + without) > 1 else 's'}; learned within these updates: {told}.",
-            f"深度 {deep} 时能训练的是 {'、'.join([*with_both, *without])};在此训练量内:{told_zh}。",
+            f"深度 {deep} 时能训练的是{'、'.join(map(zh, [*with_both, *without]))};在此训练量内:{told_zh}。",
         )
         return Judgement("holds when", sentence, figures)
     sentence = words(f"With both, {deep} blocks do not learn: {told}.", f"两者皆备时 {deep} 层也未学会:{told_zh}。")

@@ -16,6 +16,7 @@ from regard.claims.claim import Claim, Judgement, Row, Settings, words
 from regard.claims.documents import TRANSFORMER
 from regard.claims.fitting import Mark, fit, parameters
 from regard.claims.intervals import Interval, interval
+from regard.claims.names import zh
 from regard.claims.plots import bars, chart, lines
 from regard.claims.selecting import by_seed, difference, figure, over_seeds, values, where
 from regard.claims.timing import best_times, threads
@@ -252,7 +253,7 @@ def _expresses(rows: list[Row]) -> tuple[str, list[Any]]:
         for task in TASKS
     }
     figures = [
-        figure(words(f"accuracy on {task}, {kind}", f"{task} 准确率,{kind}"),
+        figure(words(f"accuracy on {task}, {kind}", f"{zh(task)}准确率,{kind}"),
                over_seeds(own, "accuracy", task=task, model=kind), "%")
         for task in TASKS for kind in MODELS
     ]  # fmt: skip

@@ -10,6 +10,7 @@ from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
 from regard.claims.documents import INTERVIEWS
 from regard.claims.fitting import fit
+from regard.claims.names import zh
 from regard.claims.plots import chart, level, lines
 from regard.claims.retrieval import VALUES, Reader, accuracy, loss, retrieval
 from regard.claims.retrieval import softmax as by_softmax
@@ -110,7 +111,7 @@ def judge(rows: list[Row]) -> Judgement:
             max(row["slope_error"] for row in own),
         ),
         *(
-            figure(words(f"accuracy, {way}", f"准确率,{way}"), over_seeds(last, "accuracy", way=way), "%")
+            figure(words(f"accuracy, {way}", f"准确率,{zh(way)}"), over_seeds(last, "accuracy", way=way), "%")
             for way in WAYS
         ),
     )
@@ -127,10 +128,10 @@ def judge(rows: list[Row]) -> Judgement:
             f"softmax 和为 1、能锐化、可微,且在 {steps} 次更新内优于 argmax、线性归一化与 sigmoid。",
         )
         return Judgement("holds", sentence, figures)
-    named = ", ".join(behind)
+    named, named_zh = ", ".join(behind), "、".join(map(zh, behind))
     sentence = words(
         f"Softmax has the properties; but for this task {named} in its place learns no worse.",
-        f"softmax 具备这些性质;但在此任务上换成 {named} 并不更差。",
+        f"softmax 具备这些性质;但在此任务上换成 {named_zh} 并不更差。",
     )
     return Judgement("holds when", sentence, figures)
 

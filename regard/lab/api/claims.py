@@ -92,15 +92,16 @@ def _told(one: "Claim", folder: Path | None) -> dict[str, Any]:
     }
     try:
         judgement, result = judged(one, folder)
+        if result is None:
+            return {**about, "state": "not-run"}
+        about["result"] = {**_measured(one, result), "shipped": folder is None and result == find(one.name, SHIPPED)}
+        if judgement is None:
+            return {**about, "state": "unfinished"}
+        return {**about, "state": "judged", **_judged(judgement), "chart": _finite(asdict(one.draw(result.rows)))}
     except (ValueError, OSError) as error:  # one file that cannot be read leaves the others as they are
         return {**about, "state": "unreadable", "why": str(error)}
-    if result is None:
-        return {**about, "state": "not-run"}
-    shipped = folder is None and result == find(one.name, SHIPPED)
-    about["result"] = {**_measured(one, result), "shipped": shipped}
-    if judgement is None:
-        return {**about, "state": "unfinished"}
-    return {**about, "state": "judged", **_judged(judgement), "chart": _finite(asdict(one.draw(result.rows)))}
+    except LookupError as error:
+        return {**about, "state": "unreadable", "why": f"the result of {one.name} is of another version: no {error}"}
 
 
 def _judged(judgement: "Judgement") -> dict[str, Any]:
