@@ -90,8 +90,8 @@ def light_preset() -> Found:
     layers = BoardConfig.preset("light").layers
     said, clamped = layers // BoardConfig.preset("light").attn_every, layers // min(4, 3)  # type: ignore[operator]
     return (
-        words(f"attn_every 4, {said} attentions", f"attn_every 4,{said} 次注意力"),
-        words(f"its code clamps to 3: {clamped} attentions", f"其代码限制为 3:{clamped} 次注意力"),
+        words(f"attn_every 4, {said} attentions", f"attn_every 4,共 {said} 次注意力"),
+        words(f"its code clamps to 3: {clamped} attentions", f"其代码限制为 3,共 {clamped} 次注意力"),
         said != clamped,
     )
 

@@ -124,7 +124,7 @@ export async function mount(root, given, kit) {
     const small = ran.get(one.name);
     put(
       panel,
-      h("header", { class: "claims-head" }, h("p", { class: "claims-from" }, h("code", {}, one.name), h("span", {}, t("claims.from", { documents: one.source.map(say).join(t("claims.and")) }))), h("h2", {}, inline(say(one.title)))),
+      h("header", { class: "claims-head" }, h("p", { class: "claims-from" }, h("code", {}, one.name), h("span", {}, t("claims.from", { documents: one.source.map((title) => t("claims.document", { title: say(title) })).join(t("claims.and")) }))), h("h2", {}, inline(say(one.title)))),
       h("blockquote", { class: "claims-says" }, inline(say(one.says))),
       verdict(one),
       section(t("claims.experiment"), h("p", {}, inline(say(one.experiment)))),
@@ -137,6 +137,9 @@ export async function mount(root, given, kit) {
     if (focused) panel.querySelector(`[data-do="${before}"], [data-do="run"], [data-do="stop"]`)?.focus({ preventScroll: true });
     drawPlots();
   }
+
+  /** The command that leads to a verdict: what was begun goes on, what is broken is begun anew. */
+  const toRun = (one) => (one.state === "unfinished" ? one.result.command : one.state === "unreadable" ? `${one.command} --again` : one.command);
 
   function verdict(one) {
     const name = stands(one);
@@ -151,7 +154,7 @@ export async function mount(root, given, kit) {
       { class: `claims-verdict is-${name}`, dataset: { verdict: name } },
       h("strong", {}, icon(name), h("span", {}, wordOf(one))),
       h("p", {}, words[one.state]()),
-      one.state === "judged" ? null : command(one.command),
+      one.state === "judged" ? null : command(toRun(one)),
       one.state === "judged" && one.result.noisy ? h("p", { class: "claims-warning" }, t("claims.noisy")) : null,
       one.state === "judged" && one.result.size === "tiny" ? h("p", { class: "claims-warning" }, t("claims.tiny")) : null,
     );
@@ -165,7 +168,7 @@ export async function mount(root, given, kit) {
         "figure",
         { class: "claims-chart" },
         h("figcaption", {}, inline(say(one.chart.title))),
-        tabular ? one.chart.panels.map(wordsTable) : [h("div", { class: "plots", dataset: { plots: one.result.command } }), h("p", { class: "plot-reading", "aria-hidden": "true" }), everyNumber(one)],
+        tabular ? one.chart.panels.map(wordsTable) : [h("div", { class: "plots" }), h("p", { class: "plot-reading", "aria-hidden": "true" }), everyNumber(one)],
       ),
       section(t("claims.figures"), figuresTable(one)),
       one.notes.length && !tabular ? section(t("claims.notes"), h("ul", {}, one.notes.map((note) => h("li", {}, inline(say(note)))))) : null,
@@ -178,9 +181,9 @@ export async function mount(root, given, kit) {
       { class: "table-scroll", tabindex: 0, role: "region", "aria-label": t("claims.table") },
       h(
         "table",
-        { class: "plain" },
+        { class: "plain claims-words" },
         h("thead", {}, h("tr", {}, table.columns.map((name) => (say(name) ? h("th", { scope: "col" }, say(name)) : h("td"))))),
-        h("tbody", {}, table.rows.map((row) => h("tr", {}, row.map((cell, j) => h("td", { lang: cell.en === cell.zh && j > 0 ? "en" : null }, say(cell)))))),
+        h("tbody", {}, table.rows.map((row) => h("tr", {}, row.map((cell, j) => h("td", { dataset: { column: say(table.columns[j]) } }, say(cell)))))),
       ),
     );
   }
@@ -426,7 +429,7 @@ export async function mount(root, given, kit) {
           ...(one.state === "judged" ? [[plain(one.sentence), { size: 15 }]] : []),
         ],
         chart: one.chart,
-        foot: one.result ? [`${t("claims.machine-said", one.result.machine)} · ${t("claims.fact.seeds")}: ${one.result.seeds}`, one.result.command] : [one.command],
+        foot: one.result ? [`${t("claims.machine-said", one.result.machine)} · ${t("claims.fact.seeds")}: ${one.result.seeds}`, one.result.command] : [toRun(one)],
         say,
       });
     },

@@ -30,10 +30,8 @@ export function wrapped(text, width, size, weight = 400) {
 /** d_k and d_model in SVG, with what stands below set below. */
 export const lowered = (text) => text.split(/(?<=\b[A-Za-z])(_[a-z]+)/).map((part) => (part.startsWith("_") ? [s("tspan", { dy: 3, "font-size": "0.8em" }, part.slice(1)), s("tspan", { dy: -3 }, "\u200b")] : part));
 
-/** Chinese with the signs of Chinese: what follows or precedes a Chinese character has full width. */
+/** Chinese with the signs of Chinese: of full width, but for those within numbers and formulas. */
 export function inChinese(text) {
-  const signs = { ",": "，", ":": "：", ";": "；", "(": "（", ")": "）", "?": "？", "!": "！" };
-  return text.replace(/(?<=[⺀-鿿”%\dA-Za-z）])[,:;](?=\s?[⺀-鿿“])|(?<=[⺀-鿿”）])[,:;?!]\s?|\([^()]*[⺀-鿿][^()]*\)/gu, (found) =>
-    found.length > 2 ? `（${inChinese(found.slice(1, -1))}）` : signs[found.trim()],
-  );
+  const signs = { ",": "，", ":": "：", ";": "；", "?": "？", "!": "！" };
+  return text.replace(/[,:;](?=[^\s\d/])|(?<=[⺀-鿿”）])[,:;?!]\s?|\([^()]*[⺀-鿿][^()]*\)/gu, (found) => (found.length > 2 ? `（${inChinese(found.slice(1, -1))}）` : signs[found.trim()]));
 }
