@@ -21,8 +21,8 @@ from regard.training import Finished, make_plan, progress, train
 RUNS: dict[str, dict[str, Any]] = {
     "dates": {"data": ("dates",)},
     "phrases": {"data": ("phrases",)},
-    "lstm": {"data": ("dates",), "model": "lstm", "settings": {"steps": 3400}},
-    "lstm-attention": {"data": ("dates",), "model": "lstm-attention", "settings": {"steps": 1850}},
+    "lstm": {"data": ("dates",), "model": "lstm", "settings": {"steps": 2720}},
+    "lstm-attention": {"data": ("dates",), "model": "lstm-attention", "settings": {"steps": 1480}},
 }
 
 

@@ -3,9 +3,9 @@
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from playwright.sync_api import Browser, BrowserContext, Page, Route
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from regard.lab import Lab
 
@@ -20,33 +20,46 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--proxy-server=127.0.0.1:9",  # nobody listens there: nothing but this machine is reached
 ]
 
 
 class Opened:
-    """The lab in a browser of its own, which reaches nothing else."""
+    """The lab in a tab of its own, which reaches nothing else.
+
+    Windows of the same kind are shared, since opening one takes longer than most tests; nothing is left in it.
+    """
+
+    windows: ClassVar[dict[tuple[Any, ...], BrowserContext]] = {}
 
     def __init__(self, browser: Browser, lab: Lab, link: str = "", **options: Any) -> None:
         options = {"viewport": {"width": 1280, "height": 900}, "locale": "en-US", **options}
         self.lab = lab
-        self.context: BrowserContext = browser.new_context(**options)
-        self.context.set_default_timeout(90_000)  # a busy machine is slow, not wrong
-        self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=lab.origin)
+        self.kind = (browser, lab.origin, repr(sorted(options.items())))
+        if self.kind not in self.windows:
+            window = self.windows[self.kind] = browser.new_context(**options)
+            window.set_default_timeout(90_000)  # a busy machine is slow, not wrong
+            window.grant_permissions(["clipboard-read", "clipboard-write"], origin=lab.origin)
+            window.new_page()  # it stays: without a tab a window closes
+        self.context = self.windows[self.kind]
         self.complaints: list[str] = []
-        self.foreign: list[str] = []
-        self.context.route("**/*", self._only_here)
-        self.tab: Page = self.context.new_page()
-        self.tab.on("console", self._heard)
-        self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.asked: list[str] = []
+        self.tab: Page = self._new_tab()
         self.tab.goto(lab.url + link)
         self.ready()
 
-    def _only_here(self, route: Route) -> None:
-        if route.request.url.startswith(self.lab.origin):
-            route.continue_()
-        else:
-            self.foreign.append(route.request.url)
-            route.abort()
+    def _new_tab(self) -> Page:
+        tab = self.context.new_page()
+        tab.on("request", lambda request: self.asked.append(request.url))
+        tab.on("console", self._heard)
+        tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        return tab
+
+    @property
+    def foreign(self) -> list[str]:
+        """What was asked of anybody but the lab; the browser's flags keep it from being reached."""
+        own = (self.lab.origin, "data:", "blob:", "file:", "about:")
+        return [url for url in self.asked if not url.startswith(own)]
 
     def _heard(self, message: Any) -> None:
         # What the server refuses is reported by the browser itself, beside the page's own words.
@@ -63,9 +76,16 @@ class Opened:
         self.ready()
 
     def settle(self) -> None:
-        """Wait until what was typed has been asked and answered; typing is asked about after a pause."""
-        self.tab.wait_for_timeout(350)
-        self.tab.wait_for_function("() => document.documentElement.dataset.busy === undefined")
+        """Wait until what was done has been asked and answered; typing is asked about after a pause."""
+        self.tab.evaluate(
+            """async () => {
+              const page = document.documentElement.dataset;
+              for (let calm = 0; calm < 4; calm += 1) {  // an answer may lead to another question
+                await new Promise((done) => setTimeout(done, 15));
+                if (page.busy !== undefined || page.waits !== undefined) calm = 0;
+              }
+            }"""
+        )
 
     def kept(self, kind: str, folder: Path) -> Path:
         """What the page saves: "page", "svg" or "png"."""
@@ -79,18 +99,19 @@ class Opened:
         """Go on in a saved page, without a network and without the server's secret; what it asks for is listed."""
         assert self.lab.settings.token not in file.read_text(encoding="utf-8")
         self.context.set_offline(True)
-        self.context.unroute("**/*")
-        self.tab = self.context.new_page()
-        asked: list[str] = []
-        self.tab.on("request", lambda request: asked.append(request.url))
-        self.tab.on("console", lambda message: self.complaints.append(message.text))
-        self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.tab.close()
+        self.asked.clear()
+        self.tab = self._new_tab()
         self.tab.goto(file.as_uri())
         self.ready()
-        return asked
+        return self.asked
 
     def close(self) -> None:
-        self.context.close()
+        """Leave the window as it was."""
+        self.context.set_offline(False)
+        if self.tab.url.startswith(self.lab.origin):
+            self.tab.evaluate("localStorage.clear()")
+        self.tab.close()
 
     def violations(self) -> list[str]:
         """What axe-core finds that is serious or critical, one line each."""

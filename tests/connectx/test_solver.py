@@ -107,7 +107,7 @@ def test_every_position_of_4x4x3_agrees_with_brute_force() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "columns", "inarow", "stones", "count"),
-    [(4, 5, 4, 12, 200), (5, 5, 3, 17, 60), (3, 3, 3, 0, 1), (7, 8, 4, 50, 20), (6, 7, 4, 34, 60)],
+    [(4, 5, 4, 12, 200), (3, 3, 3, 0, 60), (7, 8, 4, 50, 20), (6, 7, 4, 34, 60)],
 )
 def test_random_positions_agree_with_brute_force(rows: int, columns: int, inarow: int, stones: int, count: int) -> None:
     ours = solver(rows, columns, inarow)

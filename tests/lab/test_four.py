@@ -457,7 +457,7 @@ class TestKept:
 )
 @pytest.mark.parametrize(
     "options",
-    [{}, {"color_scheme": "dark", "locale": "zh-CN"}, {"viewport": {"width": 390, "height": 844}}],
+    [{}, {"color_scheme": "dark", "locale": "zh-CN", "viewport": {"width": 390, "height": 844}}],
 )
 def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> None:
     page = opened(f"#/four?opponent=friend&truth=true&moves={LATE}", reduced_motion="reduce", **options)

@@ -45,14 +45,29 @@ let count = 0;
 /** An id that no other element has. */
 export const freshId = (word = "id") => `${word}-${++count}`;
 
-/** The function, called once when calls have paused for some milliseconds. */
+let pauses = 0;
+
+/** The function, called once when calls have paused for some milliseconds; until then html[data-waits]. */
 export function paused(call, wait) {
   let timer;
-  const later = (...args) => {
+  const stop = () => {
+    if (timer === undefined) return;
     clearTimeout(timer);
-    timer = setTimeout(() => call(...args), wait);
+    timer = undefined;
+    if (--pauses === 0) delete document.documentElement.dataset.waits;
   };
-  later.stop = () => clearTimeout(timer);
+  const later = (...args) => {
+    stop();
+    document.documentElement.dataset.waits = ++pauses;
+    timer = setTimeout(() => {
+      try {
+        call(...args);
+      } finally {
+        stop();
+      }
+    }, wait);
+  };
+  later.stop = stop;
   return later;
 }
 
