@@ -106,7 +106,7 @@ def judge(rows: list[Row]) -> Judgement:
     figures = (
         *(
             figure(
-                words(f"accuracy, {count} heads", f"准确率,{count} 头"),
+                words(f"accuracy, {count} head{'s' if count > 1 else ''}", f"准确率,{count} 头"),
                 over_seeds(trained, "accuracy", heads=count),
                 "%",
             )
