@@ -21,6 +21,7 @@ LINKS = {  # where the first look at a view is not the best one
     "trace": "#/trace?step=softmax&mask=causal",
     "practice": "#/practice?tab=exercises&exercise=07-multi-head",
     "heads": "#/heads?mode=phrases&layer=1&head=0",
+    "claims": "#/claims?claim=learned-mean",
     "four": "#/four?opponent=friend&truth=true&moves=44444322266665557773335",
 }
 LOCALES = {"en": "en-US", "zh": "zh-CN"}

@@ -1,3 +1,4 @@
+from .chart import Chart as Chart
 from .claim import Claim as Claim
 from .claim import Figure as Figure
 from .claim import Judgement as Judgement
@@ -16,4 +17,5 @@ from .terminal import claim_text as claim_text
 from .terminal import claims_table as claims_table
 from .terminal import judged as judged
 from .terminal import machine_text as machine_text
+from .terminal import noisy as noisy
 from .terminal import verdict_text as verdict_text

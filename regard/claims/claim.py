@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from regard.claims.chart import Chart
 from regard.learn import Words
-from regard.pictures import Picture
 
 Row = dict[str, Any]  # a measurement: numbers, names, truths, None
 Settings = Mapping[str, Any]
@@ -69,28 +69,28 @@ class Claim:
     name            what the command calls it
     title           a few words
     says            the claim as the documents make it
-    source          which of the documents makes it
+    source          which of the documents make it
     experiment      what is done, with the baseline
     rule            how the verdict follows from the numbers
     sizes           the settings at each size; "seeds" among them says how often everything is repeated
     parts           the pieces of one seed, each a handful of settings; a piece that is done is kept
     measure         (settings, part, seed) → rows
     judge           rows of all parts and seeds → verdict
-    draw            rows → picture
+    draw            rows → plots
     timed           whether the clock is among the figures: such a result wants a quiet machine
     """
 
     name: str
     title: Words
     says: Words
-    source: str
+    source: tuple[Words, ...]
     experiment: Words
     rule: Words
     sizes: Mapping[Size, Settings]
     parts: Callable[[Settings], Sequence[Settings]]
     measure: Callable[[Settings, Settings, int], list[Row]]
     judge: Callable[[list[Row]], Judgement]
-    draw: Callable[[list[Row]], Picture]
+    draw: Callable[[list[Row]], Chart]
     timed: bool = False
 
     def __post_init__(self) -> None:

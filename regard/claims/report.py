@@ -74,7 +74,7 @@ def _opening(one: Claim) -> list[str]:
     return [
         f"## {one.name}",
         "",
-        f"**{one.title['en']} · {one.title['zh']}** (from: {one.source})",
+        f"**{one.title['en']} · {one.title['zh']}** (from: {'; '.join(each['en'] for each in one.source)})",
         "",
         f"> {one.says['en']}",
         ">",

@@ -40,6 +40,7 @@ class Settings:
     waiting: int = 16
     data: Path | None = None  # where progress is kept; the user's data folder if None
     warm: bool = True  # load torch in the background, once the first view has been served
+    claims: Path | None = None  # results of claims; those of ./claims, or else those that come with regard, if None
     network: Path | None = None  # a trained board network to show; the one that comes with regard if None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import regard
 
 STATIC = Path(__file__).parent / "static"
-ORDER = ("trace", "heads", "model", "geometry", "cost", "practice", "four")
+ORDER = ("trace", "heads", "model", "geometry", "cost", "practice", "four", "claims")
 LANGUAGES = ("en", "zh")
 
 

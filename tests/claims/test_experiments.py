@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from regard.claims import NAMES, claim_named, read, run
+from regard.claims.chart import Plot
 from regard.claims.claim import IN_CHINESE, SIZES
 from regard.claims.running import count
 
@@ -24,8 +25,14 @@ def test_it_runs_judges_and_draws(name: str, tmp_path: Path) -> None:
     assert all(judgement.sentence[language].strip() for language in ("en", "zh"))
     assert judgement.figures
     assert all(str(figure) and set(figure.name) == {"en", "zh"} for figure in judgement.figures)
-    picture = one.draw(result.rows).save(tmp_path / "plot.svg")
+    chart = one.draw(result.rows)
+    picture = chart.save(tmp_path / "plot.svg")
     assert 2_000 < picture.stat().st_size < 300_000
+    for plot in (panel for panel in chart.panels if isinstance(panel, Plot)):
+        points = [point for series in plot.series for point in series.points]
+        assert points
+        assert all(point.x in plot.places for point in points if plot.kind == "bars")
+        assert all(point.low <= point.mean <= point.high for point in points if point.low is not None)
 
     run(one, "tiny", folder=tmp_path, on_part=done.append)
     assert done[len(result.parts) :] == [None] * len(result.parts)  # nothing is measured twice

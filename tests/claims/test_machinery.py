@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.claims import Claim, Figure, Judgement, claim_named, read, run
+from regard.claims.chart import Point
 from regard.claims.claim import Row, words
 from regard.claims.fitting import fit, matched, parameters
 from regard.claims.intervals import T, interval, share, slope
+from regard.claims.plots import bars, lines
 from regard.claims.result import Part, Result
 from regard.claims.selecting import difference, over_seeds
 from regard.claims.timing import best_times, threads
@@ -68,6 +70,23 @@ def test_a_share_is_that_of_wilson(both: tuple[int, int]) -> None:
 def test_a_power_has_its_exponent(power: float, factor: float) -> None:
     x = [1.0, 2.0, 5.0, 9.0]
     assert slope(x, [factor * value**power for value in x]) == pytest.approx(power, abs=1e-6)
+
+
+def test_plots_are_means_with_intervals_over_seeds() -> None:
+    rows: list[Row] = [
+        {"seed": seed, "heads": heads, "way": way, "x": 0.1 * seed + heads if way == "mask on" or not seed else None}
+        for seed in range(3)
+        for heads in (4, 2)
+        for way in ("mask on", "mask off")
+    ]
+    sure, unsure = lines(rows, "heads", "x", "way").series
+    assert sure.name == {"en": "mask on", "zh": "有掩码"}
+    assert [point.x for point in sure.points] == [2, 4]
+    assert sure.points[0] == (2, *interval([2.0, 2.1, 2.2]))
+    assert unsure.points == ((2, 2.0, None, None), (4, 4.0, None, None))  # of one seed nothing is sure
+    assert [one.points for one in bars(rows, "heads", "x", "way").series] == [
+        tuple(Point(str(point.x), *point[1:]) for point in reversed(series.points)) for series in (sure, unsure)
+    ]
 
 
 def test_differences_are_taken_seed_by_seed() -> None:

@@ -1,6 +1,8 @@
 """The real lab, served on a free port, and the real page in Chromium."""
 
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +10,26 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from lab_page import CHROMIUM, FLAGS, Opened
+from regard.claims import SHIPPED, read
 from regard.lab import Lab, Settings
 from regard.lab.page import STATIC
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    settings = Settings(warm=False, data=tmp_path_factory.mktemp("data"))
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of claims: four that are whole, one that was stopped, one that is broken, and none of the others."""
+    folder = tmp_path_factory.mktemp("claims")
+    for name in ("scale", "learned-mean", "mask", "errata"):
+        shutil.copy(SHIPPED / f"{name}.json", folder)
+    whole = read(SHIPPED / "softmax.json")
+    replace(whole, parts=whole.parts[:3]).save(folder / "softmax.json")
+    (folder / "quadratic.json").write_text("{")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory, results: Path) -> Iterator[Lab]:
+    settings = Settings(warm=False, data=tmp_path_factory.mktemp("data"), claims=results)
     with Lab(settings, port=0) as served:
         yield served
 

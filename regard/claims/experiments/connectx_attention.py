@@ -12,14 +12,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, level, picture, shares
+from regard.claims.documents import CONNECTX
 from regard.claims.fitting import Mark, fit, matched, parameters
 from regard.claims.intervals import interval
-from regard.claims.selecting import by_seed, difference, figure, over_seeds, values, where
+from regard.claims.names import called, zh
+from regard.claims.plots import bars, chart, level
+from regard.claims.selecting import difference, figure, over_seeds, values, where
 from regard.connectx import Boards, Solver
 from regard.models import BoardConfig, BoardNet, sight
-from regard.pictures import Picture
 from regard.watch import watch
 
 WITHOUT, MATCHED = "no attention", "no attention, equal parameters"
@@ -249,7 +251,7 @@ def judge(rows: list[Row]) -> Judgement:
     figures = (
         *(
             figure(
-                words(f"moves that keep the result: {name}", f"保住结果的着法:{name}"),
+                words(f"moves that keep the result: {name}", f"保住结果的着法:{zh(name)}"),
                 over_seeds(ends, "accuracy", variant=name),
                 "%",
             )
@@ -266,11 +268,11 @@ def judge(rows: list[Row]) -> Judgement:
             "%",
         ),
         figure(
-            words(f"arena, {main} against {WITHOUT}", f"对局得分,对 {WITHOUT}"),
+            words(f"arena, {main} against {WITHOUT}", f"对局得分,对{zh(WITHOUT)}"),
             over_seeds(rows, "score", what="arena", against=WITHOUT),
             "%",
         ),
-        figure(words(f"arena, {main} against {MATCHED}", f"对局得分,对 {MATCHED}"), played, "%"),
+        figure(words(f"arena, {main} against {MATCHED}", f"对局得分,对{zh(MATCHED)}"), played, "%"),
         figure(words("heads that follow a direction, trained", "沿某方向的头所占比例,训练后"), follow, "%"),
         figure(words("the same, untrained", "同上,未训练"), before, "%"),
     )
@@ -282,7 +284,7 @@ def judge(rows: list[Row]) -> Judgement:
         f"{heads[-1]} beat {heads[0]}": more.above,
         "half of the heads or more follow rows, columns and diagonals": follow.mean >= 0.5 and kinds,
     }
-    zh = {
+    in_chinese = {
         "attention helps with equal parameters": "同参数下注意力有益",
         "attention helps in equal time": "同时间下注意力有益",
         "attention wins in the arena": "对局中注意力占优", f"{heads[-1]} beat {heads[0]}": "头多优于头少",
@@ -292,8 +294,8 @@ def judge(rows: list[Row]) -> Judgement:
     wrong = [name for name, true in said.items() if not true]
     sentence = words(
         (f"Found: {'; '.join(right)}. " if right else "") + (f"Not found: {'; '.join(wrong)}." if wrong else ""),
-        (f"成立:{';'.join(zh[name] for name in right)}。" if right else "")
-        + (f"不成立:{';'.join(zh[name] for name in wrong)}。" if wrong else ""),
+        (f"成立:{';'.join(in_chinese[name] for name in right)}。" if right else "")
+        + (f"不成立:{';'.join(in_chinese[name] for name in wrong)}。" if wrong else ""),
     )
     verdict = "holds" if not wrong else "holds when" if right else "does not hold here"
     return Judgement(verdict, sentence, figures)  # type: ignore[arg-type]
@@ -304,40 +306,34 @@ def _main(rows: list[Row]) -> str:
     return str(values(where(rows, what="trained", main=True), "variant")[0])
 
 
-def draw(rows: list[Row]) -> Picture:
-    ends = where(rows, what="trained", end=True)
-
-    def accuracy(axes: Any) -> None:
-        names = values(ends, "variant")
-        for place, name in enumerate(reversed(names)):
-            found = interval(list(by_seed(ends, "accuracy", variant=name).values()))
-            axes.barh(place, found.mean, 0.7, color="#0072B2" if "no attention" not in name else "#D55E00", alpha=0.85)
-            if found.high < float("inf"):
-                ends_at = [[found.mean - found.low], [found.high - found.mean]]
-                axes.errorbar(found.mean, place, xerr=ends_at, color="#1c2430", lw=1, capsize=2)
-        axes.set_yticks(range(len(names)), list(reversed(names)))
-        least = min(by_seed(ends, "accuracy").values())
-        axes.set_xlim(max(0.0, least - 0.2), 1)
-        axes.set_title("moves that keep the result")
-
-    def games(axes: Any) -> None:
-        bars(
-            axes,
-            where(rows, what="arena"),
-            "against",
-            "score",
-            names={WITHOUT: "same blocks", MATCHED: "equal\nparameters"},
-        )
-        level(axes, 0.5, "even")
-        shares(axes)
-        axes.set_title("arena, against no attention")
-
-    def directions(axes: Any) -> None:
-        bars(axes, where(rows, what="lines"), "direction", "ratio", "net")
-        level(axes, 1, "permuted")
-        axes.set_title("mass along lines / permuted")
-
-    return picture("Attention on the Connect Four board", [accuracy, games, directions], width=4)
+def draw(rows: list[Row]) -> Chart:
+    ends, arena = where(rows, what="trained", end=True), where(rows, what="arena")
+    accuracy = bars(
+        ends,
+        "variant",
+        "accuracy",
+        title=words("moves that keep the result", "保住结果的走法"),
+        shares=True,
+        lying=True,
+    )
+    games = bars(
+        arena,
+        "against",
+        "score",
+        title=words("arena, against no attention", "对局得分,对无注意力"),
+        shares=True,
+        places={WITHOUT: called("same blocks"), MATCHED: called("equal parameters")},
+        levels=(level(0.5, words("even", "平手")),),
+    )
+    directions = bars(
+        where(rows, what="lines"),
+        "direction",
+        "ratio",
+        "net",
+        title=words("mass along lines / permuted", "沿各方向的权重 / 打乱后"),
+        levels=(level(1, words("permuted", "打乱")),),
+    )
+    return chart(words("Attention on the Connect Four board", "四子棋棋盘上的注意力"), accuracy, games, directions)
 
 
 CLAIM = Claim(
@@ -348,7 +344,7 @@ CLAIM = Claim(
         "rows, columns and diagonals.",
         "注意力有助于四子棋网络处理长线;头越多表示越强;不同的头分工于横、竖、斜线。",
     ),
-    source="an attention network that plays ConnectX",
+    source=(CONNECTX,),
     experiment=words(
         "Small board networks with no attention, with 1, 6, 12 and 24 heads, and with attention after every 1, 2 and "
         "4 blocks, trained on the same solved positions of late random play; tested on others: how often the first "

@@ -6,13 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import level, lines, picture, shares
+from regard.claims.documents import INTUITION
 from regard.claims.fitting import fit, parameters
+from regard.claims.plots import chart, level, lines
 from regard.claims.selecting import difference, figure, over_seeds, values, where
 from regard.claims.timing import best_times
 from regard.nn import MultiHeadAttention
-from regard.pictures import Picture
 
 VOCABULARY, LENGTH = 8, 16
 OFFSETS = (-3, -1, 2, 5)  # four relations that each place needs at once
@@ -105,7 +106,7 @@ def judge(rows: list[Row]) -> Judgement:
     figures = (
         *(
             figure(
-                words(f"accuracy, {count} heads", f"准确率,{count} 头"),
+                words(f"accuracy, {count} head{'s' if count > 1 else ''}", f"准确率,{count} 头"),
                 over_seeds(trained, "accuracy", heads=count),
                 "%",
             )
@@ -153,36 +154,37 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("does not hold here", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
+def draw(rows: list[Row]) -> Chart:
     trained, timed = where(rows, what="trained"), where(rows, what="timed")
-
-    def accuracy(axes: Any) -> None:
-        lines(axes, trained, "heads", "accuracy", "what", log="x")
-        level(axes, 1 / VOCABULARY, "chance")
-        axes.get_legend().remove()
-        shares(axes)
-        axes.set_xlabel("heads")
-        axes.set_title("accuracy, four relations at once")
-
-    def time(axes: Any) -> None:
-        lines(axes, timed, "heads", "ratio", "what", log="x")
-        axes.get_legend().remove()
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("heads")
-        axes.set_title("time / time of one head")
-
-    def distance(axes: Any) -> None:
-        shown = [
-            {"heads": row["heads"], "seed": row["seed"], "apart": row[name], "when": when}
-            for row in trained
-            for name, when in (("apart", "trained"), ("apart_before", "before"))
-        ]
-        lines(axes, shown, "heads", "apart", "when", log="x")
-        shares(axes)
-        axes.set_xlabel("heads")
-        axes.set_title("distance between heads' maps")
-
-    return picture("1 … 16 heads of the same total width", [accuracy, time, distance], width=3.6)
+    maps = [
+        {"heads": row["heads"], "seed": row["seed"], "apart": row[name], "when": when}
+        for row in trained
+        for name, when in (("apart", "trained"), ("apart_before", "before"))
+    ]
+    heads: dict[str, Any] = {"along": words("heads", "头数"), "log": "x"}
+    return chart(
+        words("1 … 16 heads of the same total width", "总宽度相同的 1 … 16 个头"),
+        lines(
+            trained,
+            "heads",
+            "accuracy",
+            "what",
+            title=words("accuracy, four relations at once", "准确率:同时四种关系"),
+            shares=True,
+            levels=(level(1 / VOCABULARY),),
+            **heads,
+        ),
+        lines(timed, "heads", "ratio", "what", title=words("time / time of one head", "时间 / 单头时间"), **heads),
+        lines(
+            maps,
+            "heads",
+            "apart",
+            "when",
+            title=words("distance between heads' maps", "各头权重图之间的距离"),
+            shares=True,
+            **heads,
+        ),
+    )
 
 
 CLAIM = Claim(
@@ -192,7 +194,7 @@ CLAIM = Claim(
         "“Multi-head is only parallelism” is a misconception: heads learn different relations.",
         "“多头只是并行计算”是误解:不同的头学习不同的关系。",
     ),
-    source="attention from intuition to mathematics",
+    source=(INTUITION,),
     experiment=words(
         "One attention layer of equal width and parameters with 1, 2, 4, 8 and 16 heads: time of forward and "
         "backward, taken in turn; accuracy on naming the tokens at four other places at once; and the total variation "

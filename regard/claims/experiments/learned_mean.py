@@ -5,12 +5,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, level, picture, shares
+from regard.claims.documents import INTUITION
 from regard.claims.fitting import fit, parameters
+from regard.claims.names import zh
+from regard.claims.plots import bars, chart, level
 from regard.claims.retrieval import VALUES, Reader, accuracy, loss, majority, retrieval, softmax
 from regard.claims.selecting import difference, figure, over_seeds
-from regard.pictures import Picture
 
 ITEMS = 16
 TASKS = {"find one": retrieval, "most frequent": majority}
@@ -67,7 +69,7 @@ def judge(rows: list[Row]) -> Judgement:
     }  # fmt: skip
     figures = tuple(
         figure(
-            words(f"accuracy, {task}: {way}", f"准确率,{task}:{way}"),
+            words(f"accuracy, {task}: {way}", f"准确率,{zh(task)}:{zh(way)}"),
             over_seeds(rows, "accuracy", task=task, way=way),
             "%",
         )
@@ -82,26 +84,23 @@ def judge(rows: list[Row]) -> Judgement:
         )
         return Judgement("holds", sentence, figures)
     if better:
-        rest = ", ".join(f"“{task}”" for task in TASKS if task not in better)
+        left = [task for task in TASKS if task not in better]
+        rest, rest_zh = ", ".join(f"“{task}”" for task in left), "、".join(f"“{zh(task)}”" for task in left)
         sentence = words(
             f"Where one thing must be found among {ITEMS}, weights that depend on the input beat every fixed mean; for "
             f"{rest} they do not: there a mean is all that is needed.",
-            f"需要从 {ITEMS} 项中找出一项时,随输入变化的权重优于任何固定平均;而对{rest}则不然,平均已足够。",
+            f"需要从 {ITEMS} 项中找出一项时,随输入变化的权重优于任何固定平均;而对{rest_zh}则不然,平均已足够。",
         )
         return Judgement("holds when", sentence, figures)
     sentence = words("On no task do learned weights beat a fixed mean.", "所有任务上学到的权重都不优于固定平均。")
     return Judgement("does not hold here", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
-    def scores(axes: Any) -> None:
-        bars(axes, rows, "task", "accuracy", "way")
-        level(axes, 1 / VALUES, "chance")
-        shares(axes, 1.3)
-        axes.legend(frameon=False, ncols=2, loc="upper center")
-        axes.set_ylabel("accuracy")
-
-    return picture("Attention against means with fixed weights", [scores], width=6)
+def draw(rows: list[Row]) -> Chart:
+    scores = bars(
+        rows, "task", "accuracy", "way", beside=words("accuracy", "准确率"), shares=True, levels=(level(1 / VALUES),)
+    )
+    return chart(words("Attention against means with fixed weights", "注意力与固定权重的平均"), scores)
 
 
 CLAIM = Claim(
@@ -111,7 +110,7 @@ CLAIM = Claim(
         "“Attention is only a weighted mean” is a misconception: the weights are learned and depend on the input.",
         "“注意力只是加权平均”是误解:权重是学到的,并随输入而变。",
     ),
-    source="attention from intuition to mathematics",
+    source=(INTUITION,),
     experiment=words(
         "The same one-head model with weights from attention, all equal, fixed at random, and learned but the same "
         "for every input; on a task that asks for one of 16 items, and on one that asks what is most frequent among "

@@ -1,17 +1,18 @@
 """`nn.Linear` on (B, S, D): the same weights on every token, as a loop over tokens or a reshape would apply them."""
 
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, picture, powers
+from regard.claims.documents import LINEAR
+from regard.claims.names import zh
+from regard.claims.plots import bars, chart
 from regard.claims.selecting import figure, over_seeds, values
 from regard.claims.timing import best_times
-from regard.pictures import Picture
 
 SHAPES = {"2×5×512": (2, 5, 512), "8×32×64": (8, 32, 64), "4×128×256": (4, 128, 256)}
 ROUNDING = 16 * torch.finfo(torch.float32).eps  # relative to the largest output
@@ -69,7 +70,7 @@ def judge(rows: list[Row]) -> Judgement:
         figure(words("largest difference, relative", "最大相对差"), error),
         *(
             figure(
-                words(f"time of {way} / one call, {shape}", f"{way} 与单次调用的时间比,{shape}"),
+                words(f"time of {way} / one call, {shape}", f"{zh(way)}与单次调用的时间比,{shape}"),
                 over_seeds(rows, "ratio", way=way, shape=shape),
                 "×",
             )
@@ -90,14 +91,14 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("does not hold here", sentence, tuple(figures))
 
 
-def draw(rows: list[Row]) -> Picture:
-    def times(axes: Any) -> None:
-        bars(axes, rows, "shape", "ratio", "way")
-        powers(axes)
-        axes.set_ylabel("time / time of one call")
-        axes.set_xlabel("B × S × D")
-
-    return picture("nn.Linear on the last dimension: time of three ways", [times], width=6)
+def draw(rows: list[Row]) -> Chart:
+    times = bars(
+        rows, "shape", "ratio", "way", log="y", along=words("B × S × D", "B × S × D"),
+        beside=words("time / time of one call", "时间 / 一次调用的时间"),
+    )  # fmt: skip
+    return chart(
+        words("nn.Linear on the last dimension: time of three ways", "nn.Linear 作用于末维:三种写法的时间"), times
+    )
 
 
 CLAIM = Claim(
@@ -108,7 +109,7 @@ CLAIM = Claim(
         "to (B·S, D).",
         "nn.Linear 作用于 (B, S, D) 的最后一维:等价于对每个 token 循环,也等价于先重塑为 (B·S, D)。",
     ),
-    source="nn.Linear and multi-head attention",
+    source=(LINEAR,),
     experiment=words(
         "Random input, weight and bias in float32, and whole numbers that float32 holds exactly; the three ways "
         "compared bit by bit, and timed in turn, best of several.",

@@ -6,12 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, level, picture, shares
+from regard.claims.documents import TRANSFORMER
 from regard.claims.fitting import fit
+from regard.claims.names import zh
+from regard.claims.plots import bars, chart, level
 from regard.claims.selecting import difference, figure, over_seeds
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig
-from regard.pictures import Picture
 
 MODULUS = 7
 WAYS = ("mask on", "mask off")
@@ -67,19 +69,11 @@ def judge(rows: list[Row]) -> Judgement:
     seen = {(way, what): over_seeds(rows, what, way=way) for way in WAYS for what in ("training", "generation")}
     fall = difference(rows, "generation", {"way": "mask on"}, {"way": "mask off"})
     leaks = [max(row["leak"] for row in rows if row["way"] == way) for way in WAYS]
+    ways = {"training": ("in training's way", "训练方式下的正确率"), "generation": ("in generation", "生成时的正确率")}
     figures = (
         *(
-            figure(
-                words(f"right next tokens, {way}, in training's way", f"{way}:训练方式下的正确率"),
-                seen[way, "training"],
-                "%",
-            )
-            for way in WAYS
-        ),
-        *(
-            figure(
-                words(f"right next tokens, {way}, in generation", f"{way}:生成时的正确率"), seen[way, "generation"], "%"
-            )
+            figure(words(f"right next tokens, {way}, {en}", f"{zh(way)}:{in_chinese}"), seen[way, what], "%")
+            for what, (en, in_chinese) in ways.items()
             for way in WAYS
         ),
         figure(
@@ -110,21 +104,17 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("does not hold here", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
+def draw(rows: list[Row]) -> Chart:
     shown = [
         {"seed": row["seed"], "way": row["way"], "when": name, "share": row[what]}
         for row in rows
         for what, name in (("training", "in training's way"), ("generation", "when it writes"))
     ]
-
-    def plot(axes: Any) -> None:
-        bars(axes, shown, "when", "share", "way")
-        level(axes, 1 / MODULUS, "chance")
-        shares(axes, 1.2)
-        axes.set_ylabel("share of right next tokens")
-        axes.legend(frameon=False, ncols=2, loc="upper center")
-
-    return picture("A decoder trained with and without its mask", [plot], width=6)
+    right = bars(
+        shown, "when", "share", "way", beside=words("share of right next tokens", "下一个 token 的正确率"), shares=True,
+        levels=(level(1 / MODULUS),),
+    )  # fmt: skip
+    return chart(words("A decoder trained with and without its mask", "有掩码与无掩码训练的解码器"), right)
 
 
 CLAIM = Claim(
@@ -134,7 +124,7 @@ CLAIM = Claim(
         "A decoder must not see the future while it is trained: the look-ahead mask sets those scores to −inf.",
         "解码器训练时不能看到未来:前瞻掩码把这些分数设为 −inf。",
     ),
-    source="Transformer and self-attention",
+    source=(TRANSFORMER,),
     experiment=words(
         "Sequences in which each token is the sum of the two before it modulo 7, from two random ones. The same "
         "layers are trained to name the next token with the mask on and off, then tested as in training, and writing "

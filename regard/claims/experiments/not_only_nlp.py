@@ -2,18 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, picture, shares
+from regard.claims.documents import INTUITION
 from regard.claims.fitting import fit, matched, parameters
+from regard.claims.names import zh
+from regard.claims.plots import bars, chart, level
 from regard.claims.selecting import difference, figure, over_seeds
 from regard.models import EncoderConfig, Layer
-from regard.pictures import Picture
 
 Labelled = tuple[Tensor, Tensor]  # (B, C, H, W) and the class of each
 CLOSE = 0.02  # as good as another: no more than two points under it
@@ -140,7 +141,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 def judge(rows: list[Row]) -> Judgement:
     found = {(d, m): over_seeds(rows, "accuracy", domain=d, model=m) for d in DOMAINS for m in MODELS}
     figures = tuple(
-        figure(words(f"accuracy, {domain}: {model}", f"准确率,{domain}:{model}"), found[domain, model], "%")
+        figure(words(f"accuracy, {domain}: {model}", f"准确率,{zh(domain)}:{zh(model)}"), found[domain, model], "%")
         for domain in DOMAINS
         for model in MODELS
     )
@@ -161,27 +162,30 @@ def judge(rows: list[Row]) -> Judgement:
     if works:
         lost = "; ".join(f"{d}: {model} is {-100 * gap:.0f} points better" for d, model, gap in behind)
         never = ", ".join(d for d in DOMAINS if d not in works)
+        never_zh = "、".join(zh(d) for d in DOMAINS if d not in works)
         sentence = words(
             f"It learns on {', '.join(works)}" + (f", not on {never}" if never else "")
             + (f"; but within these updates {lost}." if lost else "."),
-            f"能学会:{'、'.join(works)}" + (f";未学会:{never}" if never else "")
-            + (";同参数下更好的是:" + "、".join(f"{d}({m})" for d, m, _ in behind) if behind else "") + "。",
+            f"能学会:{'、'.join(map(zh, works))}" + (f";未学会:{never_zh}" if never else "")
+            + (";同参数下更好的是:" + "、".join(f"{zh(d)}({zh(m)})" for d, m, _ in behind) if behind else "") + "。",
         )  # fmt: skip
         return Judgement("holds when", sentence, figures)
     sentence = words("It learns on none of the three.", "三个领域上都未学会。")
     return Judgement("does not hold here", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
-    def scores(axes: Any) -> None:
-        bars(axes, rows, "domain", "accuracy", "model")
-        for place, domain in enumerate(DOMAINS.values()):
-            axes.plot([place - 0.45, place + 0.45], [1 / domain.classes] * 2, color="#566171", lw=1, ls=(0, (2, 2)))
-        shares(axes, 1.2)
-        axes.set_ylabel("accuracy (dashed: chance)")
-        axes.legend(frameon=False, ncols=3, loc="upper center")
-
-    return picture("Attention beyond language, equal parameters", [scores], width=6)
+def draw(rows: list[Row]) -> Chart:
+    guessing = tuple(level(1 / domain.classes, x=name) for name, domain in DOMAINS.items())
+    scores = bars(
+        rows,
+        "domain",
+        "accuracy",
+        "model",
+        beside=words("accuracy (dashed: chance)", "准确率(虚线:随机猜测)"),
+        shares=True,
+        levels=guessing,
+    )
+    return chart(words("Attention beyond language, equal parameters", "语言之外的注意力(参数相等)"), scores)
 
 
 CLAIM = Claim(
@@ -191,7 +195,7 @@ CLAIM = Claim(
         "“Attention is only for NLP” is a misconception: it works wherever things relate to each other.",
         "“注意力只用于 NLP”是误解:凡元素间有关系之处都能用。",
     ),
-    source="attention from intuition to mathematics",
+    source=(INTUITION,),
     experiment=words(
         "Two encoder layers on the squares of a board (has the first player four in a row?), on patches of pictures "
         "(which of four shapes?) and on pieces of a series (which of four waves?), against a convolution and an MLP "

@@ -6,12 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, level, lines, picture, shares
+from regard.claims.documents import INTERVIEWS, TRANSFORMER
 from regard.claims.fitting import fit
+from regard.claims.names import zh
+from regard.claims.plots import bars, chart, level, lines
 from regard.claims.selecting import figure, over_seeds, values, where
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig
-from regard.pictures import Picture
 
 NUMBERS = 16  # the vocabulary, in order of size
 KINDS = ("none", "sinusoidal", "learned", "rotary", "alibi")
@@ -80,11 +82,11 @@ def judge(rows: list[Row]) -> Judgement:
     best = max(farther, key=lambda kind: farther[kind].mean)
     figures = (
         *(
-            figure(words(f"accuracy, {task}: no positions", f"准确率,{task}:无位置"), without[task], "%")
+            figure(words(f"accuracy, {task}: no positions", f"准确率,{zh(task)}:无位置"), without[task], "%")
             for task in TASKS
         ),
         *(
-            figure(words(f"accuracy, {task}: {kind}", f"准确率,{task}:{kind}"), found[task, kind], "%")
+            figure(words(f"accuracy, {task}: {kind}", f"准确率,{zh(task)}:{zh(kind)}"), found[task, kind], "%")
             for task in TASKS
             for kind in given
         ),
@@ -97,7 +99,7 @@ def judge(rows: list[Row]) -> Judgement:
             figure(
                 words(
                     f"accuracy, sort at length {longest} after training at {at}: {kind}",
-                    f"长度 {at} 训练、{longest} 测试的排序准确率:{kind}",
+                    f"长度 {at} 训练、{longest} 测试的排序准确率:{zh(kind)}",
                 ),
                 farther[kind],
                 "%",
@@ -108,12 +110,14 @@ def judge(rows: list[Row]) -> Judgement:
     blind = all(without[task].high < found[task, kind].low - MARGIN for task in TASKS for kind in given)
     if not blind:
         some = [task for task in TASKS if any(found[task, kind].low - MARGIN > without[task].high for kind in given)]
-        weak = [f"{kind} on “{task}”" for (task, kind), one in found.items() if one.low - MARGIN <= without[task].high]
+        weak = [both for both, one in found.items() if one.low - MARGIN <= without[both[0]].high]
+        named = ", ".join(f"{kind} on “{task}”" for task, kind in weak)
+        named_zh = "、".join(f"{zh(task)}({zh(kind)})" for task, kind in weak)
         if len(some) == len(TASKS):
             sentence = words(
-                f"On every task some kind of position beats none, but not each: {', '.join(weak)} was no better within "
+                f"On every task some kind of position beats none, but not each: {named} was no better within "
                 "these updates.",
-                f"每项任务都有某种位置编码优于无位置,但并非每种:{'、'.join(weak)} 在此训练量内没有更好。",
+                f"每项任务都有某种位置编码优于无位置,但并非每种:{named_zh} 在此训练量内没有更好。",
             )
             return Judgement("holds when", sentence, figures)
         sentence = words("Without positions it orders as well as with them.", "没有位置信息也能同样排序。")
@@ -133,24 +137,28 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("holds", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
+def draw(rows: list[Row]) -> Chart:
     at = rows[0]["trained_at"]
-
-    def trained(axes: Any) -> None:
-        bars(axes, where(rows, length=at), "task", "accuracy", "positions")
-        level(axes, 1 / NUMBERS, "chance")
-        shares(axes, 1.45)
-        axes.legend(frameon=False, ncols=3, loc="upper center")
-        axes.set_ylabel(f"accuracy at length {at}")
-
-    def longer(axes: Any) -> None:
-        lines(axes, where(rows, task="sort"), "length", "accuracy", "positions")
-        axes.axvline(at, color="#566171", lw=0.9, ls=(0, (2, 2)))
-        shares(axes)
-        axes.set_xlabel(f"length (trained at {at})")
-        axes.set_title("sorting, other lengths")
-
-    return picture("Order with and without positions", [trained, longer], width=5)
+    trained = bars(
+        where(rows, length=at),
+        "task",
+        "accuracy",
+        "positions",
+        shares=True,
+        levels=(level(1 / NUMBERS),),
+        title=words(f"accuracy at length {at}", f"长度 {at} 时的准确率"),
+    )
+    longer = lines(
+        where(rows, task="sort"),
+        "length",
+        "accuracy",
+        "positions",
+        shares=True,
+        mark=at,
+        title=words("sorting, other lengths", "其他长度的排序"),
+        along=words(f"length (trained at {at})", f"长度(训练长度 {at})"),
+    )
+    return chart(words("Order with and without positions", "有位置与无位置时的顺序"), trained, longer)
 
 
 CLAIM = Claim(
@@ -160,7 +168,7 @@ CLAIM = Claim(
         "Self-attention does not know the order of its input; positions must be added.",
         "自注意力不知道输入的次序,必须加入位置信息。",
     ),
-    source="attention for interviews; Transformer and self-attention",
+    source=(INTERVIEWS, TRANSFORMER),
     experiment=words(
         "A small encoder with no, sinusoidal, learned, rotary and ALiBi positions learns to sort and to "
         "name the token before; and a causal decoder without positions the last of these. Tested also at lengths "

@@ -6,13 +6,15 @@ import torch
 import torch.nn.functional as F
 
 from regard.attention import attend, masks
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import lines, picture
+from regard.claims.documents import INTUITION
 from regard.claims.intervals import Interval, interval, slope
+from regard.claims.names import zh
+from regard.claims.plots import chart, lines
 from regard.claims.selecting import by_seed, figure, values, where
 from regard.claims.timing import best_times
 from regard.cost import cost
-from regard.pictures import Picture
 
 D_K, HEADS, WINDOW = 32, 2, 256
 WAYS = ("materialised", "fused", "causal", "window")
@@ -102,8 +104,8 @@ def judge(rows: list[Row]) -> Judgement:
     where_ = crossing(rows)
     width = values(where(rows, what="against projections"), "width")[0]
     figures = (
-        *(figure(words(f"exponent of time, {way}", f"时间指数,{way}"), time[way]) for way in WAYS),
-        *(figure(words(f"exponent of memory, {way}", f"内存指数,{way}"), peak[way]) for way in WAYS),
+        *(figure(words(f"exponent of time, {way}", f"时间指数,{zh(way)}"), time[way]) for way in WAYS),
+        *(figure(words(f"exponent of memory, {way}", f"内存指数,{zh(way)}"), peak[way]) for way in WAYS),
         figure(
             words(
                 f"tokens at which attention overtakes the projections, D = {width} (operations say {2 * width})",
@@ -122,8 +124,8 @@ def judge(rows: list[Row]) -> Judgement:
         sentence = words(
             f"Time is quadratic for {_and(quadratic_time)}; memory is quadratic for {_and(quadratic_peak)} and linear "
             f"for {_and(linear_peak)}.",
-            f"时间为平方级的:{_and(quadratic_time)};内存为平方级的:{_and(quadratic_peak)};内存为线性的"
-            f":{_and(linear_peak)}。",
+            f"时间为平方级的:{_and_zh(quadratic_time)};内存为平方级的:{_and_zh(quadratic_peak)};内存为线性的"
+            f":{_and_zh(linear_peak)}。",
         )
         return Judgement("holds when", sentence, figures)
     sentence = words("Neither time nor memory is quadratic in any way.", "时间与内存都不是平方级。")
@@ -134,26 +136,27 @@ def _and(ways: list[str]) -> str:
     return ", ".join(ways) or "none"
 
 
-def draw(rows: list[Row]) -> Picture:
+def _and_zh(ways: list[str]) -> str:
+    return "、".join(map(zh, ways)) or "无"
+
+
+def draw(rows: list[Row]) -> Chart:
     lengths, against = where(rows, what="length"), where(rows, what="against projections")
-
-    def plotted(name: str, title: str) -> Any:
-        def plot(axes: Any) -> None:
-            lines(axes, lengths, "tokens", name, "way", log="xy")
-            axes.tick_params(axis="x", rotation=45)
-            axes.set_xlabel("tokens")
-            axes.set_title(title)
-
-        return plot
-
-    def projections(axes: Any) -> None:
-        lines(axes, against, "tokens", "seconds", "part", log="xy")
-        axes.tick_params(axis="x", rotation=45)
-        axes.set_xlabel("tokens")
-        axes.set_title(f"seconds, D = {against[0]['width']}")
-
-    plots = [plotted("seconds", "seconds of attention"), plotted("peak", "peak bytes of the layer"), projections]
-    return picture("How attention grows with length", plots, width=3.6)
+    tokens: dict[str, Any] = {"along": words("tokens", "token 数"), "log": "xy"}
+    width = against[0]["width"]
+    return chart(
+        words("How attention grows with length", "注意力如何随长度增长"),
+        lines(lengths, "tokens", "seconds", "way", title=words("seconds of attention", "注意力用时(秒)"), **tokens),
+        lines(lengths, "tokens", "peak", "way", title=words("peak bytes of the layer", "该层的峰值字节"), **tokens),
+        lines(
+            against,
+            "tokens",
+            "seconds",
+            "part",
+            title=words(f"seconds, D = {width}", f"用时(秒),D = {width}"),
+            **tokens,
+        ),
+    )
 
 
 CLAIM = Claim(
@@ -163,7 +166,7 @@ CLAIM = Claim(
         "Attention costs time and memory that grow with the square of the length; QKᵀ is what is expensive.",
         "注意力的时间与内存随长度平方增长;QKᵀ 是主要开销。",
     ),
-    source="attention from intuition to mathematics",
+    source=(INTUITION,),
     experiment=words(
         f"Attention with {HEADS} heads of {D_K}: with the matrix written out, fused, fused and causal, and with a "
         f"window of {WINDOW} keys; seconds in turn, best of several; peak bytes by torch's profiler. Exponents are "

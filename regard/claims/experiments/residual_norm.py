@@ -1,17 +1,17 @@
 """Depth: what residuals and layer norms do for the gradient, and whether a deep stack can be trained without them."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import level, lines, picture
+from regard.claims.documents import TRANSFORMER
 from regard.claims.fitting import fit
+from regard.claims.names import zh
+from regard.claims.plots import chart, level, lines
 from regard.claims.selecting import figure, over_seeds, values, where
 from regard.nn import MultiHeadAttention
-from regard.pictures import Picture
 
 VOCABULARY, LENGTH = 8, 8
 CHANCE = float(torch.tensor(float(VOCABULARY)).log())
@@ -102,12 +102,12 @@ def judge(rows: list[Row]) -> Judgement:
     losses = {(way, depth): over_seeds(ends, "loss", way=way, depth=depth) for way in WAYS for depth in depths}
     figures = (
         *(
-            figure(words(f"loss at depth {deep}, {way}", f"深度 {deep} 的损失,{way}"), losses[way, deep])
+            figure(words(f"loss at depth {deep}, {way}", f"深度 {deep} 的损失,{zh(way)}"), losses[way, deep])
             for way in WAYS
         ),
         *(
             figure(
-                words(f"gradient of the first block over the last at depth {deep}, {way}", f"首末层梯度之比,{way}"),
+                words(f"gradient of the first block over the last at depth {deep}, {way}", f"首末层梯度之比,{zh(way)}"),
                 over_seeds(ends, "first_over_last", way=way, depth=deep),
             )
             for way in WAYS
@@ -120,7 +120,7 @@ def judge(rows: list[Row]) -> Judgement:
     without = [way for way in WAYS if way not in BOTH and deep in learns[way]]
     reach = {way: max(learns[way], default=0) for way in WAYS}
     told = "; ".join(f"{way} to depth {reach[way]}" if reach[way] else f"{way} at no depth" for way in WAYS)
-    told_zh = ";".join(f"{way} 至 {reach[way]} 层" if reach[way] else f"{way} 均不能" for way in WAYS)
+    told_zh = ";".join(f"{zh(way)}至 {reach[way]} 层" if reach[way] else f"{zh(way)}均不能" for way in WAYS)
     if len(with_both) == 2 and not without:
         sentence = words(
             f"Only with both does a stack of {deep} learn ({told}).", f"两者皆备才能训练 {deep} 层({told_zh})。"
@@ -130,30 +130,25 @@ def judge(rows: list[Row]) -> Judgement:
         sentence = words(
             f"At depth {deep} {' and '.join([*with_both, *without])} "
             f"learn{'' if len(with_both + without) > 1 else 's'}; learned within these updates: {told}.",
-            f"深度 {deep} 时能训练的是 {'、'.join([*with_both, *without])};在此训练量内:{told_zh}。",
+            f"深度 {deep} 时能训练的是{'、'.join(map(zh, [*with_both, *without]))};在此训练量内:{told_zh}。",
         )
         return Judgement("holds when", sentence, figures)
     sentence = words(f"With both, {deep} blocks do not learn: {told}.", f"两者皆备时 {deep} 层也未学会:{told_zh}。")
     return Judgement("does not hold here", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
-    def gradients(axes: Any) -> None:
-        lines(
-            axes, [row for row in where(rows, what="gradient") if row["gradient"]], "layer", "gradient", "way", log="y"
-        )
-        axes.set_xlabel("block")
-        axes.set_title("norm of the gradient at the start")
-
-    def losses(axes: Any) -> None:
-        lines(axes, where(rows, what="end"), "depth", "loss", "way", log="x")
-        level(axes, CHANCE, "guessing")
-        level(axes, CHANCE / 2, "learned")
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("depth")
-        axes.set_title("loss after training")
-
-    return picture("Residuals and layer norms in deep stacks", [gradients, losses], width=5)
+def draw(rows: list[Row]) -> Chart:
+    some = [row for row in where(rows, what="gradient") if row["gradient"]]
+    gradients = lines(
+        some, "layer", "gradient", "way", log="y", along=words("block", "块"),
+        title=words("norm of the gradient at the start", "训练开始时的梯度范数"),
+    )  # fmt: skip
+    losses = lines(
+        where(rows, what="end"), "depth", "loss", "way", log="x", along=words("depth", "深度"),
+        title=words("loss after training", "训练后的损失"),
+        levels=(level(CHANCE, words("guessing", "猜测")), level(CHANCE / 2, words("learned", "已学会"))),
+    )  # fmt: skip
+    return chart(words("Residuals and layer norms in deep stacks", "深层堆叠中的残差与层归一化"), gradients, losses)
 
 
 CLAIM = Claim(
@@ -163,7 +158,7 @@ CLAIM = Claim(
         "Residual connections and layer normalisation keep the gradient alive and make deep stacks trainable.",
         "残差连接与层归一化使梯度不消失,深层网络得以训练。",
     ),
-    source="Transformer and self-attention",
+    source=(TRANSFORMER,),
     experiment=words(
         "Stacks of attention and feed-forward blocks with neither, one of them, and both (post- and pre-norm), all "
         "else equal: the gradient's norm by block at the start, and the loss after training on naming the token "

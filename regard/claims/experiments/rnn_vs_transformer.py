@@ -11,14 +11,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import bars, lines, picture, shares
+from regard.claims.documents import TRANSFORMER
 from regard.claims.fitting import Mark, fit, parameters
 from regard.claims.intervals import Interval, interval
+from regard.claims.names import zh
+from regard.claims.plots import bars, chart, lines
 from regard.claims.selecting import by_seed, difference, figure, over_seeds, values, where
 from regard.claims.timing import best_times, threads
 from regard.models import Decoder, DecoderConfig
-from regard.pictures import Picture
 from regard.training import phrases
 
 MODELS = ("Transformer", "LSTM")
@@ -251,7 +253,7 @@ def _expresses(rows: list[Row]) -> tuple[str, list[Any]]:
         for task in TASKS
     }
     figures = [
-        figure(words(f"accuracy on {task}, {kind}", f"{task} 准确率,{kind}"),
+        figure(words(f"accuracy on {task}, {kind}", f"{zh(task)}准确率,{kind}"),
                over_seeds(own, "accuracy", task=task, model=kind), "%")
         for task in TASKS for kind in MODELS
     ]  # fmt: skip
@@ -301,35 +303,30 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("does not hold here" if all(word == "no" for word in ahead) else "holds when", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
-    def rates(axes: Any) -> None:
-        own = [
-            {**row, "name": f"{row['model']}, {row['threads']} thr."}
-            for row in where(rows, row=PARALLEL, when="training")
-        ]
-        lines(axes, own, "length", "rate", "name", log="xy")
-        axes.set_xlabel("tokens")
-        axes.set_title("tokens/s in training")
-
-    def distance(axes: Any) -> None:
-        lines(axes, where(rows, row=DISTANCE, end=True), "distance", "accuracy", "model", log="x")
-        shares(axes)
-        axes.set_xlabel("distance")
-        axes.set_title("accuracy, equal updates")
-
-    def expressive(axes: Any) -> None:
-        bars(axes, where(rows, row=EXPRESSIVE, end=True), "task", "accuracy", "model")
-        shares(axes, 1.3)
-        axes.set_title("accuracy, equal parameters")
-
-    def data(axes: Any) -> None:
-        own = where(rows, row=DATA)
-        shown = [{**row, "name": f"{row['model']}, {row['amount']}"} for row in own]
-        lines(axes, shown, "step", "held_out", "name")
-        axes.set_xlabel("updates")
-        axes.set_title("held-out loss, by sentences")
-
-    return picture("Transformer against LSTM", [rates, distance, expressive, data], width=3.3)
+def draw(rows: list[Row]) -> Chart:
+    rates = [
+        {**row, "name": f"{row['model']}, {row['threads']} thr."} for row in where(rows, row=PARALLEL, when="training")
+    ]
+    data = [{**row, "name": f"{row['model']}, {row['amount']}"} for row in where(rows, row=DATA)]
+    return chart(
+        words("Transformer against LSTM", "Transformer 与 LSTM"),
+        lines(
+            rates, "length", "rate", "name", log="xy", title=words("tokens/s in training", "训练时每秒 token 数"),
+            along=words("tokens", "token 数"),
+        ),
+        lines(
+            where(rows, row=DISTANCE, end=True), "distance", "accuracy", "model", log="x", shares=True,
+            title=words("accuracy, equal updates", "准确率,更新次数相等"), along=words("distance", "距离"),
+        ),
+        bars(
+            where(rows, row=EXPRESSIVE, end=True), "task", "accuracy", "model", shares=True,
+            title=words("accuracy, equal parameters", "准确率,参数相等"),
+        ),
+        lines(
+            data, "step", "held_out", "name", title=words("held-out loss, by sentences", "留出损失,按句数"),
+            along=words("updates", "更新次数"),
+        ),
+    )  # fmt: skip
 
 
 CLAIM = Claim(
@@ -340,7 +337,7 @@ CLAIM = Claim(
         "small data, the Transformer for large.",
         "Transformer 可并行、长距离更强、训练更快、表达更强;RNN 适合小数据,Transformer 适合大数据。",
     ),
-    source="Transformer and self-attention",
+    source=(TRANSFORMER,),
     experiment=words(
         "A two-layer Transformer and a two-layer LSTM of the same width and as many parameters. Parallel computation: "
         "tokens a second by length and threads, in turn. Long distance: a value is asked for after so many noise "

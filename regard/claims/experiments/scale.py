@@ -1,16 +1,15 @@
 """Why scores are divided by √d_k: what happens to their spread, to softmax and to its gradient when they are not."""
 
-from typing import Any
-
 import torch
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import level, lines, picture, shares
+from regard.claims.documents import INTERVIEWS, INTUITION
 from regard.claims.fitting import fit
 from regard.claims.intervals import interval, slope
+from regard.claims.plots import chart, level, lines
 from regard.claims.retrieval import VALUES, Reader, accuracy, loss, retrieval, softmax
 from regard.claims.selecting import by_seed, difference, figure, over_seeds, values, where
-from regard.pictures import Picture
 
 KEYS = 64  # of one softmax
 WAYS = ("divided by √d_k", "not divided")
@@ -119,26 +118,23 @@ def _growth(rows: list[Row], seed: int, widths: list[int]) -> float:
     return slope(widths, [by_seed(rows, "variance", way=WAYS[1], d_k=d)[seed] for d in widths])
 
 
-def draw(rows: list[Row]) -> Picture:
+def draw(rows: list[Row]) -> Chart:
     random, trained = where(rows, what="random"), where(rows, what="trained")
-
-    def plotted(name: str, label: str, log: str) -> Any:
-        def plot(axes: Any) -> None:
-            lines(axes, random, "d_k", name, "way", log=log)
-            axes.set_xlabel("d_k")
-            axes.set_title(label)
-
-        return plot
-
-    def training(axes: Any) -> None:
-        lines(axes, trained, "d_k", "accuracy", "way", log="x")
-        level(axes, 1 / VALUES, "chance")
-        shares(axes)
-        axes.set_xlabel("d_k")
-        axes.set_title("accuracy after training")
-
-    plots = [plotted("variance", "variance of the scores", "xy"), plotted("gradient", "gradient norm of softmax", "xy")]
-    return picture("Scores with and without division by √d_k", [*plots, training], width=3.6)
+    d_k = words("d_k", "d_k")
+    return chart(
+        words("Scores with and without division by √d_k", "除以与不除以 √d_k 的分数"),
+        lines(
+            random, "d_k", "variance", "way", log="xy", along=d_k, title=words("variance of the scores", "分数的方差")
+        ),
+        lines(
+            random, "d_k", "gradient", "way", log="xy", along=d_k,
+            title=words("gradient norm of softmax", "softmax 的梯度范数"),
+        ),
+        lines(
+            trained, "d_k", "accuracy", "way", log="x", along=d_k, shares=True, levels=(level(1 / VALUES),),
+            title=words("accuracy after training", "训练后的准确率"),
+        ),
+    )  # fmt: skip
 
 
 CLAIM = Claim(
@@ -148,7 +144,7 @@ CLAIM = Claim(
         "The variance of q·k grows with d_k; without division by √d_k softmax saturates and its gradient vanishes.",
         "q·k 的方差随 d_k 增大;不除以 √d_k,softmax 会饱和,梯度消失。",
     ),
-    source="attention for interviews; attention from intuition to mathematics",
+    source=(INTERVIEWS, INTUITION),
     experiment=words(
         "Independent standard normal q and k for d_k = 4 … 1024, softmax over 64 keys: variance, entropy, norm of the "
         "derivative. Then a one-head model is trained to find the value of a key among 16, with and without the "

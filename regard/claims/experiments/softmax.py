@@ -6,13 +6,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import level, lines, picture, shares
+from regard.claims.documents import INTERVIEWS
 from regard.claims.fitting import fit
+from regard.claims.names import zh
+from regard.claims.plots import chart, level, lines
 from regard.claims.retrieval import VALUES, Reader, accuracy, loss, retrieval
 from regard.claims.retrieval import softmax as by_softmax
 from regard.claims.selecting import difference, figure, over_seeds, values, where
-from regard.pictures import Picture
 
 
 def by_argmax(scores: Tensor) -> Tensor:
@@ -109,7 +111,7 @@ def judge(rows: list[Row]) -> Judgement:
             max(row["slope_error"] for row in own),
         ),
         *(
-            figure(words(f"accuracy, {way}", f"准确率,{way}"), over_seeds(last, "accuracy", way=way), "%")
+            figure(words(f"accuracy, {way}", f"准确率,{zh(way)}"), over_seeds(last, "accuracy", way=way), "%")
             for way in WAYS
         ),
     )
@@ -126,23 +128,22 @@ def judge(rows: list[Row]) -> Judgement:
             f"softmax 和为 1、能锐化、可微,且在 {steps} 次更新内优于 argmax、线性归一化与 sigmoid。",
         )
         return Judgement("holds", sentence, figures)
-    named = ", ".join(behind)
+    named, named_zh = ", ".join(behind), "、".join(map(zh, behind))
     sentence = words(
         f"Softmax has the properties; but for this task {named} in its place learns no worse.",
-        f"softmax 具备这些性质;但在此任务上换成 {named} 并不更差。",
+        f"softmax 具备这些性质;但在此任务上换成 {named_zh} 并不更差。",
     )
     return Judgement("holds when", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
-    def training(axes: Any) -> None:
-        lines(axes, where(rows, what="trained"), "step", "accuracy", "way")
-        level(axes, 1 / VALUES, "chance")
-        shares(axes)
-        axes.set_xlabel("updates")
-        axes.set_ylabel("accuracy")
-
-    return picture("What turns scores into weights: accuracy on retrieval", [training], width=6)
+def draw(rows: list[Row]) -> Chart:
+    training = lines(
+        where(rows, what="trained"), "step", "accuracy", "way", along=words("updates", "更新次数"),
+        beside=words("accuracy", "准确率"), shares=True, levels=(level(1 / VALUES),),
+    )  # fmt: skip
+    return chart(
+        words("What turns scores into weights: accuracy on retrieval", "由分数得权重的方式:检索准确率"), training
+    )
 
 
 CLAIM = Claim(
@@ -153,7 +154,7 @@ CLAIM = Claim(
         "why attention uses it.",
         "softmax 把分数变成和为 1 的权重,突出较大者,且可微,因此注意力采用它。",
     ),
-    source="attention for interviews",
+    source=(INTERVIEWS,),
     experiment=words(
         "The three properties on random scores in float64; then a one-head model learns to find the value of a key "
         "among 16 with softmax, argmax, linear normalisation or sigmoid making the weights, all else equal.",

@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from regard.claims.chart import Chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.drawing import lines, picture, shares
+from regard.claims.documents import INTUITION
+from regard.claims.plots import chart, lines
 from regard.claims.selecting import figure, over_seeds, values, where
-from regard.pictures import Picture
 
 Array = np.ndarray
 KINDS: dict[str, Any] = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
@@ -107,20 +108,18 @@ def judge(rows: list[Row]) -> Judgement:
     return Judgement("holds", sentence, figures)
 
 
-def draw(rows: list[Row]) -> Picture:
+def draw(rows: list[Row]) -> Chart:
     shown = [
         {"d_model": row["d_model"], "seed": row["seed"], "share": row[name], "softmax": label}
         for name, label in (("naive_nan", "as the document has it"), ("stable_nan", "maximum subtracted"))
         for row in where(rows, what="example")
     ]
-
-    def plot(axes: Any) -> None:
-        lines(axes, shown, "d_model", "share", "softmax", log="x")
-        shares(axes)
-        axes.set_xlabel("d_model of the document's example")
-        axes.set_ylabel("share of NaN in the output")
-
-    return picture("NaN in the document's multi-head example", [plot], width=6)
+    nan = lines(
+        shown, "d_model", "share", "softmax", log="x", shares=True,
+        along=words("d_model of the document's example", "文档示例的 d_model"),
+        beside=words("share of NaN in the output", "输出中 NaN 的比例"),
+    )  # fmt: skip
+    return chart(words("NaN in the document's multi-head example", "文档多头示例中的 NaN"), nan)
 
 
 CLAIM = Claim(
@@ -131,7 +130,7 @@ CLAIM = Claim(
         "overflowing. (The document's own NumPy multi-head example does not.)",
         "数值稳定性:softmax 在 exp 前减去最大值,不改变结果而避免溢出。(文档自己的 NumPy 多头示例没有这样做。)",
     ),
-    source="attention from intuition to mathematics",
+    source=(INTUITION,),
     experiment=words(
         "The largest score with a finite exp in float16, 32 and 64; the document's NumPy example (normal weights "
         "without scaling, float64, 8 heads, 10 tokens) at d_model 8 … 512, as written and with the maximum subtracted.",

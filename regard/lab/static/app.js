@@ -169,6 +169,9 @@ function frame() {
     ),
   );
   header.querySelectorAll("a, button")[focused]?.focus();
+  const nav = header.querySelector("nav"); // on a phone it is wider than the screen
+  const here = nav.querySelector("[aria-current]");
+  if (here && here.offsetLeft + here.offsetWidth > nav.clientWidth) nav.scrollLeft = here.offsetLeft - nav.offsetLeft;
   put(footer, h("p", {}, saved ? t("foot.saved", { version: facts.version }) : t("foot", { version: facts.version })));
 }
 

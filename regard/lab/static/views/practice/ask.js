@@ -1,7 +1,7 @@
 // One question, as cards and interview ask it: the question, the standard answer when it is asked for, detail on request,
 // where to see it, and how it went, by the keys 1 to 4.
 
-import { inline } from "./markdown.js";
+import { inline } from "../../kit/inline.js";
 
 export const GRADES = ["again", "hard", "good", "easy"];
 

@@ -2,7 +2,7 @@
 // picture arranges itself. What flows along the arrows is followed by the server, so every right way is right.
 
 import { arrange, BOX, path } from "./layout.js";
-import { inline } from "./markdown.js";
+import { inline } from "../../kit/inline.js";
 
 const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
 

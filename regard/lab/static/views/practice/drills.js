@@ -1,6 +1,6 @@
 // Drills: attention by hand. Each step is checked when it is answered, and the learner's own numbers are carried on.
 
-import { inline } from "./markdown.js";
+import { inline } from "../../kit/inline.js";
 
 const LEVELS = [1, 2, 3, 4, 5];
 

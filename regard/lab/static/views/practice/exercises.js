@@ -1,7 +1,8 @@
 // Exercises: the statement, the editor, the verdict that names the mistake, hints one by one, the solution on request.
 
 import { editor } from "./editor.js";
-import { inline, markdown } from "./markdown.js";
+import { inline } from "../../kit/inline.js";
+import { markdown } from "./markdown.js";
 import { codeBlock } from "./python.js";
 
 export async function show(root, given, kit, course) {

@@ -2,22 +2,8 @@
 // All of it goes in as text; nothing is ever read as HTML.
 
 import { h } from "../../kit/dom.js";
+import { inline } from "../../kit/inline.js";
 import { codeBlock } from "./python.js";
-
-const INLINE = /(`[^`]+`|\*\*[^*]+\*\*|\*[^*\s][^*]*\*)/;
-
-const BELOW = /((?<![\p{L}\d_.])[\p{L}Σ]_[A-Za-z0-9]{1,5}(?![A-Za-z0-9_]))/u;
-
-export function inline(text) {
-  return text.split(INLINE).map((part) => {
-    if (/^`.+`$/.test(part)) return h("code", {}, part.slice(1, -1));
-    if (/^\*\*.+\*\*$/.test(part)) return h("strong", {}, inline(part.slice(2, -2)));
-    return /^\*.+\*$/.test(part) ? h("em", {}, part.slice(1, -1)) : letters(part);
-  });
-}
-
-/** d_k, W_o and Σ_j with what stands below set below. */
-const letters = (text) => text.split(BELOW).map((part) => (BELOW.test(part) ? [part[0], h("sub", {}, part.slice(2))] : part));
 
 /** Lines joined as prose: no space where Chinese meets Chinese. */
 const joined = (lines) => lines.reduce((whole, line) => whole + (whole === "" || (/[　-鿿＀-￯]$/.test(whole) && /^[　-鿿＀-￯*`]/.test(line)) ? "" : " ") + line.trim(), "");

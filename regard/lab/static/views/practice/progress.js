@@ -1,6 +1,6 @@
 // How far one is: the four things that count as mastery, what to do next, and every part of the course at a glance.
 
-import { inline } from "./markdown.js";
+import { inline } from "../../kit/inline.js";
 
 const PLACES = { flow: "diagram", hand: "drills", exercises: "exercises", cards: "cards" };
 

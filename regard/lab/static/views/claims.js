@@ -1,0 +1,437 @@
+// The view Claims: what is said of attention, each claim as an experiment with its figures and the verdict of a rule.
+
+import { inline } from "../kit/inline.js";
+import { drawPlot, key, reading, short } from "./claims/plot.js";
+import { sheet } from "./claims/sheet.js";
+import { FONT, inChinese } from "./claims/words.js";
+
+export const defaults = {
+  verdict: "", // of those that are listed; all if empty
+  claim: "",
+  ran: "", // of which claim a saved page shows the small run
+};
+
+const STANDS = ["holds", "holds-when", "does-not-hold-here", "not-run"];
+const ICONS = {
+  holds: "M5 12.5 10 17.5 19.5 7",
+  "holds-when": "M4 14.5C7 8.5 10 8.5 12 12s5 3.5 8-2.5",
+  "does-not-hold-here": "M6.5 6.5 17.5 17.5M17.5 6.5 6.5 17.5",
+  "not-run": "M12 5.5a6.5 6.5 0 1 1 0 13 6.5 6.5 0 0 1 0-13Z",
+};
+const minus = (text) => text.replaceAll(/-(?=\d)(?<!e-)/g, "−");
+const LEAST = 252; // pixels of a plot that stands beside others
+
+export async function mount(root, given, kit) {
+  const { h, s, t, put } = kit;
+  let state = given;
+  let data = null;
+  let running = null; // { name, stop, progress }
+  const ran = new Map(); // name → the claim with its small run as result
+  let closed = false;
+
+  const say = (words) => (kit.language() === "zh" ? inChinese(words.zh) : words.en);
+  const stands = (one) => (one.state === "judged" ? one.verdict : "not-run");
+  const wordOf = (one) => (one.state === "judged" ? t(`claims.verdict.${one.verdict}`) : t(`claims.state.${one.state}`));
+  const icon = (name) => s("svg", { viewBox: "0 0 24 24", class: "icon", "aria-hidden": "true" }, s("path", { d: ICONS[name] }));
+  const filter = () => (STANDS.includes(state.verdict) && data.some((one) => stands(one) === state.verdict) ? state.verdict : "");
+  const listed = () => data.filter((one) => !filter() || stands(one) === filter());
+  const chosen = () => listed().find((one) => one.name === state.claim) ?? listed().find((one) => one.state === "judged") ?? listed()[0];
+
+  const filters = h("div", { class: "claims-filters", role: "group", "aria-label": t("claims.filter") });
+  const list = h("div", { class: "claims-list", role: "tablist", "aria-orientation": "vertical", "aria-label": t("claims.list"), onkeydown: walk });
+  const panel = h("section", { class: "card claims-one", role: "tabpanel", id: "claim-shown", tabindex: 0 });
+  const main = h("div", { class: "claims-main" }, list, panel);
+  put(root, filters, main);
+
+  // ---- the list -----------------------------------------------------------------------------------------------------
+
+  function drawFilters() {
+    const focused = document.activeElement?.dataset?.stands;
+    const one = (name, many, label) =>
+      h(
+        "button",
+        { type: "button", class: `claims-filter ${name ? `is-${name}` : ""}`, disabled: many === 0, "aria-pressed": String(filter() === name), dataset: { stands: name || "all" }, onclick: () => kit.go({ verdict: filter() === name ? "" : name }, { push: true }) },
+        h("span", { class: "claims-count" }, String(many)),
+        h("span", { class: "claims-label" }, name ? icon(name) : null, label),
+      );
+    put(filters, one("", data.length, t("claims.all")), STANDS.map((name) => one(name, data.filter((each) => stands(each) === name).length, t(`claims.verdict.${name}`))));
+    if (focused) filters.querySelector(`[data-stands="${focused}"]`)?.focus();
+  }
+
+  function drawList() {
+    const focused = list.contains(document.activeElement);
+    const now = chosen();
+    put(
+      list,
+      listed().map((one) =>
+        h(
+          "button",
+          {
+            type: "button",
+            role: "tab",
+            class: `claims-tab is-${stands(one)}`,
+            id: `claim-${one.name}`,
+            "aria-selected": String(one === now),
+            "aria-controls": "claim-shown",
+            tabindex: one === now ? 0 : -1,
+            dataset: { claim: one.name },
+            onclick: () => kit.go({ claim: one.name }, { push: true }),
+          },
+          h("span", { class: "claims-sign" }, icon(stands(one))),
+          h("span", { class: "claims-title" }, inline(say(one.title))),
+          h("span", { class: "claims-stands" }, wordOf(one)),
+        ),
+      ),
+    );
+    const tab = list.querySelector("[aria-selected=true]");
+    if (focused) tab.focus({ preventScroll: true });
+    // The list scrolls by itself; the page stays where it is.
+    const [box, mine] = [list.getBoundingClientRect(), tab.getBoundingClientRect()];
+    if (mine.left < box.left || mine.right > box.right) list.scrollLeft += mine.left - box.left - 12;
+    if (mine.top < box.top || mine.bottom > box.bottom) list.scrollTop += mine.top - box.top - 12;
+    panel.setAttribute("aria-labelledby", tab.id);
+  }
+
+  function walk(event) {
+    const tabs = [...list.children];
+    const at = tabs.findIndex((tab) => tab.getAttribute("aria-selected") === "true");
+    const to = { ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    kit.go({ claim: tabs[(to + tabs.length) % tabs.length].dataset.claim });
+  }
+
+  // ---- one claim ----------------------------------------------------------------------------------------------------
+
+  const section = (title, ...inside) => h("section", { class: "claims-part" }, h("h3", {}, title), inside);
+
+  function command(text) {
+    const copy = async () => {
+      try {
+        await navigator.clipboard.writeText(text);
+        kit.toast(t("claims.copied"));
+      } catch (error) {
+        kit.toast(t("keep.failed", { why: error.message }), { wrong: true });
+      }
+    };
+    return h("div", { class: "claims-command" }, h("code", {}, text), h("button", { type: "button", class: "small", dataset: { do: "copy" }, "aria-label": t("claims.copy-this", { command: text }), onclick: copy }, t("claims.copy")));
+  }
+
+  function drawOne() {
+    const one = chosen();
+    const before = document.activeElement?.dataset?.do;
+    const focused = panel.contains(document.activeElement) && before;
+    const small = ran.get(one.name);
+    put(
+      panel,
+      h("header", { class: "claims-head" }, h("p", { class: "claims-from" }, h("code", {}, one.name), h("span", {}, t("claims.from", { documents: one.source.map((title) => t("claims.document", { title: say(title) })).join(t("claims.and")) }))), h("h2", {}, inline(say(one.title)))),
+      h("blockquote", { class: "claims-says" }, inline(say(one.says))),
+      verdict(one),
+      section(t("claims.experiment"), h("p", {}, inline(say(one.experiment)))),
+      one.state === "judged" ? evidence(one) : null,
+      section(t("claims.rule"), h("p", {}, inline(say(one.rule))), h("p", { class: "remark" }, t("claims.rule-said"))),
+      one.result ? measuredOn(one) : null,
+      again(one),
+      small ? tried(small) : null,
+    );
+    if (focused) panel.querySelector(`[data-do="${before}"], [data-do="run"], [data-do="stop"]`)?.focus({ preventScroll: true });
+    drawPlots();
+  }
+
+  /** The command that leads to a verdict: what was begun goes on, what is broken is begun anew. */
+  const toRun = (one) => (one.state === "unfinished" ? one.result.command : one.state === "unreadable" ? `${one.command} --again` : one.command);
+
+  function verdict(one) {
+    const name = stands(one);
+    const words = {
+      judged: () => inline(say(one.sentence)),
+      "not-run": () => t("claims.not-run-said"),
+      unfinished: () => t("claims.unfinished-said", { done: one.result.parts, of: one.result.wanted }),
+      unreadable: () => one.why,
+    };
+    return h(
+      "div",
+      { class: `claims-verdict is-${name}`, dataset: { verdict: name } },
+      h("strong", {}, icon(name), h("span", {}, wordOf(one))),
+      h("p", {}, words[one.state]()),
+      one.state === "judged" ? null : command(toRun(one)),
+      one.state === "judged" && one.result.noisy ? h("p", { class: "claims-warning" }, t("claims.noisy")) : null,
+      one.state === "judged" && one.result.size === "tiny" ? h("p", { class: "claims-warning" }, t("claims.tiny")) : null,
+    );
+  }
+
+  /** The plots, the figures with their intervals, and what is told in words. */
+  function evidence(one) {
+    const tabular = one.chart.panels.some((each) => each.kind === "table");
+    return [
+      h(
+        "figure",
+        { class: "claims-chart" },
+        h("figcaption", {}, inline(say(one.chart.title))),
+        tabular ? one.chart.panels.map(wordsTable) : [h("div", { class: "plots" }), h("p", { class: "plot-reading", "aria-hidden": "true" }), everyNumber(one)],
+      ),
+      section(t("claims.figures"), figuresTable(one)),
+      one.notes.length && !tabular ? section(t("claims.notes"), h("ul", {}, one.notes.map((note) => h("li", {}, inline(say(note)))))) : null,
+    ];
+  }
+
+  function wordsTable(table) {
+    return h(
+      "div",
+      { class: "table-scroll", tabindex: 0, role: "region", "aria-label": t("claims.table") },
+      h(
+        "table",
+        { class: "plain claims-words" },
+        h("thead", {}, h("tr", {}, table.columns.map((name) => (say(name) ? h("th", { scope: "col" }, say(name)) : h("td"))))),
+        h("tbody", {}, table.rows.map((row) => h("tr", {}, row.map((cell, j) => h("td", { dataset: { column: say(table.columns[j]) } }, say(cell)))))),
+      ),
+    );
+  }
+
+  /** A share also as a bar from 0 to 100 % with its interval. */
+  function bar(figure) {
+    if (figure.unit !== "%" || figure.value < 0 || figure.value > 1) return null;
+    const at = (x) => `${100 * Math.max(0, Math.min(1, x))}%`;
+    const between = figure.low === null ? null : h("span", { class: "between", style: { left: at(figure.low), width: `calc(${at(figure.high)} - ${at(figure.low)})` } });
+    return h("span", { class: "claims-bar", "aria-hidden": "true" }, h("span", { class: "filled", style: { width: at(figure.value) } }), between);
+  }
+
+  function figuresTable(one) {
+    const shares = one.figures.some((each) => bar(each));
+    return h(
+      "div",
+      { class: "table-scroll" },
+      h(
+        "table",
+        { class: "plain numbers" },
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("claims.figure")), shares ? h("td", { class: "claims-bars" }) : null, h("th", { scope: "col" }, t("claims.value")), h("th", { scope: "col" }, t("claims.interval")))),
+        h(
+          "tbody",
+          {},
+          one.figures.map((each) =>
+            h("tr", { dataset: { value: String(each.value), low: String(each.low), high: String(each.high) } }, h("th", { scope: "row" }, inline(say(each.name))), shares ? h("td", { class: "claims-bars" }, bar(each)) : null, h("td", { class: "value" }, minus(each.text)), h("td", {}, each.low === null ? "–" : minus(each.between))),
+          ),
+        ),
+      ),
+    );
+  }
+
+  /** What the plots show, for who cannot see them or wants the numbers. */
+  function everyNumber(one) {
+    const open = h("details", { class: "claims-numbers" }, h("summary", {}, t("claims.numbers")));
+    const fill = () => {
+      if (!open.open || open.children.length > 1) return;
+      open.append(
+        ...one.chart.panels.map((plot) =>
+          h(
+            "div",
+            { class: "table-scroll", tabindex: 0, role: "region", "aria-label": say(plot.title) || say(one.chart.title) },
+            h(
+              "table",
+              { class: "plain numbers" },
+              h("caption", {}, say(plot.title) || say(plot.beside)),
+              h("thead", {}, h("tr", {}, h("th", { scope: "col" }, say(plot.along) || t("claims.place")), plot.series.map((each) => h("th", { scope: "col" }, say(each.name))))),
+              h(
+                "tbody",
+                {},
+                [...new Set(plot.series.flatMap((each) => each.points.map((point) => point[0])))].map((at) =>
+                  h(
+                    "tr",
+                    {},
+                    h("th", { scope: "row" }, typeof at === "number" ? short(at) : say(plot.places[at])),
+                    plot.series.map((each) => {
+                      const point = each.points.find((each) => each[0] === at);
+                      return h("td", {}, point ? reading(plot, point) : "–");
+                    }),
+                  ),
+                ),
+              ),
+            ),
+          ),
+        ),
+      );
+    };
+    open.addEventListener("toggle", fill);
+    return open;
+  }
+
+  function measuredOn(one) {
+    const { machine, seeds, seconds, size, load, shipped } = one.result;
+    const facts = [
+      ["machine", t("claims.machine-said", machine)],
+      ["versions", t("claims.versions-said", machine)],
+      ["seeds", String(seeds)],
+      ["size", t(`claims.size.${size}`)],
+      ["time", load === null ? lasted(seconds) : t("claims.time-said", { time: lasted(seconds), load: load.toFixed(0) })],
+      ["file", shipped ? t("claims.file-shipped") : t("claims.file-own")],
+    ];
+    return section(
+      t("claims.measured-on"),
+      h("dl", { class: "claims-facts" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, t(`claims.fact.${name}`)), h("dd", {}, value)))),
+      one.state === "judged" ? command(one.result.command) : null,
+    );
+  }
+
+  const lasted = (seconds) => (seconds < 120 ? t("claims.seconds", { n: seconds < 10 ? seconds.toFixed(1) : seconds.toFixed(0) }) : t("claims.minutes", { n: (seconds / 60).toFixed(0) }));
+
+  function again(one) {
+    if (kit.saved) return null;
+    const mine = running?.name === one.name;
+    const { done = 0, of = 0 } = (mine && running.progress) || {};
+    return section(
+      t("claims.try"),
+      h("p", { class: "remark" }, t("claims.try-said")),
+      h(
+        "div",
+        { class: "claims-running" },
+        mine
+          ? [
+              h("progress", { max: of || 1, "aria-label": t("claims.progress"), ...(of ? { value: done } : {}) }),
+              h("span", { class: "remark" }, of ? t("claims.parts-done", { done, of }) : t("claims.starting")),
+              h("button", { type: "button", class: "small", dataset: { do: "stop" }, onclick: () => running?.stop.abort() }, t("claims.stop")),
+            ]
+          : h("button", { type: "button", class: "small primary", dataset: { do: "run" }, disabled: running !== null, onclick: () => run(one.name) }, ran.has(one.name) ? t("claims.run-again") : t("claims.run")),
+      ),
+    );
+  }
+
+  function tried(one) {
+    return h("section", { class: "claims-tried", "aria-label": t("claims.tried") }, h("h3", {}, t("claims.tried")), h("p", { class: "claims-warning" }, t("claims.tried-said", { time: lasted(one.result.seconds) })), verdictLine(one), evidence(one));
+  }
+
+  const verdictLine = (one) => h("p", {}, h("strong", {}, t("claims.by-rule"), " ", wordOf(one)), " · ", inline(say(one.sentence)));
+
+  // ---- plots --------------------------------------------------------------------------------------------------------
+
+  /** The plots of what is shown, as wide as there is room. */
+  function drawPlots() {
+    const shown = [chosen(), ran.get(chosen().name)].filter((one) => one?.state === "judged" && one.chart.panels[0].kind !== "table");
+    panel.querySelectorAll(".plots").forEach((place, i) => fillPlots(place, shown[i]));
+  }
+
+  function fillPlots(place, one) {
+    const { panels } = one.chart;
+    const room = place.clientWidth || 320;
+    const gap = 26;
+    const fit = Math.max(1, Math.min(panels.length, Math.floor((room + gap) / (LEAST + gap))));
+    const columns = panels.length === 4 && fit === 3 ? 2 : fit;
+    const width = Math.floor((room - gap * (columns - 1)) / columns);
+    const told = place.parentElement.querySelector(".plot-reading");
+    const hint = one.result.seeds > 1 ? t("claims.hint", { n: one.result.seeds }) : t("claims.hint-one");
+    told.textContent = hint;
+    const names = (plot) => plot.kind + plot.series.map((each) => each.name.en).join("|");
+    const alike = panels.length > 1 && panels[0].series.length > 1 && panels.every((plot) => names(plot) === names(panels[0]));
+    place.style.setProperty("grid-template-columns", `repeat(${columns}, minmax(0, 1fr))`);
+    const shared = alike ? key(panels[0], say, room) : null;
+    put(
+      place,
+      shared ? s("svg", { viewBox: `0 0 ${room} ${shared.height}`, width: room, height: shared.height, class: "plot-key", "font-family": FONT, "aria-hidden": "true" }, shared.group) : null,
+      panels.map((plot) => {
+        const { svg } = drawPlot(plot, { width, say, keyed: !alike, read: (text) => (told.textContent = text) });
+        svg.setAttribute("role", "img");
+        svg.setAttribute("aria-label", t("claims.plot-said", { title: say(plot.title) || say(one.chart.title), names: plot.series.map((each) => say(each.name)).join(", ") }));
+        svg.addEventListener("pointerleave", () => (told.textContent = hint));
+        return svg;
+      }),
+    );
+  }
+
+  // ---- asking -------------------------------------------------------------------------------------------------------
+
+  async function run(name) {
+    if (running) return;
+    running = { name, stop: new AbortController(), progress: null };
+    drawOne();
+    const told = (job) => {
+      if (closed || !running) return;
+      running.progress = job.progress;
+      const bar = panel.querySelector("progress");
+      const { done = 0, of = 0 } = job.progress;
+      if (!bar || !of || chosen().name !== name) return;
+      bar.max = of;
+      bar.value = done;
+      bar.nextElementSibling.textContent = t("claims.parts-done", { done, of });
+    };
+    try {
+      const found = await kit.api.job("/api/claims/run", { claim: name }, { told, signal: running.stop.signal });
+      if (closed) return;
+      ran.set(name, found);
+      kit.go({ ran: name }, { quiet: true });
+      kit.say(t("claims.ran-said", { verdict: wordOf(found) }));
+    } catch (error) {
+      if (!closed) kit.failed(error);
+    } finally {
+      running = null;
+      if (!closed) drawOne();
+    }
+  }
+
+  function draw() {
+    drawFilters();
+    drawList();
+    drawOne();
+  }
+
+  function update(next) {
+    const before = data && chosen().name;
+    state = next;
+    if (!data) return;
+    draw();
+    if (chosen().name !== before && panel.getBoundingClientRect().top < 0) panel.scrollIntoView({ block: "start" });
+  }
+
+  async function load() {
+    put(filters);
+    main.hidden = true;
+    const waiting = h("p", { class: "card claims-waiting", role: "status" }, t("claims.loading"));
+    root.append(waiting);
+    try {
+      const found = await kit.api.get("/api/claims");
+      if (closed) return;
+      data = found.claims;
+      if (kit.saved && state.ran) ran.set(state.ran, await kit.api.job("/api/claims/run", { claim: state.ran }));
+      waiting.remove();
+      main.hidden = false;
+      draw();
+      sized.observe(panel);
+    } catch (error) {
+      if (closed) return;
+      put(waiting, kit.wordsOf(error, "claims"));
+      kit.failed(error);
+    }
+  }
+
+  let width = 0;
+  const sized = new ResizeObserver(() => {
+    if (data && panel.clientWidth !== width) drawPlots();
+    width = panel.clientWidth;
+  });
+  const first = load(); // the page does not wait: the experiments load torch
+  if (kit.saved) await first;
+  return {
+    update,
+    unmount() {
+      closed = true;
+      running?.stop.abort();
+      sized.disconnect();
+    },
+    async picture() {
+      await first;
+      const one = chosen();
+      const colour = kit.colour.token({ holds: "--right", "holds-when": "--accent", "does-not-hold-here": "--wrong" }[stands(one)] ?? "--faint");
+      const plain = (words) => say(words).replaceAll("*", "");
+      return sheet({
+        title: say(one.title),
+        lines: [
+          [say(one.title), { size: 24, weight: 700, after: 2 }],
+          [plain(one.says), { size: 15, fill: kit.colour.token("--faint"), after: 12 }],
+          [wordOf(one), { size: 17, weight: 700, fill: colour, after: 0 }],
+          ...(one.state === "judged" ? [[plain(one.sentence), { size: 15 }]] : []),
+        ],
+        chart: one.chart,
+        foot: one.result ? [`${t("claims.machine-said", one.result.machine)} · ${t("claims.fact.seeds")}: ${one.result.seeds}`, one.result.command] : [toRun(one)],
+        say,
+      });
+    },
+  };
+}

@@ -1,0 +1,64 @@
+// A claim as one picture for slides: what is said, the verdict, the plots, and what it was measured on.
+
+import { token } from "../../kit/colour.js";
+import { s } from "../../kit/dom.js";
+import { drawPlot } from "./plot.js";
+import { FONT, lineWidth, lowered, wrapped } from "./words.js";
+
+const WIDTH = 1000;
+const EDGE = 32;
+const INNER = WIDTH - 2 * EDGE;
+
+/** `lines` are [text, { size, weight, fill, after }] from the top; `chart` may be missing; `foot` stands below. */
+export function sheet({ title, lines, chart, foot, say }) {
+  const marks = [];
+  let y = 22;
+  const write = (text, { size = 14, weight = 400, fill = token("--ink"), after = 8 } = {}) => {
+    for (const row of wrapped(text, INNER, size, weight)) {
+      y += 1.4 * size;
+      marks.push(s("text", { x: EDGE, y: y.toFixed(1), "font-size": size, "font-weight": weight, fill }, lowered(row)));
+    }
+    y += after;
+  };
+  lines.forEach(([text, how]) => write(text, how));
+  y += 8;
+  for (const row of chart ? rowsOf(chart.panels) : []) {
+    const wide = (INNER - 28 * (row.length - 1)) / row.length;
+    const drawn = row.map((panel) => (panel.kind === "table" ? drawTable(panel, say) : drawPlot(panel, { width: wide, say })));
+    drawn.forEach((one, i) => {
+      one.svg.setAttribute("x", EDGE + i * (wide + 28));
+      one.svg.setAttribute("y", y);
+      one.svg.removeAttribute("class");
+      marks.push(one.svg);
+    });
+    y += Math.max(...drawn.map((one) => one.height)) + 20;
+  }
+  foot.forEach((text) => write(text, { size: 11.5, fill: token("--faint"), after: 1 }));
+  const height = Math.ceil(y + 24);
+  return s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, "font-family": FONT, role: "img", "aria-label": title }, s("rect", { width: WIDTH, height, fill: token("--surface") }), marks);
+}
+
+/** Panels in rows of three at most; four stand two by two. */
+function rowsOf(panels) {
+  const each = panels.length === 4 ? 2 : 3;
+  return Array.from({ length: Math.ceil(panels.length / each) }, (_, i) => panels.slice(i * each, (i + 1) * each));
+}
+
+function drawTable(table, say) {
+  const size = 12;
+  const cells = [table.columns, ...table.rows].map((row) => row.map(say));
+  const longest = cells[0].map((_, j) => Math.max(...cells.map((row) => lineWidth(row[j], size, 600))) + 18);
+  const whole = longest.reduce((a, b) => a + b, 0);
+  const wide = longest.map((x) => (whole > INNER ? (x * INNER) / whole : x));
+  const starts = wide.map((_, j) => wide.slice(0, j).reduce((a, b) => a + b, 0));
+  const marks = [];
+  let y = 0;
+  cells.forEach((row, i) => {
+    const written = row.map((text, j) => wrapped(text, wide[j] - 14, size, i ? 400 : 600));
+    const deep = Math.max(1, ...written.map((rows) => rows.length));
+    written.forEach((rows, j) => rows.forEach((one, n) => marks.push(s("text", { x: starts[j].toFixed(1), y: y + 17 + 16 * n, "font-size": size, "font-weight": i ? 400 : 600, fill: token(i ? "--ink" : "--faint") }, one))));
+    y += 16 * deep + 10;
+    marks.push(s("line", { x1: 0, x2: INNER, y1: y, y2: y, stroke: token("--line") }));
+  });
+  return { svg: s("svg", { width: INNER, height: y + 2 }, marks), height: y + 2 };
+}

@@ -1,0 +1,37 @@
+// Words in pictures: how wide they are, and where a line breaks.
+
+import { s } from "../../kit/dom.js";
+
+export const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
+
+const paper = document.createElement("canvas").getContext("2d");
+
+/** How many pixels a line takes. */
+export function lineWidth(text, size, weight = 400) {
+  paper.font = `${weight} ${size}px ${FONT}`;
+  return paper.measureText(text).width;
+}
+
+/** A text in lines of at most so many pixels; Chinese may break after any sign. */
+export function wrapped(text, width, size, weight = 400) {
+  const rows = [];
+  let row = "";
+  for (const piece of text.match(/[⺀-鿿＀-￯][，。：；、）！？]*|[^\s⺀-鿿＀-￯]+\s*|\s+/gu) ?? []) {
+    if (row && lineWidth((row + piece).trimEnd(), size, weight) > width) {
+      rows.push(row.trimEnd());
+      row = "";
+    }
+    row += piece;
+  }
+  if (row.trim()) rows.push(row.trimEnd());
+  return rows;
+}
+
+/** d_k and d_model in SVG, with what stands below set below. */
+export const lowered = (text) => text.split(/(?<=\b[A-Za-z])(_[a-z]+)/).map((part) => (part.startsWith("_") ? [s("tspan", { dy: 3, "font-size": "0.8em" }, part.slice(1)), s("tspan", { dy: -3 }, "\u200b")] : part));
+
+/** Chinese with the signs of Chinese: of full width, but for those within numbers and formulas. */
+export function inChinese(text) {
+  const signs = { ",": "，", ":": "：", ";": "；", "?": "？", "!": "！" };
+  return text.replace(/[,:;](?=[^\s\d/])|(?<=[⺀-鿿”）])[,:;?!]\s?|\([^()]*[⺀-鿿][^()]*\)/gu, (found) => (found.length > 2 ? `（${inChinese(found.slice(1, -1))}）` : signs[found.trim()]));
+}
