@@ -4,7 +4,6 @@
     python bench/solver.py --only L1_R3 --seconds 480     # one set, every position or as many as the time allows
     python bench/solver.py check             # all 6,000 positions, all moves, against the published scores; resumable
     python bench/solver.py random            # 1,000 random positions of 0-20 stones, all moves, with the shipped book
-    python bench/solver.py small             # every position of 4x4x3 and 4x5x4 against brute force
 
 Both solvers get the same positions in the same run on one core, in turns and in an order that is random but always the
 same, with no book and an empty table for each set, which they keep within it. The sets stand in
@@ -23,7 +22,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import numba
 import numpy as np
 from rich.console import Console
 from rich.progress import track
@@ -196,74 +194,6 @@ def any_position(count: int, most: int, seconds: float | None) -> bool:
     return all(met)
 
 
-@numba.njit
-def line_through(grid, rows, columns, inarow, row, column):  # type: ignore[no-untyped-def]
-    """Whether the stone at this place stands in a line, by looking at its neighbours one by one."""
-    for right, up in ((1, 0), (0, 1), (1, 1), (1, -1)):
-        length = 1
-        for side in (1, -1):
-            r, c = row + side * up, column + side * right
-            while 0 <= r < rows and 0 <= c < columns and grid[r, c] == grid[row, column]:
-                length += 1
-                r, c = r + side * up, c + side * right
-        if length >= inarow:
-            return True
-    return False
-
-
-@numba.njit("int64(int8[:,:], int64[:], int64, int64, DictType(uint64, int64))")
-def brute(grid, heights, stones, inarow, memo):  # type: ignore[no-untyped-def]
-    """The score by trying everything. `memo` keeps the score of every position met."""
-    rows, columns = grid.shape
-    if stones == rows * columns:
-        return 0
-    mover = 1 + stones % 2
-    key = np.uint64(0)
-    for c in range(columns):
-        for r in range(rows):
-            key = key * np.uint64(3) + np.uint64(grid[r, c])
-    if key in memo:
-        return memo[key]
-    best = -1000
-    for c in range(columns):
-        r = heights[c]
-        if r == rows:
-            continue
-        grid[r, c] = mover
-        heights[c] += 1
-        if line_through(grid, rows, columns, inarow, r, c):
-            own = (rows * columns + 1 - stones % 2) // 2
-            score = 1 + own - (stones // 2 + 1)
-        else:
-            score = -brute(grid, heights, stones + 1, inarow, memo)
-        grid[r, c] = 0
-        heights[c] -= 1
-        best = max(best, score)
-    memo[key] = best
-    return best
-
-
-def small() -> bool:
-    """Every reachable position of two small boards."""
-    all_wrong = 0
-    for rows, columns, inarow in ((4, 4, 3), (4, 5, 4)):
-        memo = numba.typed.Dict.empty(numba.uint64, numba.int64)
-        brute(np.zeros((rows, columns), np.int8), np.zeros(columns, np.int64), 0, inarow, memo)
-        solver = Solver(rows, columns, inarow, book=None)
-        wrong = 0
-        for key, score in track(memo.items(), f"{rows}x{columns}x{inarow}", total=len(memo), console=console):
-            digits = np.base_repr(key, 3).zfill(rows * columns)
-            stones = sum(d != "0" for d in digits)
-            mover = str(1 + stones % 2)
-            bits = [(c * (rows + 1) + r, digits[c * rows + r]) for c in range(columns) for r in range(rows)]
-            mask = sum(1 << bit for bit, d in bits if d != "0")
-            position = sum(1 << bit for bit, d in bits if d == mover)
-            wrong += solver.score(position, mask) != score
-        console.print(f"{rows}x{columns}x{inarow}: {len(memo):,} positions, {wrong} wrong")
-        all_wrong += wrong
-    return all_wrong == 0
-
-
 def write(name: str, found: object) -> None:
     """Write a result to bench/results, whole or not at all."""
     RESULTS.mkdir(exist_ok=True)
@@ -275,7 +205,7 @@ def write(name: str, found: object) -> None:
 def main() -> int:
     """Run what was asked for; 1 when a bound is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="?", default="compare", choices=["compare", "check", "random", "small"])
+    parser.add_argument("what", nargs="?", default="compare", choices=["compare", "check", "random"])
     parser.add_argument("--only", nargs="+", choices=SETS, default=SETS, metavar="SET", help="compare only these sets")
     parser.add_argument("--sets", type=Path, default=Path(__file__).parents[2] / "shared" / "data" / "connect4")
     parser.add_argument("--count", type=int, default=1000, help="random positions")
@@ -291,9 +221,7 @@ def main() -> int:
         return int(not compare(arguments.sets, arguments.only, arguments.seconds or 70))
     if arguments.what == "check":
         return int(not check(arguments.sets))
-    if arguments.what == "random":
-        return int(not any_position(arguments.count, arguments.stones, arguments.seconds))
-    return int(not small())
+    return int(not any_position(arguments.count, arguments.stones, arguments.seconds))
 
 
 if __name__ == "__main__":

@@ -268,13 +268,13 @@ def judge(rows: list[Row]) -> Judgement:
             "%",
         ),
         figure(
-            words(f"arena, {main} against {WITHOUT}", f"对局得分,对{zh(WITHOUT)}"),
+            words(f"arena, {main} against {WITHOUT}", f"对局得分，对{zh(WITHOUT)}"),
             over_seeds(rows, "score", what="arena", against=WITHOUT),
             "%",
         ),
-        figure(words(f"arena, {main} against {MATCHED}", f"对局得分,对{zh(MATCHED)}"), played, "%"),
-        figure(words("heads that follow a direction, trained", "沿某方向的头所占比例,训练后"), follow, "%"),
-        figure(words("the same, untrained", "同上,未训练"), before, "%"),
+        figure(words(f"arena, {main} against {MATCHED}", f"对局得分，对{zh(MATCHED)}"), played, "%"),
+        figure(words("heads that follow a direction, trained", "沿某方向的头所占比例，训练后"), follow, "%"),
+        figure(words("the same, untrained", "同上，未训练"), before, "%"),
     )
     kinds = {"row", "column"} <= followed and bool({"rising", "falling"} & followed)
     said = {
@@ -320,7 +320,7 @@ def draw(rows: list[Row]) -> Chart:
         arena,
         "against",
         "score",
-        title=words("arena, against no attention", "对局得分,对无注意力"),
+        title=words("arena, against no attention", "对局得分，对无注意力"),
         shares=True,
         places={WITHOUT: called("same blocks"), MATCHED: called("equal parameters")},
         levels=(level(0.5, words("even", "平手")),),
@@ -342,7 +342,7 @@ CLAIM = Claim(
     says=words(
         "Attention helps a Connect Four network with long lines, more heads represent more, and heads specialise in "
         "rows, columns and diagonals.",
-        "注意力有助于四子棋网络处理长线;头越多表示越强;不同的头分工于横、竖、斜线。",
+        "注意力有助于四子棋网络处理长线；头越多表示越强；不同的头分工于横、竖、斜线。",
     ),
     source=(CONNECTX,),
     experiment=words(
@@ -350,7 +350,7 @@ CLAIM = Claim(
         "4 blocks, trained on the same solved positions of late random play; tested on others: how often the first "
         "choice keeps the result. Games between them from random openings, both sides. For every head the mass along "
         "each line direction against maps permuted among squares equally far away.",
-        "小型棋盘网络:无注意力、1/6/12/24 头、每 1/2/4 块一次注意力,用求解器标注的残局训练并测试是否保住结果;互相对局;"
+        "小型棋盘网络：无注意力、1/6/12/24 头、每 1/2/4 块一次注意力，用求解器标注的残局训练并测试是否保住结果；互相对局;"
         "并以等距置换检验每个头沿各方向的权重。",
     ),
     rule=words(
@@ -359,8 +359,8 @@ CLAIM = Claim(
         f"arena's interval lies above 50 %; the most heads beat the fewest; half of the heads or more have {STRONG} "
         "times the permuted mass along a direction (p < 0.05, Bonferroni), with rows, columns and a diagonal among "
         "them. *holds* if all five are so, *does not hold here* if none, else *holds when*.",
-        "五条:同参数同更新更准;同时间更准;对局区间高于 50%;最多头优于最少头;半数以上的头沿某方向的权重达置换的 1.5 倍"
-        "且显著,并涵盖横、竖、斜。全部满足则成立,全不满足则不成立,其余为有条件成立。",
+        "五条：同参数同更新更准；同时间更准；对局区间高于 50%;最多头优于最少头；半数以上的头沿某方向的权重达置换的 1.5 倍"
+        "且显著，并涵盖横、竖、斜。全部满足则成立，全不满足则不成立，其余为有条件成立。",
     ),
     sizes={
         "tiny": {

@@ -62,7 +62,7 @@ def similarity_picture() -> Found:
     query, keys = torch.randn(8), torch.randn(6, 8)
     drawn, real = torch.outer(keys @ query, keys @ query), keys @ keys.T
     ranks = [int(torch.linalg.matrix_rank(matrix)) for matrix in (drawn, real)]
-    said = words(f"outer product, rank {ranks[0]}", f"外积,秩 {ranks[0]}")
+    said = words(f"outer product, rank {ranks[0]}", f"外积，秩 {ranks[0]}")
     return said, words(f"QKᵀ, rank {ranks[1]}", f"QKᵀ,秩 {ranks[1]}"), ranks[0] == 1 < ranks[1]
 
 
@@ -165,7 +165,7 @@ ITEMS: list[tuple[int, str, Callable[[], Found] | None]] = [
     (11, "weight for x @ W", transposed_weight),
 ]
 
-NOT_RUN = words("", ""), words("not run: it needs the documents' own text", "未运行:需要文档原文")
+NOT_RUN = words("", ""), words("not run: it needs the documents' own text", "未运行：需要文档原文")
 IN_CHINESE = {
     "weights of nn.MultiheadAttention": "nn.MultiheadAttention 的权重",
     "start of nn.Linear": "nn.Linear 的初始化",
@@ -244,7 +244,7 @@ def draw(rows: list[Row]) -> Chart:
         )
         for row in first
     )
-    return chart(words("The documents' errors, run", "文档的错误,逐条运行"), Table(columns, cells))
+    return chart(words("The documents' errors, run", "文档的错误，逐条运行"), Table(columns, cells))
 
 
 CLAIM = Claim(
@@ -262,7 +262,7 @@ CLAIM = Claim(
     rule=words(
         "*holds* if none of the statements run is found wrong with every seed, *holds when* if some are, *does not "
         "hold here* if all are.",
-        "若没有条目在每个种子下都有误则成立,部分有误则有条件成立,全部有误则不成立。",
+        "若没有条目在每个种子下都有误则成立，部分有误则有条件成立，全部有误则不成立。",
     ),
     sizes={"tiny": {"seeds": 1}, "default": {"seeds": 5}, "full": {"seeds": 50}},
     parts=parts,

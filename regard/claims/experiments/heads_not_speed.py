@@ -139,7 +139,7 @@ def judge(rows: list[Row]) -> Judgement:
         sentence = words(
             f"With the same parameters, {speed}; a task that needs {len(OFFSETS)} relations at once needs several "
             "heads, and they learn to look at different places.",
-            f"参数相同,{speed_zh};需要同时用到 {len(OFFSETS)} 种关系的任务需要多头,且各头学会看不同的位置。",
+            f"参数相同,{speed_zh};需要同时用到 {len(OFFSETS)} 种关系的任务需要多头，且各头学会看不同的位置。",
         )
         return Judgement("holds", sentence, figures)
     if better and equal:
@@ -169,7 +169,7 @@ def draw(rows: list[Row]) -> Chart:
             "heads",
             "accuracy",
             "what",
-            title=words("accuracy, four relations at once", "准确率:同时四种关系"),
+            title=words("accuracy, four relations at once", "准确率：同时四种关系"),
             shares=True,
             levels=(level(1 / VOCABULARY),),
             **heads,
@@ -192,14 +192,14 @@ CLAIM = Claim(
     title=words("Heads are not for speed", "多头不是为了速度"),
     says=words(
         "“Multi-head is only parallelism” is a misconception: heads learn different relations.",
-        "“多头只是并行计算”是误解:不同的头学习不同的关系。",
+        "“多头只是并行计算”是误解：不同的头学习不同的关系。",
     ),
     source=(INTUITION,),
     experiment=words(
         "One attention layer of equal width and parameters with 1, 2, 4, 8 and 16 heads: time of forward and "
         "backward, taken in turn; accuracy on naming the tokens at four other places at once; and the total variation "
         "distance between the maps of its heads, before training and after.",
-        "同宽同参数的一层注意力,1、2、4、8、16 头:轮流计时的前向与反向;同时说出四个相对位置上 token 的准确率;"
+        "同宽同参数的一层注意力,1、2、4、8、16 头：轮流计时的前向与反向；同时说出四个相对位置上 token 的准确率;"
         "训练前后各头权重图之间的全变差距离。",
     ),
     rule=words(
@@ -207,8 +207,8 @@ CLAIM = Claim(
         "count of 4 or more is more accurate than one (paired interval above 0), and the maps are farther apart after "
         "training than before (intervals do not meet). *holds when* if only some of the last three are so but a count "
         "of 4 or more is better; else *does not hold here*.",
-        "参数相等、任何头数都不快于单头的 0.95、4 头及以上都更准确、训练后权重图距离更大,则成立;仅部分满足但有更准确者"
-        "则有条件成立;否则不成立。",
+        "参数相等、任何头数都不快于单头的 0.95、4 头及以上都更准确、训练后权重图距离更大，则成立；仅部分满足但有更准确者"
+        "则有条件成立；否则不成立。",
     ),
     sizes={
         "tiny": {

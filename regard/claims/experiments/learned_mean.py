@@ -89,7 +89,7 @@ def judge(rows: list[Row]) -> Judgement:
         sentence = words(
             f"Where one thing must be found among {ITEMS}, weights that depend on the input beat every fixed mean; for "
             f"{rest} they do not: there a mean is all that is needed.",
-            f"需要从 {ITEMS} 项中找出一项时,随输入变化的权重优于任何固定平均;而对{rest_zh}则不然,平均已足够。",
+            f"需要从 {ITEMS} 项中找出一项时，随输入变化的权重优于任何固定平均；而对{rest_zh}则不然，平均已足够。",
         )
         return Judgement("holds when", sentence, figures)
     sentence = words("On no task do learned weights beat a fixed mean.", "所有任务上学到的权重都不优于固定平均。")
@@ -108,19 +108,19 @@ CLAIM = Claim(
     title=words("More than a weighted mean", "不只是加权平均"),
     says=words(
         "“Attention is only a weighted mean” is a misconception: the weights are learned and depend on the input.",
-        "“注意力只是加权平均”是误解:权重是学到的,并随输入而变。",
+        "“注意力只是加权平均”是误解：权重是学到的，并随输入而变。",
     ),
     source=(INTUITION,),
     experiment=words(
         "The same one-head model with weights from attention, all equal, fixed at random, and learned but the same "
         "for every input; on a task that asks for one of 16 items, and on one that asks what is most frequent among "
         "them.",
-        "同一单头模型,权重分别为:注意力、均匀、固定随机、按位置学习;任务一是从 16 项中找一项,任务二是找最频繁的值。",
+        "同一单头模型，权重分别为：注意力、均匀、固定随机、按位置学习；任务一是从 16 项中找一项，任务二是找最频繁的值。",
     ),
     rule=words(
         "On a task attention is ahead if the interval of its accuracy minus that of each fixed mean lies above 0. "
         "*holds* if it is ahead on both tasks, *holds when* on one, *does not hold here* on none.",
-        "注意力与每种固定平均的准确率之差的区间都大于 0,则在该任务上领先;两项都领先则成立,一项则有条件成立。",
+        "注意力与每种固定平均的准确率之差的区间都大于 0,则在该任务上领先；两项都领先则成立，一项则有条件成立。",
     ),
     sizes={
         "tiny": {"seeds": 2, "width": 16, "steps": 5, "test": 64, "rate": 3e-3},

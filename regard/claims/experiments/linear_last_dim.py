@@ -65,8 +65,8 @@ def judge(rows: list[Row]) -> Judgement:
     loop = [row for row in rows if row["way"] == "loop over tokens"]
     error = max(row["error"] for row in rows)
     figures = [
-        figure(words("same bits, reshape", "重塑:逐位相同"), sum(r["same_bits"] for r in reshape) / len(reshape), "%"),
-        figure(words("same bits, loop", "循环:逐位相同"), sum(r["same_bits"] for r in loop) / len(loop), "%"),
+        figure(words("same bits, reshape", "重塑：逐位相同"), sum(r["same_bits"] for r in reshape) / len(reshape), "%"),
+        figure(words("same bits, loop", "循环：逐位相同"), sum(r["same_bits"] for r in loop) / len(loop), "%"),
         figure(words("largest difference, relative", "最大相对差"), error),
         *(
             figure(
@@ -84,7 +84,7 @@ def judge(rows: list[Row]) -> Judgement:
         sentence = words(
             "It is the same linear map, exactly so where nothing is rounded; with rounding the loop's sums run in "
             f"another order and differ by up to {error:.1e} of the largest output.",
-            f"是同一个线性映射,无舍入时完全相等;有舍入时循环的求和次序不同,相差至多为最大输出的 {error:.1e}。",
+            f"是同一个线性映射，无舍入时完全相等；有舍入时循环的求和次序不同，相差至多为最大输出的 {error:.1e}。",
         )
         return Judgement("holds when", sentence, tuple(figures))
     sentence = words("The three ways differ by more than rounding.", "三种写法之差超过舍入误差。")
@@ -97,7 +97,7 @@ def draw(rows: list[Row]) -> Chart:
         beside=words("time / time of one call", "时间 / 一次调用的时间"),
     )  # fmt: skip
     return chart(
-        words("nn.Linear on the last dimension: time of three ways", "nn.Linear 作用于末维:三种写法的时间"), times
+        words("nn.Linear on the last dimension: time of three ways", "nn.Linear 作用于末维：三种写法的时间"), times
     )
 
 
@@ -107,19 +107,19 @@ CLAIM = Claim(
     says=words(
         "nn.Linear on (B, S, D) applies the same weights to every token: it equals a loop over tokens, and a reshape "
         "to (B·S, D).",
-        "nn.Linear 作用于 (B, S, D) 的最后一维:等价于对每个 token 循环,也等价于先重塑为 (B·S, D)。",
+        "nn.Linear 作用于 (B, S, D) 的最后一维：等价于对每个 token 循环，也等价于先重塑为 (B·S, D)。",
     ),
     source=(LINEAR,),
     experiment=words(
         "Random input, weight and bias in float32, and whole numbers that float32 holds exactly; the three ways "
         "compared bit by bit, and timed in turn, best of several.",
-        "随机的 float32 输入与权重,以及 float32 可精确表示的整数;三种写法逐位比较并轮流计时。",
+        "随机的 float32 输入与权重，以及 float32 可精确表示的整数；三种写法逐位比较并轮流计时。",
     ),
     rule=words(
         "*holds* if all outputs have the same bits; *holds when* rounding is allowed for, if they have on whole "
         "numbers and otherwise differ by less than 16 float32 epsilons of the largest output; else *does not hold "
         "here*.",
-        "全部逐位相同则成立;整数输入逐位相同且其余差异小于最大输出的 16 个 float32 epsilon,则有条件成立;否则不成立。",
+        "全部逐位相同则成立；整数输入逐位相同且其余差异小于最大输出的 16 个 float32 epsilon,则有条件成立；否则不成立。",
     ),
     sizes={
         "tiny": {"seeds": 2, "shapes": ("2×5×512",), "repeats": 2},

@@ -77,10 +77,10 @@ def judge(rows: list[Row]) -> Judgement:
             for way in WAYS
         ),
         figure(
-            words("change of earlier scores when the last token changes, mask on", "改变末位时此前分数的变化,有掩码"),
+            words("change of earlier scores when the last token changes, mask on", "改变末位时此前分数的变化，有掩码"),
             leaks[0],
         ),
-        figure(words("the same, mask off", "同上,无掩码"), leaks[1]),
+        figure(words("the same, mask off", "同上，无掩码"), leaks[1]),
     )
     cheats = seen["mask off", "training"].low > 0.9 and seen["mask off", "generation"].high < 0.5
     sound = seen["mask on", "generation"].low > 0.9 and leaks[0] < 1e-4 < leaks[1]
@@ -97,7 +97,7 @@ def judge(rows: list[Row]) -> Judgement:
         sentence = words(
             "The mask keeps the future out and generation is better with it, but by less than the rule asks: "
             f"{told:.0f} % in training and {wrote:.0f} % in generation without it.",
-            f"掩码确实隔断未来且生成更好,但差距小于判据:无掩码训练 {told:.0f}%,生成 {wrote:.0f}%。",
+            f"掩码确实隔断未来且生成更好，但差距小于判据：无掩码训练 {told:.0f}%,生成 {wrote:.0f}%。",
         )
         return Judgement("holds when", sentence, figures)
     sentence = words("Training without the mask does not harm generation.", "训练时去掉掩码并不损害生成。")
@@ -122,7 +122,7 @@ CLAIM = Claim(
     title=words("The mask keeps the future out", "掩码隔断未来"),
     says=words(
         "A decoder must not see the future while it is trained: the look-ahead mask sets those scores to −inf.",
-        "解码器训练时不能看到未来:前瞻掩码把这些分数设为 −inf。",
+        "解码器训练时不能看到未来：前瞻掩码把这些分数设为 −inf。",
     ),
     source=(TRANSFORMER,),
     experiment=words(
@@ -137,7 +137,7 @@ CLAIM = Claim(
         "with it more than 90 % in generation (ends of the intervals), and earlier scores move by less than 1e-4 with "
         "the mask and more without; *holds when* if generation is better with the mask by less than that; else *does "
         "not hold here*.",
-        "无掩码训练正确率超过 90% 而生成低于 50%,有掩码生成超过 90%,且泄漏检验符合,则成立;仅差距较小则有条件成立;否则"
+        "无掩码训练正确率超过 90% 而生成低于 50%,有掩码生成超过 90%,且泄漏检验符合，则成立；仅差距较小则有条件成立；否则"
         "不成立。",
     ),
     sizes={

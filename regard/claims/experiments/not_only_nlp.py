@@ -156,7 +156,7 @@ def judge(rows: list[Row]) -> Judgement:
         sentence = words(
             "On all three the same layers learn, and no worse than the better of convolution and MLP of as many "
             "parameters.",
-            "三个领域上同样的层都能学会,且不逊于同参数量的卷积或 MLP 中较好者。",
+            "三个领域上同样的层都能学会，且不逊于同参数量的卷积或 MLP 中较好者。",
         )
         return Judgement("holds", sentence, figures)
     if works:
@@ -181,7 +181,7 @@ def draw(rows: list[Row]) -> Chart:
         "domain",
         "accuracy",
         "model",
-        beside=words("accuracy (dashed: chance)", "准确率(虚线:随机猜测)"),
+        beside=words("accuracy (dashed: chance)", "准确率(虚线：随机猜测)"),
         shares=True,
         levels=guessing,
     )
@@ -193,21 +193,21 @@ CLAIM = Claim(
     title=words("Not only for language", "不只用于语言"),
     says=words(
         "“Attention is only for NLP” is a misconception: it works wherever things relate to each other.",
-        "“注意力只用于 NLP”是误解:凡元素间有关系之处都能用。",
+        "“注意力只用于 NLP”是误解：凡元素间有关系之处都能用。",
     ),
     source=(INTUITION,),
     experiment=words(
         "Two encoder layers on the squares of a board (has the first player four in a row?), on patches of pictures "
         "(which of four shapes?) and on pieces of a series (which of four waves?), against a convolution and an MLP "
         "of as many parameters; fresh examples in every update, the same number of updates.",
-        "同样两层编码器分别用于棋盘(是否四连)、图像块(四种形状)、时间序列(四种波形),与同参数量的卷积和 MLP 比较;更新次"
+        "同样两层编码器分别用于棋盘(是否四连)、图像块(四种形状)、时间序列(四种波形),与同参数量的卷积和 MLP 比较；更新次"
         "数相同。",
     ),
     rule=words(
         "It works where the lower end of its interval is more than 10 points above chance. *holds* if it works on all "
         "three and is at most 2 points under the better of the two others; *holds when* if it works on some; else "
         "*does not hold here*.",
-        "区间下端高于随机 10 个百分点以上即为有效。三者都有效且不比较好者低 2 个百分点以上则成立;部分有效则有条件成立"
+        "区间下端高于随机 10 个百分点以上即为有效。三者都有效且不比较好者低 2 个百分点以上则成立；部分有效则有条件成立"
         ";否则不成立。",
     ),
     sizes={

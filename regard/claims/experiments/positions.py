@@ -91,7 +91,7 @@ def judge(rows: list[Row]) -> Judgement:
             for kind in given
         ),
         figure(
-            words("accuracy, token before: no positions, but causal", "准确率,前一个 token:无位置的因果解码器"),
+            words("accuracy, token before: no positions, but causal", "准确率，前一个 token:无位置的因果解码器"),
             causal,
             "%",
         ),
@@ -117,7 +117,7 @@ def judge(rows: list[Row]) -> Judgement:
             sentence = words(
                 f"On every task some kind of position beats none, but not each: {named} was no better within "
                 "these updates.",
-                f"每项任务都有某种位置编码优于无位置,但并非每种:{named_zh} 在此训练量内没有更好。",
+                f"每项任务都有某种位置编码优于无位置，但并非每种:{named_zh} 在此训练量内没有更好。",
             )
             return Judgement("holds when", sentence, figures)
         sentence = words("Without positions it orders as well as with them.", "没有位置信息也能同样排序。")
@@ -127,12 +127,12 @@ def judge(rows: list[Row]) -> Judgement:
             "Where every token sees all others, order is lost without positions, and each kind brings it back; a "
             f"causal decoder without positions finds the token before in {100 * causal.mean:.0f} % of the cases. "
             f"Farthest beyond the trained length on sorting: {best}.",
-            "双向注意力没有位置信息便不知次序,每种位置编码都能补上;但无位置的因果解码器仍能知道次序。",
+            "双向注意力没有位置信息便不知次序，每种位置编码都能补上；但无位置的因果解码器仍能知道次序。",
         )
         return Judgement("holds when", sentence, figures)
     sentence = words(
         f"Without positions order is lost, with each kind it is there. Farthest beyond the trained length: {best}.",
-        "没有位置信息便不知次序,每种位置编码都能补上。",
+        "没有位置信息便不知次序，每种位置编码都能补上。",
     )
     return Judgement("holds", sentence, figures)
 
@@ -166,22 +166,22 @@ CLAIM = Claim(
     title=words("Positions make order", "位置编码带来次序"),
     says=words(
         "Self-attention does not know the order of its input; positions must be added.",
-        "自注意力不知道输入的次序,必须加入位置信息。",
+        "自注意力不知道输入的次序，必须加入位置信息。",
     ),
     source=(INTERVIEWS, TRANSFORMER),
     experiment=words(
         "A small encoder with no, sinusoidal, learned, rotary and ALiBi positions learns to sort and to "
         "name the token before; and a causal decoder without positions the last of these. Tested also at lengths "
         "other than the trained one.",
-        "小型编码器分别用无、正弦、学习、旋转、ALiBi 位置学习排序与说出前一个 token;另有无位置的因果解码器;并测试外"
+        "小型编码器分别用无、正弦、学习、旋转、ALiBi 位置学习排序与说出前一个 token;另有无位置的因果解码器；并测试外"
         "推长度。",
     ),
     rule=words(
         "*holds* if on every task the upper end of the interval without positions lies 5 points under the lower end "
         "with each kind; *holds when* if that is so but the causal decoder without positions does better than the "
         "encoder without, or if only some kinds do; else *does not hold here*.",
-        "每项任务上无位置的区间上端都比每种位置的区间下端低 5 个百分点则成立;若因果解码器例外或仅部分位置满足,则有条件"
-        "成立;否则不成立。",
+        "每项任务上无位置的区间上端都比每种位置的区间下端低 5 个百分点则成立；若因果解码器例外或仅部分位置满足，则有条件"
+        "成立；否则不成立。",
     ),
     sizes={
         "tiny": {

@@ -172,13 +172,13 @@ CLAIM = Claim(
         f"window of {WINDOW} keys; seconds in turn, best of several; peak bytes by torch's profiler. Exponents are "
         "fitted over the longer half of the lengths. Beside it, the four projections of a wider layer against its "
         "attention.",
-        f"{HEADS} 头、每头 {D_K} 维的注意力:写出矩阵、融合、因果融合、{WINDOW} 键窗口;轮流计时,内存由 profiler 测得;"
+        f"{HEADS} 头、每头 {D_K} 维的注意力：写出矩阵、融合、因果融合、{WINDOW} 键窗口；轮流计时，内存由 profiler 测得;"
         "指数在较长一半的长度上拟合。另比较四个投影与注意力的时间。",
     ),
     rule=words(
         "An exponent of 1.7 … 2.3 counts as quadratic, 0.7 … 1.3 as linear. *holds* if time and memory are quadratic "
         "in all four ways, *holds when* if in some, with their names, *does not hold here* if in none.",
-        "指数 1.7–2.3 为平方级,0.7–1.3 为线性。四种方式的时间与内存都为平方级则成立,部分则有条件成立,皆非则不成立。",
+        "指数 1.7–2.3 为平方级,0.7–1.3 为线性。四种方式的时间与内存都为平方级则成立，部分则有条件成立，皆非则不成立。",
     ),
     sizes={
         "tiny": {"seeds": 1, "lengths": (32, 64), "matrix_up_to": 64, "crossing": (16, 64), "width": 32, "repeats": 1},

@@ -156,22 +156,22 @@ CLAIM = Claim(
     title=words("Residuals and layer norm", "残差与层归一化"),
     says=words(
         "Residual connections and layer normalisation keep the gradient alive and make deep stacks trainable.",
-        "残差连接与层归一化使梯度不消失,深层网络得以训练。",
+        "残差连接与层归一化使梯度不消失，深层网络得以训练。",
     ),
     source=(TRANSFORMER,),
     experiment=words(
         "Stacks of attention and feed-forward blocks with neither, one of them, and both (post- and pre-norm), all "
         "else equal: the gradient's norm by block at the start, and the loss after training on naming the token "
         "before, with the better of the learning rates tried.",
-        "同样的注意力与前馈块,分别不带、只带其一、两者皆带(post/pre-norm):初始各层梯度范数,以及训练后的损失(取较优学习"
+        "同样的注意力与前馈块，分别不带、只带其一、两者皆带(post/pre-norm):初始各层梯度范数，以及训练后的损失(取较优学习"
         "率)。",
     ),
     rule=words(
         "A stack learns if the upper end of its loss's interval is under half the loss of guessing. *holds* if at the "
         "greatest depth post- and pre-norm learn and nothing else does; *holds when* if one of these two learns; else "
         "*does not hold here*.",
-        "损失区间上端低于随机猜测的一半即为学会。最大深度下仅 post-norm 与 pre-norm 学会则成立;二者之一学会则有条件成"
-        "立;否则不成立。",
+        "损失区间上端低于随机猜测的一半即为学会。最大深度下仅 post-norm 与 pre-norm 学会则成立；二者之一学会则有条件成"
+        "立；否则不成立。",
     ),
     sizes={
         "tiny": {"seeds": 2, "width": 8, "depths": (1, 2), "steps": 2, "batch": 4, "rates": (1e-3,)},

@@ -216,8 +216,8 @@ def _remembers(rows: list[Row]) -> tuple[str, list[Any]]:
     time = interval([_at_equal_time(where(own, seed=seed)) for seed in values(own, "seed")])
     figures = [
         figure(words(f"accuracy at distance {far_off}, Transformer − LSTM, equal updates",
-                     f"距离 {far_off} 的准确率之差,更新次数相同"), steps, "%"),
-        figure(words("the same, equal time", "同上,时间相同"), time, "%"),
+                     f"距离 {far_off} 的准确率之差，更新次数相同"), steps, "%"),
+        figure(words("the same, equal time", "同上，时间相同"), time, "%"),
     ]  # fmt: skip
     return _word([steps.above, time.above]), figures
 
@@ -316,14 +316,14 @@ def draw(rows: list[Row]) -> Chart:
         ),
         lines(
             where(rows, row=DISTANCE, end=True), "distance", "accuracy", "model", log="x", shares=True,
-            title=words("accuracy, equal updates", "准确率,更新次数相等"), along=words("distance", "距离"),
+            title=words("accuracy, equal updates", "准确率，更新次数相等"), along=words("distance", "距离"),
         ),
         bars(
             where(rows, row=EXPRESSIVE, end=True), "task", "accuracy", "model", shares=True,
-            title=words("accuracy, equal parameters", "准确率,参数相等"),
+            title=words("accuracy, equal parameters", "准确率，参数相等"),
         ),
         lines(
-            data, "step", "held_out", "name", title=words("held-out loss, by sentences", "留出损失,按句数"),
+            data, "step", "held_out", "name", title=words("held-out loss, by sentences", "留出损失，按句数"),
             along=words("updates", "更新次数"),
         ),
     )  # fmt: skip
@@ -352,7 +352,7 @@ CLAIM = Claim(
         "higher at the longest distance after equal updates and equal time; time ratio above 1; accuracy higher on "
         "both tasks; LSTM's loss lower with the fewest sentences and higher with the most. “partly” if some are. "
         "*holds* if all five rows are “yes”, *does not hold here* if all are “no”, else *holds when*.",
-        "一行的所有区间都符合则为“是”,部分符合为“部分”。五行皆“是”则成立,皆“否”则不成立,其余为有条件成立。",
+        "一行的所有区间都符合则为“是”,部分符合为“部分”。五行皆“是”则成立，皆“否”则不成立，其余为有条件成立。",
     ),
     sizes={
         "tiny": {

@@ -102,14 +102,14 @@ def judge(rows: list[Row]) -> Judgement:
     if helped == trained_widths:
         sentence = words(
             "The variance grows as d_k, softmax saturates without the division, and training suffers at every width.",
-            "方差随 d_k 增长,不缩放则 softmax 饱和,且各宽度的训练都变差。",
+            "方差随 d_k 增长，不缩放则 softmax 饱和，且各宽度的训练都变差。",
         )
         return Judgement("holds", sentence, figures)
     named = ", ".join(map(str, helped))
     sentence = words(
         "For random q and k it is as said; in training the division helps "
         + (f"at d_k = {named} only." if helped else f"at none of d_k = {', '.join(map(str, trained_widths))}."),
-        "对随机 q、k 成立;训练中缩放" + (f"仅在 d_k = {named} 时有帮助。" if helped else "在所测宽度下均无明显帮助。"),
+        "对随机 q、k 成立；训练中缩放" + (f"仅在 d_k = {named} 时有帮助。" if helped else "在所测宽度下均无明显帮助。"),
     )
     return Judgement("holds when", sentence, figures)
 
@@ -142,22 +142,22 @@ CLAIM = Claim(
     title=words("Why √d_k", "为什么除以 √d_k"),
     says=words(
         "The variance of q·k grows with d_k; without division by √d_k softmax saturates and its gradient vanishes.",
-        "q·k 的方差随 d_k 增大;不除以 √d_k,softmax 会饱和,梯度消失。",
+        "q·k 的方差随 d_k 增大；不除以 √d_k,softmax 会饱和，梯度消失。",
     ),
     source=(INTERVIEWS, INTUITION),
     experiment=words(
         "Independent standard normal q and k for d_k = 4 … 1024, softmax over 64 keys: variance, entropy, norm of the "
         "derivative. Then a one-head model is trained to find the value of a key among 16, with and without the "
         "division.",
-        "d_k = 4 … 1024 的标准正态 q、k,对 64 个键做 softmax:方差、熵、导数范数;再在检索任务上训练单头模型作比较。",
+        "d_k = 4 … 1024 的标准正态 q、k,对 64 个键做 softmax:方差、熵、导数范数；再在检索任务上训练单头模型作比较。",
     ),
     rule=words(
         "For random q and k: the exponent of the variance lies in 0.95 … 1.05, and at the largest d_k the gradient "
         "norm is less than a tenth of the scaled one, which keeps half of what it has at the smallest. If not, *does "
         "not hold here*. *holds* if besides the trained accuracy is higher with the division at every width (interval "
         "of the paired difference above 0), *holds when* otherwise, with the widths.",
-        "随机 q、k:方差指数在 0.95–1.05 内,且最大 d_k 时不缩放的梯度不到缩放时的十分之一,否则不成立;"
-        "若各宽度训练准确率之差的区间都大于 0 则成立,否则有条件成立。",
+        "随机 q、k:方差指数在 0.95–1.05 内，且最大 d_k 时不缩放的梯度不到缩放时的十分之一，否则不成立;"
+        "若各宽度训练准确率之差的区间都大于 0 则成立，否则有条件成立。",
     ),
     sizes={
         "tiny": {"seeds": 2, "random": (4, 64), "rows": 64, "trained": (8,), "steps": 5, "test": 64, "rate": 3e-3},

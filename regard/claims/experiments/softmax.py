@@ -125,13 +125,13 @@ def judge(rows: list[Row]) -> Judgement:
         sentence = words(
             f"Softmax sums to one, sharpens and has a gradient, and within {steps} updates learns the task better than "
             "argmax, linear normalisation and sigmoid.",
-            f"softmax 和为 1、能锐化、可微,且在 {steps} 次更新内优于 argmax、线性归一化与 sigmoid。",
+            f"softmax 和为 1、能锐化、可微，且在 {steps} 次更新内优于 argmax、线性归一化与 sigmoid。",
         )
         return Judgement("holds", sentence, figures)
     named, named_zh = ", ".join(behind), "、".join(map(zh, behind))
     sentence = words(
         f"Softmax has the properties; but for this task {named} in its place learns no worse.",
-        f"softmax 具备这些性质;但在此任务上换成 {named_zh} 并不更差。",
+        f"softmax 具备这些性质；但在此任务上换成 {named_zh} 并不更差。",
     )
     return Judgement("holds when", sentence, figures)
 
@@ -142,7 +142,7 @@ def draw(rows: list[Row]) -> Chart:
         beside=words("accuracy", "准确率"), shares=True, levels=(level(1 / VALUES),),
     )  # fmt: skip
     return chart(
-        words("What turns scores into weights: accuracy on retrieval", "由分数得权重的方式:检索准确率"), training
+        words("What turns scores into weights: accuracy on retrieval", "由分数得权重的方式：检索准确率"), training
     )
 
 
@@ -152,19 +152,19 @@ CLAIM = Claim(
     says=words(
         "Softmax turns scores into weights that sum to one, brings out the large ones and is differentiable; that is "
         "why attention uses it.",
-        "softmax 把分数变成和为 1 的权重,突出较大者,且可微,因此注意力采用它。",
+        "softmax 把分数变成和为 1 的权重，突出较大者，且可微，因此注意力采用它。",
     ),
     source=(INTERVIEWS,),
     experiment=words(
         "The three properties on random scores in float64; then a one-head model learns to find the value of a key "
         "among 16 with softmax, argmax, linear normalisation or sigmoid making the weights, all else equal.",
-        "用 float64 随机分数检验三个性质;再分别以 softmax、argmax、线性归一化、sigmoid 训练同一单头检索模型。",
+        "用 float64 随机分数检验三个性质；再分别以 softmax、argmax、线性归一化、sigmoid 训练同一单头检索模型。",
     ),
     rule=words(
         "*does not hold here* if a sum is off by 1e-9, scores ×4 do not raise the largest share, or the gradient is "
         "zero or differs from finite differences by 1e-4. Else *holds* if softmax's accuracy is above every other's "
         "(interval of the paired difference above 0), *holds when* if not.",
-        "任一性质不满足则不成立;softmax 准确率与其他各方法之差的区间都大于 0 则成立,否则有条件成立。",
+        "任一性质不满足则不成立;softmax 准确率与其他各方法之差的区间都大于 0 则成立，否则有条件成立。",
     ),
     sizes={
         "tiny": {"seeds": 2, "width": 16, "steps": 6, "marks": 2, "test": 64, "rate": 3e-3},

@@ -94,7 +94,7 @@ def judge(rows: list[Row]) -> Judgement:
     if not (saved and apart < 1e-12):
         sentence = words(
             "Subtracting the maximum does not keep softmax finite, or changes it.",
-            "减去最大值未能避免溢出,或改变了结果。",
+            "减去最大值未能避免溢出，或改变了结果。",
         )
         return Judgement("does not hold here", sentence, figures)
     broken = [d for d in sorted(values(examples, "d_model")) if max(r["naive_nan"] for r in where(examples, d_model=d))]
@@ -102,7 +102,7 @@ def judge(rows: list[Row]) -> Judgement:
     sentence = words(
         "With the maximum subtracted nothing overflows and nothing else changes; the document's own example, which "
         f"does not subtract it, gives NaN {said}, in {100 * nans[0].mean:.0f} % of the entries at d_model {largest}.",
-        f"减去最大值后不再溢出,结果不变;文档示例未减最大值,d_model {largest} 时 {100 * nans[0].mean:.0f}% 的输出为 "
+        f"减去最大值后不再溢出，结果不变；文档示例未减最大值,d_model {largest} 时 {100 * nans[0].mean:.0f}% 的输出为 "
         "NaN。",
     )
     return Judgement("holds", sentence, figures)
@@ -128,18 +128,18 @@ CLAIM = Claim(
     says=words(
         "Numerical stability: softmax subtracts the maximum before exp, which changes nothing but keeps it from "
         "overflowing. (The document's own NumPy multi-head example does not.)",
-        "数值稳定性:softmax 在 exp 前减去最大值,不改变结果而避免溢出。(文档自己的 NumPy 多头示例没有这样做。)",
+        "数值稳定性:softmax 在 exp 前减去最大值，不改变结果而避免溢出。(文档自己的 NumPy 多头示例没有这样做。)",
     ),
     source=(INTUITION,),
     experiment=words(
         "The largest score with a finite exp in float16, 32 and 64; the document's NumPy example (normal weights "
         "without scaling, float64, 8 heads, 10 tokens) at d_model 8 … 512, as written and with the maximum subtracted.",
-        "float16/32/64 下 exp 不溢出的最大分数;文档的 NumPy 多头示例在 d_model 8 … 512 下按原文与减最大值后对比。",
+        "float16/32/64 下 exp 不溢出的最大分数；文档的 NumPy 多头示例在 d_model 8 … 512 下按原文与减最大值后对比。",
     ),
     rule=words(
         "*holds* if one score beyond the limit gives NaN in every dtype as written, no NaN occurs anywhere with the "
         "maximum subtracted, and the weights agree within 1e-12 where both are finite; else *does not hold here*.",
-        "各精度下越限即得 NaN,减最大值后全无 NaN,且两者均有限时相差不超过 1e-12,则成立;否则不成立。",
+        "各精度下越限即得 NaN,减最大值后全无 NaN,且两者均有限时相差不超过 1e-12,则成立；否则不成立。",
     ),
     sizes={
         "tiny": {"seeds": 2, "widths": (8, 512)},
