@@ -350,7 +350,8 @@ CLAIM = Claim(
         "4 blocks, trained on the same solved positions of late random play; tested on others: how often the first "
         "choice keeps the result. Games between them from random openings, both sides. For every head the mass along "
         "each line direction against maps permuted among squares equally far away.",
-        "小型棋盘网络：无注意力、1/6/12/24 头、每 1/2/4 块一次注意力，用求解器标注的残局训练并测试是否保住结果；互相对局;"
+        "小型棋盘网络：无注意力、1/6/12/24 头、每 1/2/4 块一次注意力，用求解器标注的残局训练并测试是否保住结果；"
+        "互相对局;"
         "并以等距置换检验每个头沿各方向的权重。",
     ),
     rule=words(
@@ -359,7 +360,8 @@ CLAIM = Claim(
         f"arena's interval lies above 50 %; the most heads beat the fewest; half of the heads or more have {STRONG} "
         "times the permuted mass along a direction (p < 0.05, Bonferroni), with rows, columns and a diagonal among "
         "them. *holds* if all five are so, *does not hold here* if none, else *holds when*.",
-        "五条：同参数同更新更准；同时间更准；对局区间高于 50%;最多头优于最少头；半数以上的头沿某方向的权重达置换的 1.5 倍"
+        "五条：同参数同更新更准；同时间更准；对局区间高于 50%；最多头优于最少头；"
+        "半数以上的头沿某方向的权重达置换的 1.5 倍"
         "且显著，并涵盖横、竖、斜。全部满足则成立，全不满足则不成立，其余为有条件成立。",
     ),
     sizes={
@@ -392,7 +394,7 @@ CLAIM = Claim(
             "heads": (1, 6, 12, 24),
             "every": (1, 4),
             "batch": 64,
-            "steps": 120,
+            "steps": 100,
             "marks": 10,
             "rate": 2e-3,
             "games": 200,

@@ -207,7 +207,8 @@ CLAIM = Claim(
         "count of 4 or more is more accurate than one (paired interval above 0), and the maps are farther apart after "
         "training than before (intervals do not meet). *holds when* if only some of the last three are so but a count "
         "of 4 or more is better; else *does not hold here*.",
-        "参数相等、任何头数都不快于单头的 0.95、4 头及以上都更准确、训练后权重图距离更大，则成立；仅部分满足但有更准确者"
+        "参数相等、任何头数都不快于单头的 0.95、4 头及以上都更准确、训练后权重图距离更大，则成立；"
+        "仅部分满足但有更准确者"
         "则有条件成立；否则不成立。",
     ),
     sizes={

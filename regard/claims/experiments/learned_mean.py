@@ -115,7 +115,8 @@ CLAIM = Claim(
         "The same one-head model with weights from attention, all equal, fixed at random, and learned but the same "
         "for every input; on a task that asks for one of 16 items, and on one that asks what is most frequent among "
         "them.",
-        "同一单头模型，权重分别为：注意力、均匀、固定随机、按位置学习；任务一是从 16 项中找一项，任务二是找最频繁的值。",
+        "同一单头模型，权重分别为：注意力、均匀、固定随机、按位置学习；任务一是从 16 项中找一项，"
+        "任务二是找最频繁的值。",
     ),
     rule=words(
         "On a task attention is ahead if the interval of its accuracy minus that of each fixed mean lies above 0. "

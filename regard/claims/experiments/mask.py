@@ -137,7 +137,8 @@ CLAIM = Claim(
         "with it more than 90 % in generation (ends of the intervals), and earlier scores move by less than 1e-4 with "
         "the mask and more without; *holds when* if generation is better with the mask by less than that; else *does "
         "not hold here*.",
-        "无掩码训练正确率超过 90% 而生成低于 50%,有掩码生成超过 90%,且泄漏检验符合，则成立；仅差距较小则有条件成立；否则"
+        "无掩码训练正确率超过 90% 而生成低于 50%,有掩码生成超过 90%,且泄漏检验符合，则成立；"
+        "仅差距较小则有条件成立；否则"
         "不成立。",
     ),
     sizes={

@@ -180,7 +180,8 @@ CLAIM = Claim(
         "*holds* if on every task the upper end of the interval without positions lies 5 points under the lower end "
         "with each kind; *holds when* if that is so but the causal decoder without positions does better than the "
         "encoder without, or if only some kinds do; else *does not hold here*.",
-        "每项任务上无位置的区间上端都比每种位置的区间下端低 5 个百分点则成立；若因果解码器例外或仅部分位置满足，则有条件"
+        "每项任务上无位置的区间上端都比每种位置的区间下端低 5 个百分点则成立；若因果解码器例外或仅部分位置满足，"
+        "则有条件"
         "成立；否则不成立。",
     ),
     sizes={
