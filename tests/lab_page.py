@@ -109,8 +109,7 @@ class Opened:
     def close(self) -> None:
         """Leave the window as it was."""
         self.context.set_offline(False)
-        if self.tab.url.startswith(self.lab.origin):
-            self.tab.evaluate("localStorage.clear()")
+        self.tab.evaluate("localStorage.clear()")
         self.tab.close()
 
     def violations(self) -> list[str]:

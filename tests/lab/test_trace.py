@@ -473,7 +473,7 @@ class TestKept:
         tab.locator(".part-result td").first.hover()
         assert tab.locator(".worked math").count() > 2
         tab.locator(".language").click()
-        assert tab.locator("h1").inner_text() != heading
+        expect(tab.locator("h1")).not_to_have_text(heading)
         assert tab.locator("[aria-current=step]").get_attribute("data-step") == "output"
         tab.locator(".field input[type=number]").first.fill("4")
         tab.wait_for_selector(".toast")
