@@ -13,10 +13,10 @@ from regard.learn import Words
 CHANCE = words("chance", "随机猜测")
 
 
-def point(x: float | str, found: Iterable[float]) -> Point:
-    """Mean and interval over seeds, at a place."""
+def point(x: float | str, found: Iterable[float], log: bool = False) -> Point:
+    """Mean and interval over seeds, at a place; a logarithmic height has no room for an interval that reaches 0."""
     seen = interval(list(found))
-    sure = seen.high < float("inf")
+    sure = seen.high < float("inf") and not (log and seen.low <= 0)
     return Point(x, seen.mean, seen.low if sure else None, seen.high if sure else None)
 
 
@@ -31,7 +31,8 @@ def lines(rows: Sequence[Row], x: str, y: str, by: str, **more: Any) -> Plot:
     for key in values(rows, by):
         own = [row for row in where(rows, **{by: key}) if row.get(x) is not None and row.get(y) is not None]
         if own:
-            points = (point(at, by_seed(own, y, **{x: at}).values()) for at in sorted(values(own, x)))
+            log = "y" in more.get("log", "")
+            points = (point(at, by_seed(own, y, **{x: at}).values(), log) for at in sorted(values(own, x)))
             series.append(Series(called(key), tuple(points)))
     return Plot("lines", tuple(series), **more)
 

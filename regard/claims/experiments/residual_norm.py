@@ -150,7 +150,7 @@ def draw(rows: list[Row]) -> Chart:
         title=words("norm of the gradient at the start", "训练开始时的梯度范数"),
     )  # fmt: skip
     losses = lines(
-        where(rows, what="end"), "depth", "loss", "way", log="x", along=words("depth", "深度"),
+        where(rows, what="end"), "depth", "loss", "way", log="xy", along=words("depth", "深度"),
         title=words("loss after training", "训练后的损失"),
         levels=(level(CHANCE, words("guessing", "猜测")), level(CHANCE / 2, words("learned", "已学会"))),
     )  # fmt: skip

@@ -199,7 +199,7 @@ def _faster(rows: list[Row]) -> tuple[str, list[Any]]:
             a, b = (by_seed(own, "rate", model=kind, length=length, threads=count) for kind in MODELS)
             ratios[count, length] = interval([a[seed] / b[seed] for seed in a])
     figures = [
-        figure(words(f"tokens/s in training, Transformer / LSTM, {length} tokens, {count} threads",
+        figure(words(f"tokens/s in training, Transformer / LSTM, {length} tokens, {count} thread{'s' * (count > 1)}",
                      f"训练吞吐比(Transformer/LSTM),{length} token,{count} 线程"), one, "×")
         for (count, length), one in ratios.items()
     ]  # fmt: skip
