@@ -2,6 +2,8 @@
 
 import shutil
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -124,3 +126,19 @@ class Opened:
             if one["impact"] in ("serious", "critical")
             for node in one["nodes"]
         ]
+
+
+@contextmanager
+def opening(browser: Browser, lab: Lab) -> Iterator[Callable[..., Opened]]:
+    """Open the lab with a link and the browser's options; at the end nothing may have been complained of."""
+    pages: list[Opened] = []
+
+    def open_page(link: str = "", **options: Any) -> Opened:
+        pages.append(Opened(browser, lab, link, **options))
+        return pages[-1]
+
+    yield open_page
+    for page in pages:
+        page.close()
+        assert page.complaints == []
+        assert page.foreign == []

@@ -4,12 +4,11 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from lab_page import CHROMIUM, FLAGS, Opened
+from lab_page import CHROMIUM, FLAGS, Opened, opening
 from regard.claims import SHIPPED, read
 from regard.lab import Lab, Settings
 from regard.lab.page import STATIC
@@ -46,18 +45,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser, lab: Lab) -> Iterator[Callable[..., Opened]]:
-    """Open the lab with a link and the browser's options; at the end nothing may have been complained of."""
-    pages: list[Opened] = []
-
-    def open_page(link: str = "", **options: Any) -> Opened:
-        pages.append(Opened(browser, lab, link, **options))
-        return pages[-1]
-
-    yield open_page
-    for page in pages:
-        page.close()
-        assert page.complaints == []
-        assert page.foreign == []
+    """Open the lab with a link and the browser's options."""
+    with opening(browser, lab) as open_page:
+        yield open_page
 
 
 @pytest.fixture

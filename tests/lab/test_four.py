@@ -14,7 +14,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser, expect
 
-from lab_page import AXE, Opened
+from lab_page import AXE, Opened, opening
 from regard.connectx import AlphaBeta, Board, Solver
 from regard.lab import Lab, Settings
 from regard.lab import board_heads as heads
@@ -490,17 +490,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def networked(browser: Browser, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
-    pages: list[Opened] = []
-    with Lab(Settings(warm=False, network=folder, data=tmp_path_factory.mktemp("data")), port=0) as lab:
-
-        def open_page(link: str = "", **options: Any) -> Opened:
-            pages.append(Opened(browser, lab, link, **options))
-            return pages[-1]
-
+    settings = Settings(warm=False, network=folder, data=tmp_path_factory.mktemp("data"))
+    with Lab(settings, port=0) as lab, opening(browser, lab) as open_page:
         yield open_page
-        for page in pages:
-            page.close()
-            assert page.complaints == []
 
 
 def test_without_a_network_the_page_says_how_to_get_one(opened: Open) -> None:
