@@ -444,8 +444,8 @@ def test_a_large_matrix_is_zoomed_and_moved(opened: Open) -> None:
     ("steps", "options"),
     [
         (STEPS, {}),
-        (("split", "softmax"), {"color_scheme": "dark"}),
-        (("split", "softmax"), {"locale": "zh-CN", "viewport": {"width": 390, "height": 844}}),
+        (("project", "split", "mask", "softmax"), {"color_scheme": "dark"}),
+        (("project", "split", "mask", "softmax"), {"locale": "zh-CN", "viewport": {"width": 390, "height": 844}}),
     ],
 )
 def test_axe_finds_nothing_serious(opened: Open, steps: Sequence[str], options: dict[str, Any]) -> None:
