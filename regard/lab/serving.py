@@ -15,6 +15,7 @@ from regard.lab.app import Settings, build
 
 PORT = 8742
 TRIES = 20  # ports after the one asked for, before the system chooses
+PATIENCE = 5  # seconds that the end waits for a server that is busy
 
 
 class Lab:
@@ -35,7 +36,7 @@ class Lab:
             self.app, log_level="warning", access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=1
         )
         self.server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
 
     @property
     def origin(self) -> str:
@@ -49,17 +50,18 @@ class Lab:
         return f"{self.origin}/?key={self.settings.token}"
 
     def __enter__(self) -> "Lab":
-        self._thread.start()
+        self.thread.start()
         while not self.server.started:
-            if not self._thread.is_alive():
+            if not self.thread.is_alive():
                 raise OSError(f"the lab could not be served at {self.origin}")
             threading.Event().wait(0.01)
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.server.should_exit = True
-        self._thread.join(5)
-        self.socket.close()
+        self.thread.join(PATIENCE)
+        if not self.thread.is_alive():  # else it still listens, and closes the socket itself
+            self.socket.close()
 
 
 def serve(
@@ -77,8 +79,8 @@ def serve(
             # A browser in the terminal would not return, and one that is missing must not matter.
             threading.Thread(target=webbrowser.open, args=[lab.url], daemon=True).start()
         try:
-            while lab._thread.is_alive():
-                lab._thread.join(0.5)
+            while lab.thread.is_alive():
+                lab.thread.join(0.5)
         except KeyboardInterrupt:
             pass
 

@@ -152,6 +152,26 @@ class TestBinding:
             Lab(Settings(warm=False), host=host, port=0)
 
 
+class TestEnding:
+    def test_a_server_that_is_busy_keeps_its_socket_until_it_has_ended(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        busy = threading.Event()
+
+        async def slow(_: Request) -> Response:
+            busy.set()
+            time.sleep(0.5)  # nothing else is served meanwhile, as while torch is loaded
+            return Response()
+
+        monkeypatch.setattr("regard.lab.serving.PATIENCE", 0.1)
+        with Lab(Settings(warm=False), port=0) as lab:
+            lab.app.router.routes.insert(0, Route("/slow", slow))
+            asking = threading.Thread(target=ask, args=[lab, "GET", f"/slow?key={lab.settings.token}"])
+            asking.start()
+            busy.wait(20)
+        asking.join()
+        lab.thread.join(20)  # an exception in it would be reported
+        assert lab.socket.fileno() == -1
+
+
 class TestTrace:
     def test_it_is_the_trace_of_regard(self, lab: Lab) -> None:
         asked = {"text": "猫坐在 the mat", "heads": 4, "d_model": 16, "seed": 3, "mask": "causal"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from lab_page import AXE, Opened
 from regard.attention import embed, masks, projections, reference, tokenize, trace_layer
@@ -272,6 +272,20 @@ class TestKeys:
         page.tab.keyboard.press("Enter")
         expect(page.tab.locator(".part-V td.edited")).to_have_attribute("data-value", "-2")
         assert page.tab.evaluate("({ ...document.activeElement.dataset }).row") == "1"
+
+    def test_what_is_chosen_while_the_numbers_are_on_their_way_counts(self, page: Opened) -> None:
+        held: list[Route] = []
+        page.tab.route("**/api/trace", lambda route: held.append(route))  # a builtin has no room for its wrapper
+        page.tab.get_by_role("button", name="中文").click()
+        expect(page.tab.locator("h1")).to_have_text("注意力，一个数一个数地算")
+        page.tab.locator(".flow-step[data-step=softmax]").click()
+        page.tab.locator(".play").click()
+        page.tab.wait_for_timeout(700)  # longer than a beat of the player, which has nothing to play yet
+        page.tab.locator(".play").click()
+        assert len(held) == 1
+        held[0].continue_()
+        expect(page.tab.locator("[aria-current=step]")).to_have_attribute("data-step", "softmax")
+        expect(page.tab.locator(".trace-board td").first).to_be_visible()
 
     def test_play_and_pause(self, page: Opened) -> None:
         page.tab.get_by_role("button", name="Play").click()

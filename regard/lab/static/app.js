@@ -296,6 +296,7 @@ async function show({ again = false, focus = false } = {}) {
   open.view = view;
   tools.replaceWith(toolbar());
   document.documentElement.dataset.view = name;
+  if (open.state !== state) changed(); // a button was pressed before the view was whole
 }
 
 const styles = new Map();

@@ -135,6 +135,7 @@ export async function mount(root, given, kit) {
 
   /** While playing: along one row of the result, cell by cell, then the next step. */
   function tick() {
+    if (!now) return; // the numbers are still on their way
     const { values } = now.scene.matrices[now.scene.result];
     const cells = Math.min(6, values[0].length);
     if (beat < cells) {
