@@ -5,9 +5,9 @@
     value     (v − class of the best move)²
     score     Huber loss of each move's score / 10
 
-A class is 1 for a win, 0 for a draw, −1 for a loss. A number of stones gets a share of each batch in proportion to the
-root of how many such positions there are, so that openings, which are few, are not lost among end games; half of the
-positions are mirrored.
+A class is 1 for a win, 0 for a draw, −1 for a loss. Every number of stones gets the same share of the batches, so that
+openings, which are few, are not lost among end games; a smaller one if fewer than ENOUGH such positions are known. Half
+of the positions are mirrored.
 
 What is used is the moving average of the weights over the last thousand updates or so.
 """
@@ -31,6 +31,7 @@ from regard.connectx.labels import FULL, Labels
 
 CLASS, SCORE = 5.0, 0.25  # what a class and a point of the score add to a move's logit in the target
 SCORE_SCALE = 10.0
+ENOUGH = 2_000  # positions with as many stones, for a full share: fewer would be learnt by heart
 AVERAGE = 0.999
 
 Lot = tuple[Tensor, ...]
@@ -56,7 +57,7 @@ class Deck:
         self.labels, self.batch, self.seed = labels[order], batch, seed
         stones = self.labels.stones
         self.plies, self.first, self.count = np.unique(stones, return_index=True, return_counts=True)
-        weight = np.sqrt(self.count)  # between one share for every number of stones and one for every position
+        weight = np.minimum(self.count, ENOUGH)
         self.weight = weight / weight.sum()
 
     def places(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
