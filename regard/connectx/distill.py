@@ -6,8 +6,8 @@
     score     Huber loss of each move's score / 10
 
 A class is 1 for a win, 0 for a draw, −1 for a loss. Every number of stones gets the same share of the batches, so that
-openings, which are few, are not lost among end games; a smaller one if fewer than ENOUGH such positions are known. Half
-of the positions are mirrored.
+openings, which are few, are not lost among end games; a smaller one if there are fewer than ENOUGH such positions, or than
+most numbers have. Half of the positions are mirrored.
 
 What is used is the moving average of the weights over the last thousand updates or so.
 """
@@ -57,7 +57,7 @@ class Deck:
         self.labels, self.batch, self.seed = labels[order], batch, seed
         stones = self.labels.stones
         self.plies, self.first, self.count = np.unique(stones, return_index=True, return_counts=True)
-        weight = np.minimum(self.count, ENOUGH)
+        weight = np.minimum(self.count, min(ENOUGH, np.median(self.count)))
         self.weight = weight / weight.sum()
 
     def places(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
