@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from regard.lab import Lab
 
@@ -24,6 +24,8 @@ FLAGS = [
     "--disable-sync",
     "--proxy-server=127.0.0.1:9",  # nobody listens there: nothing but this machine is reached
 ]
+PATIENCE = 90_000  # milliseconds: a busy machine is slow, not wrong
+expect.set_options(timeout=PATIENCE)
 
 
 class Opened:
@@ -40,7 +42,7 @@ class Opened:
         self.kind = (browser, lab.origin, repr(sorted(options.items())))
         if self.kind not in self.windows:
             window = self.windows[self.kind] = browser.new_context(**options)
-            window.set_default_timeout(90_000)  # a busy machine is slow, not wrong
+            window.set_default_timeout(PATIENCE)
             window.grant_permissions(["clipboard-read", "clipboard-write"], origin=lab.origin)
             window.new_page()  # it stays: without a tab a window closes
         self.context = self.windows[self.kind]
@@ -69,13 +71,18 @@ class Opened:
             self.complaints.append(message.text)
 
     def ready(self) -> None:
-        self.tab.wait_for_selector("html[data-ready]", timeout=90_000)
+        self.tab.wait_for_selector("html[data-ready]")
 
     def go(self, link: str) -> None:
         """Follow a permanent link in a fresh page."""
         self.tab.goto("about:blank")
         self.tab.goto(f"{self.lab.origin}/{link}")
         self.ready()
+
+    def follow(self, link: str) -> None:
+        """Follow a link of the page itself: a view that is open stays, and takes what the link says."""
+        self.tab.evaluate("(link) => { location.hash = link; }", link)
+        self.settle()
 
     def settle(self) -> None:
         """Wait until what was done has been asked and answered; typing is asked about after a pause."""
@@ -109,7 +116,8 @@ class Opened:
         return self.asked
 
     def close(self) -> None:
-        """Leave the window as it was."""
+        """Leave the window as it was, and nothing on its way to the lab."""
+        self.tab.wait_for_function("document.documentElement.dataset.busy === undefined")
         self.context.set_offline(False)
         self.tab.evaluate("localStorage.clear()")
         self.tab.close()

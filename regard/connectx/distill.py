@@ -6,8 +6,8 @@
     score     Huber loss of each move's score / 10
 
 A class is 1 for a win, 0 for a draw, −1 for a loss. Every number of stones gets the same share of the batches, so that
-openings, which are few, are not lost among end games; a smaller one if there are fewer than ENOUGH such positions, or than
-most numbers have. Half of the positions are mirrored.
+openings, which are few, are not lost among end games; a smaller one if there are fewer such positions than ENOUGH and
+than half of the numbers have. Half of the positions are mirrored.
 
 What is used is the moving average of the weights over the last thousand updates or so.
 """

@@ -10,15 +10,16 @@ on from there: a task's games follow from the seed and the task's number.
 """
 
 import multiprocessing
+import multiprocessing.synchronize
 import os
 import signal
+import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from regard.connectx.drawing import careful, drawn_positions
 from regard.connectx.labels import FULL, Records, open_folder, record_type, recorded, shards, write_shard
 from regard.connectx.solver import Solver
 from regard.training import asked_to_stop
+
+Event = threading.Event | multiprocessing.synchronize.Event
 
 GAMES = 32  # of a task
 PERFECT = (0.5, 0.8, 1.0)  # shares of perfect moves in a game that goes on
@@ -117,13 +120,8 @@ def label(
             write_shard(path, number, np.concatenate(waiting))
             waiting.clear()
 
-    context = multiprocessing.get_context("spawn")  # a fork would copy threads that are not there
-    over = context.Event()  # a process that is killed may take a lock with it: they are asked to end instead
     running: deque[Future[tuple[int, Records]]] = deque()
-    with (
-        asked_to_stop() as stop,
-        ProcessPoolExecutor(processes, context, _prepare, (draw, book, table_bits, over)) as pool,
-    ):
+    with asked_to_stop() as stop, _pool(processes, draw, book, table_bits) as (pool, over):
         try:
             while (positions is None or count < positions) and (end is None or time.monotonic() < end):
                 while len(running) < 2 * processes:
@@ -144,6 +142,20 @@ def label(
             write()
             pool.shutdown(cancel_futures=True)
     return count
+
+
+@contextmanager
+def _pool(processes: int, draw: Draw, book: Book | None, table_bits: int) -> Iterator[tuple[Executor, Event]]:
+    """Those who label, and what asks them to end. One needs no process of its own: a search lets other threads run."""
+    if processes == 1:
+        ending = threading.Event()
+        with ThreadPoolExecutor(1, "labels", _prepare, (draw, book, table_bits, ending)) as thread:
+            yield thread, ending
+        return
+    context = multiprocessing.get_context("spawn")  # a fork would copy threads that are not there
+    over = context.Event()  # a process that is killed may take a lock with it: they are asked to end instead
+    with ProcessPoolExecutor(processes, context, _prepare_process, (draw, book, table_bits, over)) as pool:
+        yield pool, over
 
 
 def label_boards(solver: Solver, position: Any, mask: Any, source: int, shape: Shape) -> Records:
@@ -239,7 +251,8 @@ class _Worker:
         file = Path(str(self.draw.network)) / "model.safetensors"
         stamp = file.stat().st_mtime if file.exists() else 0.0
         if stamp != self.stamp:
-            torch.set_num_threads(1)
+            if multiprocessing.parent_process() is not None:
+                torch.set_num_threads(1)  # each process has a core
             net = load(file.parent)
             assert isinstance(net, BoardNet)
             self.evaluator, self.stamp = Evaluator(net), stamp
@@ -257,9 +270,13 @@ def _any(position: int, mask: int, shape: Shape, random: np.random.Generator) ->
 _worker: _Worker | None = None
 
 
+def _prepare_process(draw: Draw, book: Book | None, table_bits: int, over: Event) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    _prepare(draw, book, table_bits, over)
+
+
 def _prepare(draw: Draw, book: Book | None, table_bits: int, over: Event) -> None:
     global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     solver = Solver(*draw.size, book=book, table_bits=table_bits)
     _worker = _Worker(draw, checked_shape(*draw.size), solver, over)
 

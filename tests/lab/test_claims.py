@@ -20,7 +20,6 @@ from regard.lab.work import Job, Stopped
 
 Open = Callable[..., Opened]
 Results = dict[str, dict[str, Any]]
-WAIT = 120_000  # torch is imported when the claims are first read
 WHOLE = ("scale", "learned-mean", "mask", "errata")
 SIGNS = {"holds": "Holds", "holds when": "Holds when …", "does not hold here": "Does not hold here"}
 
@@ -102,7 +101,7 @@ def test_a_small_run_that_is_stopped_is_ended() -> None:
 
 def open_claims(opened: Open, asked: str = "", **options: Any) -> Opened:
     page = opened(f"#/claims{asked}", **options)
-    expect(page.tab.locator(".claims-tab").first).to_be_visible(timeout=WAIT)
+    expect(page.tab.locator(".claims-tab").first).to_be_visible()
     return page
 
 
@@ -195,7 +194,7 @@ def test_what_was_not_run_gives_the_command(opened: Open) -> None:
     expect(box).to_contain_text("is no result of a claim")
     for asked in ("?claim=nothing&verdict=x", "?verdict=holds-when&claim=positions&ran=[1]"):
         page.go(f"#/claims{asked}")
-        expect(page.tab.locator(".claims-one h2")).to_be_visible(timeout=WAIT)
+        expect(page.tab.locator(".claims-one h2")).to_be_visible()
 
 
 def test_a_small_run_and_a_file_that_opens_without_a_network(opened: Open, tmp_path: Path) -> None:
@@ -204,7 +203,7 @@ def test_a_small_run_and_a_file_that_opens_without_a_network(opened: Open, tmp_p
     page.tab.locator("[data-do=run]").click()
     expect(page.tab.locator("[data-do=stop]")).to_be_visible()
     tried_here = page.tab.locator(".claims-tried")
-    expect(tried_here).to_be_visible(timeout=WAIT)
+    expect(tried_here).to_be_visible()
     expect(tried_here.locator(".bar")).to_have_count(4)
     assert figures(page) == numbers  # the stored result stays
     small = tried_here.locator(".value").all_inner_texts()

@@ -25,10 +25,10 @@ def test_it_serves_until_it_is_interrupted() -> None:
             found = re.fullmatch(r"The lab is at (http://127\.0\.0\.1:(\d+)/\?key=\S+)\n", said)
             assert found is not None, said
             assert int(found[2]) != port
-            with build_opener(HTTPCookieProcessor()).open(found[1], timeout=20) as answer:
+            with build_opener(HTTPCookieProcessor()).open(found[1], timeout=60) as answer:
                 assert b"regard lab" in answer.read()
             process.send_signal(signal.SIGINT)
-            _, complaints = process.communicate(timeout=20)
+            _, complaints = process.communicate(timeout=60)
         finally:
             process.kill()
             process.wait()

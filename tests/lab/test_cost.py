@@ -15,12 +15,11 @@ from regard.lab.api.cost import LENGTHS, VARIANTS, predicted
 from regard.lab.asking import Mistake
 
 Open = Callable[..., Opened]
-WAIT = 120_000  # torch is imported when the first cost is counted
 
 
 def open_cost(opened: Open, asked: str = "", **options: Any) -> Opened:
     page = opened(f"#/cost{asked}", **options)
-    expect(page.tab.locator(".cost-all tbody tr")).to_have_count(len(LENGTHS), timeout=WAIT)
+    expect(page.tab.locator(".cost-all tbody tr")).to_have_count(len(LENGTHS))
     return page
 
 
@@ -113,9 +112,9 @@ def test_measured_beside_predicted(opened: Open) -> None:
     page.tab.get_by_role("button", name="Measure here").click()
     expect(page.tab.locator("[data-do=stop]")).to_be_visible()
     rows = page.tab.locator(".cost-measured tbody tr")
-    expect(rows.nth(3)).to_be_visible(timeout=WAIT)  # points come one by one
+    expect(rows.nth(3)).to_be_visible()  # points come one by one
     page.tab.get_by_role("button", name="Stop").click()
-    expect(page.tab.get_by_role("button", name="Measure again")).to_be_visible(timeout=WAIT)
+    expect(page.tab.get_by_role("button", name="Measure again")).to_be_visible()
     many = rows.count()
     assert many >= 4
     assert page.tab.locator(".chart .measured").count() == many
@@ -168,7 +167,7 @@ def test_a_link_restores_and_a_file_opens_without_a_network(opened: Open, tmp_pa
 @pytest.mark.parametrize("asked", ["?heads=3", "?seq=77&metric=x&hidden=[1]", "?d_model=-4"])
 def test_a_broken_link_opens_all_the_same(opened: Open, asked: str) -> None:
     page = opened(f"#/cost{asked}")
-    expect(page.tab.locator(".chart-place > *")).to_be_visible(timeout=WAIT)
+    expect(page.tab.locator(".chart-place > *")).to_be_visible()
 
 
 @pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "locale": "zh-CN"}])

@@ -236,7 +236,7 @@ def press_column(page: Opened, *columns: int) -> None:
 
 
 def done_thinking(page: Opened) -> None:
-    page.tab.wait_for_function("() => !document.querySelector('.thinking:not([hidden])')", timeout=90_000)
+    page.tab.wait_for_function("() => !document.querySelector('.thinking:not([hidden])')")
 
 
 class TestPlaying:
@@ -297,16 +297,16 @@ class TestPlaying:
         page = opened(f"#/four?opponent={opponent}&moves={LATE}")
         column = Board.from_moves(LATE).legal[-1] + 1
         press_column(page, column)
-        expect(page.tab.locator(".move-list .move")).to_have_count(len(LATE) + 2, timeout=90_000)
+        expect(page.tab.locator(".move-list .move")).to_have_count(len(LATE) + 2)
         assert Board.from_moves(moves_of(page)).stones == len(LATE) + 2
         expect(page.tab.locator(".status")).to_contain_text(re.compile("Your turn: Red|wins"))
 
     def test_they_begin_and_can_be_let_move_for_you(self, opened: Open) -> None:
         page = opened("#/four?opponent=greedy&begins=false")
-        expect(page.tab.locator(".move-list .move")).to_have_count(1, timeout=90_000)
+        expect(page.tab.locator(".move-list .move")).to_have_count(1)
         expect(page.tab.locator(".status")).to_contain_text("Your turn: Yellow")
         page.tab.get_by_role("button", name="Let it move").click()
-        expect(page.tab.locator(".move-list .move")).to_have_count(3, timeout=90_000)
+        expect(page.tab.locator(".move-list .move")).to_have_count(3)
         page.tab.get_by_role("button", name="Undo").click()
         expect(page.tab.locator(".move[aria-current=step]")).to_have_attribute("data-ply", "1")
 
@@ -381,7 +381,7 @@ class TestGame:
         page = opened("#/four")
         page.tab.get_by_role("textbox", name="Moves").fill(str([int(sign) - 1 for sign in moves]))
         page.tab.get_by_role("button", name="Load").click()
-        page.tab.wait_for_selector(".bar-ply[data-ply='20']:not([data-value=''])", timeout=90_000)
+        page.tab.wait_for_selector(".bar-ply[data-ply='20']:not([data-value=''])")
         page.tab.get_by_role("button", name="Stop").click()
         done_thinking(page)
         expected, wrong = {}, {}
@@ -464,7 +464,7 @@ def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> Non
     done_thinking(page)
     assert page.violations() == []
     page.tab.locator(".four-analysis .primary").click()
-    page.tab.wait_for_selector(".mistakes tbody tr", timeout=60_000)
+    page.tab.wait_for_selector(".mistakes tbody tr")
     assert page.violations() == []
 
 
@@ -542,7 +542,7 @@ class TestNetwork:
 
     def test_policy_value_and_heads_on_the_page(self, networked: Open, folder: Path) -> None:
         page = networked(f"#/four?opponent=friend&moves={LATE}&truth=true&square=17&sort=column")
-        page.tab.wait_for_selector(".policy li", timeout=90_000)
+        page.tab.wait_for_selector(".policy li")
         done_thinking(page)
         board = Board.from_moves(LATE)
         policy, value = heads.judged(Evaluator(load(folder), mirror=True), board)
@@ -567,14 +567,14 @@ class TestNetwork:
     def test_it_plays(self, networked: Open) -> None:
         page = networked(f"#/four?opponent=network&moves={LATE}")
         press_column(page, Board.from_moves(LATE).legal[0] + 1)
-        expect(page.tab.locator(".move-list .move")).to_have_count(len(LATE) + 2, timeout=120_000)
+        expect(page.tab.locator(".move-list .move")).to_have_count(len(LATE) + 2)
         options = page.tab.get_by_label("Strength").locator("option").all_inner_texts()
         assert options == ["alone, without search", "25 simulations", "200 simulations"]
 
     @pytest.mark.skipif(not AXE.exists(), reason="AXE-CORE IS MISSING: make browser (needs npm)")
     def test_axe_finds_nothing_serious(self, networked: Open) -> None:
         page = networked("#/four?opponent=friend&moves=4455", color_scheme="dark", reduced_motion="reduce")
-        page.tab.wait_for_selector(".head", timeout=90_000)
+        page.tab.wait_for_selector(".head")
         assert page.violations() == []
 
 

@@ -25,7 +25,7 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 def ask(lab: Lab, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
-    connection = HTTPConnection("127.0.0.1", lab.port, timeout=20)
+    connection = HTTPConnection("127.0.0.1", lab.port, timeout=60)
     try:
         connection.putrequest(method, path, skip_host="host" in headers)
         for name, value in headers.items():
@@ -104,7 +104,7 @@ class TestBodies:
         assert (answer[0], code(answer)) == (413, "large")
 
     def test_so_is_one_that_does_not_tell_its_size(self, lab: Lab) -> None:
-        with socket.create_connection(("127.0.0.1", lab.port), timeout=20) as raw:
+        with socket.create_connection(("127.0.0.1", lab.port), timeout=60) as raw:
             raw.sendall(
                 f"POST /api/trace HTTP/1.1\r\nHost: 127.0.0.1:{lab.port}\r\nContent-Type: application/json\r\n"
                 f"X-Regard-Token: {lab.settings.token}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
