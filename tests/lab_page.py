@@ -117,6 +117,8 @@ class Opened:
 
     def close(self) -> None:
         """Leave the window as it was, and nothing on its way to the lab."""
+        if self.tab.is_closed():
+            return
         self.tab.wait_for_function("document.documentElement.dataset.busy === undefined")
         self.context.set_offline(False)
         self.tab.evaluate("localStorage.clear()")

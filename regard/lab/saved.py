@@ -37,7 +37,7 @@ def saved_page(
     True
     """
     saved = {"view": view, "state": state, "answers": answers, "language": language}
-    return frame(title, language).replace(PLACE, in_script(saved))
+    return frame(view, title, language).replace(PLACE, in_script(saved))
 
 
 def trace_page(trace: Trace, **state: Any) -> str:
@@ -54,14 +54,13 @@ def trace_page(trace: Trace, **state: Any) -> str:
     return saved_page("trace", state, {"POST /api/trace": json.loads(trace.to_json())})
 
 
-def frame(title: str = "regard lab", language: str = "en") -> str:
-    """The file without what is saved in it, for which `PLACE` stands."""
+def frame(view: str, title: str = "regard lab", language: str = "en") -> str:
+    """The file of a view without what is saved in it, for which `PLACE` stands."""
     facts = common_facts()
-    styles = [STATIC / "style.css", *(STATIC / "views" / f"{name}.css" for name in facts["styles"])]
-    facts["styles"] = []
-    imports = {name: _data_url(text) for name, text in modules("app.js").items()}
-    for view in facts["views"]:
-        imports |= {name: _data_url(text) for name, text in modules(f"views/{view}.js").items()}
+    styles = [STATIC / "style.css", *(STATIC / "views" / f"{name}.css" for name in facts["styles"] if name == view)]
+    facts |= {"styles": [], "views": [view]}
+    parts = modules("app.js") | modules(f"views/{view}.js")
+    imports = {name: _data_url(text) for name, text in parts.items()}
     return Template((STATIC / "saved.html").read_text(encoding="utf-8")).substitute(
         policy=POLICY,
         title=escape(title),

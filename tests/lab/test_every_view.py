@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from lab_page import Opened
 from regard.lab.page import views
+from regard.lab.saved import frame
 
 Open = Callable[..., Opened]
 VIEWS = views()
@@ -28,6 +30,32 @@ HERE = """() => {
   const ring = (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== 'none';
   return { walk: e.dataset.walk ?? null, tag: e.tagName, name: e.className, ring, type: e.type ?? '' };
 }"""
+
+
+PLACES = """[...document.querySelectorAll('main *')].filter((e) => !e.closest('canvas, svg')).map((e) => {
+  const box = e.getBoundingClientRect();
+  return [e.tagName, String(e.className), Math.round(box.width), Math.round(box.height), getComputedStyle(e).color];
+})"""
+
+
+def test_a_view_looks_the_same_whatever_was_open_before(opened: Open) -> None:
+    page = opened("#/trace")
+    for view in VIEWS:
+        page.follow(f"#/{view}")
+    for view in ("claims", "practice", "heads", "geometry"):  # what these show does not depend on chance or speed
+        page.follow(f"#/{view}")
+        expect(page.tab.locator("html")).to_have_attribute("data-view", view)
+        page.settle()
+        alone = opened(f"#/{view}")
+        alone.settle()
+        assert page.tab.evaluate(PLACES) == alone.tab.evaluate(PLACES)
+
+
+def test_a_saved_view_has_its_own_modules_and_style_alone() -> None:
+    whole = {view: frame(view) for view in VIEWS}
+    for view, page in whole.items():
+        assert all((f'"lab/views/{other}.js"' in page) == (other == view) for other in VIEWS)
+        assert all((f".view-{other} " in page) <= (other == view) for other in VIEWS)
 
 
 @pytest.mark.parametrize("view", VIEWS)

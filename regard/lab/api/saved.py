@@ -5,13 +5,14 @@ from typing import Any
 from starlette.responses import Response
 
 from regard.lab.asking import Asked, get, one_of
-from regard.lab.page import LANGUAGES
+from regard.lab.page import LANGUAGES, views
 from regard.lab.saved import frame
 
 
 def empty(given: Asked) -> Any:
     """The file without its numbers."""
-    return Response(frame(language=one_of(given, "language", "en", LANGUAGES)), media_type="text/html")
+    view, language = one_of(given, "view", "trace", views()), one_of(given, "language", "en", LANGUAGES)
+    return Response(frame(view, language=language), media_type="text/html")
 
 
 routes = [get("/api/saved", empty)]

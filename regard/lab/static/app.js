@@ -251,7 +251,7 @@ async function show({ again = false, focus = false } = {}) {
     return;
   }
   const module = await (saved ? import(`lab/views/${name}.js`) : import(`./views/${name}.js`));
-  if (facts.styles.includes(name)) await style(`/static/views/${name}.css`);
+  if (facts.styles.includes(name)) await styled(name);
   if (mine !== turn) return;
   open.view?.unmount?.();
   if (name !== open.name) {
@@ -262,6 +262,7 @@ async function show({ again = false, focus = false } = {}) {
   if (name === open.name) state = open.state;
   else if (saved && !location.hash) state = { ...state, ...saved.state };
   Object.assign(open, { name, module, state, view: null });
+  for (const [of, { link }] of styles) link.disabled = of !== name; // what one view says of a class is not for the others
   frame();
   const root = h("div", { class: `view view-${name}` });
   const tools = h("div");
@@ -300,14 +301,14 @@ async function show({ again = false, focus = false } = {}) {
 }
 
 const styles = new Map();
-function style(href) {
-  if (!styles.has(href)) {
-    styles.set(
-      href,
-      new Promise((done) => document.head.append(h("link", { rel: "stylesheet", href, onload: done, onerror: done }))),
-    );
+function styled(name) {
+  if (!styles.has(name)) {
+    const link = h("link", { rel: "stylesheet", href: `/static/views/${name}.css` });
+    const loaded = new Promise((done) => (link.onload = link.onerror = done));
+    styles.set(name, { link, loaded });
+    document.head.append(link);
   }
-  return styles.get(href);
+  return styles.get(name).loaded;
 }
 
 applyTheme();

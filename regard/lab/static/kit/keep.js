@@ -72,6 +72,6 @@ export async function pageOf(view, state) {
     copy.querySelector("body").replaceChildren();
     return `<!DOCTYPE html>\n${copy.outerHTML}`;
   }
-  const frame = await get(`/api/saved?language=${languageNow()}`, { remember: false });
+  const frame = await get(`/api/saved?view=${view}&language=${languageNow()}`, { remember: false });
   return frame.replace("{{saved}}", () => json);
 }
