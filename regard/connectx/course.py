@@ -74,6 +74,7 @@ class Course:
     settings    how long, how fast, how often
     folder      of the run: run.json, checkpoints, metrics.jsonl, and the best network as model.safetensors
     shown       hears of every row of metrics
+    anew        grade the best network again first: by other positions than before, its grade says nothing
     """
 
     method: Method
@@ -84,11 +85,16 @@ class Course:
     shown: Callable[[Row], None] = lambda row: None
     tensorboard: bool = False
     report_every: int = 10
+    anew: bool = False
 
     def run(self) -> Standing:
         """Train from the beginning, or from the last checkpoint."""
         settings, ranks, method = self.settings, self.ranks, self.method
         standing = self._restored()
+        if self.anew and standing.best_step:
+            best = models.load(self.folder)
+            assert isinstance(best, models.BoardNet)
+            standing.best = self.grade(best)["error"]
         metrics = training.Metrics(self.folder, standing.step, self.tensorboard) if ranks.first else None
         began, worked = time.monotonic() - standing.seconds, time.process_time() - standing.processor_seconds
         since = (time.monotonic(), standing.positions)

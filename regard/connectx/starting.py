@@ -134,7 +134,7 @@ def resume(
             if ranks.first:
                 write_about(path, plan.method, asdict(plan), config, settings)
             ranks.wait()
-        return _go(plan, config, settings, path, ranks, tensorboard, shown)
+        return _go(plan, config, settings, path, ranks, tensorboard, shown, anew=more)
 
 
 def default_settings(method: str, **changes: Any) -> training.Settings:
@@ -181,7 +181,7 @@ def read_plan(about: dict[str, Any]) -> tuple[Plan, models.BoardConfig, training
 
 def _go(
     plan: Plan, config: models.BoardConfig, settings: training.Settings, path: Path, ranks: training.Ranks,
-    tensorboard: bool, shown: Shown,
+    tensorboard: bool, shown: Shown, *, anew: bool = False,
 ) -> Finished:  # fmt: skip
     learnt, held = _labels(plan, path, ranks)
     with _seeded(settings.seed):
@@ -197,7 +197,7 @@ def _go(
             row |= won_against(now, plan.opponents, games=plan.trials)
         return row
 
-    course = Course(method, graded, settings, path, ranks, shown, tensorboard, report_every=every)
+    course = Course(method, graded, settings, path, ranks, shown, tensorboard, report_every=every, anew=anew)
     standing = course.run()
     results = _results(standing, path, chosen)
     if ranks.first:

@@ -95,6 +95,32 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(folder: Path, tmp_path
         starting.resume(tmp_path / "parts")
 
 
+def test_with_more_labels_the_best_network_is_graded_again(folder: Path, tmp_path: Path) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(row: dict[str, Any]) -> None:
+        if row["split"] == "train" and row["step"] == 40:
+            raise Stop
+
+    plan = starting.Plan("distill", labels=str(folder), graded=200)
+    run, settings = tmp_path / "run", replace(SETTINGS, steps=120, evaluate_every=20)
+    with pytest.raises(Stop):
+        starting.start(plan, CONFIG, settings, run, shown=stop)
+    newest = training.latest(run / "checkpoints")
+    assert newest is not None
+    kept = json.loads((newest / "state.json").read_text())
+    assert kept["best_step"] == 20
+    # Had the positions it was graded on been easier, it might have seemed perfect.
+    (newest / "state.json").write_text(json.dumps({**kept, "best": 0.0}))
+    label(folder, Draw(SIZE, fewest=3, seed=10), positions=50)
+    done = starting.resume(run, more=True)
+    assert done.results["best_step"] > 20
+    rows = training.read_metrics(run / "metrics.jsonl")
+    grades = {row["step"]: row["error"] for row in rows if row["split"] == "grade"}
+    assert done.results["alone"]["error"] == pytest.approx(grades[done.results["best_step"]])
+
+
 def test_it_learns(folder: Path, tmp_path: Path) -> None:
     held = some_of_each(read_labels(folder).parts()[1], 200)
     torch.manual_seed(0)

@@ -11,7 +11,7 @@ from regard.lab.saved import frame
 
 def empty(given: Asked) -> Any:
     """The file without its numbers."""
-    view, language = one_of(given, "view", "trace", views()), one_of(given, "language", "en", LANGUAGES)
+    view, language = one_of(given, "view", "trace", tuple(views())), one_of(given, "language", "en", LANGUAGES)
     return Response(frame(view, language=language), media_type="text/html")
 
 
