@@ -119,7 +119,7 @@ class Opened:
         """Leave the window as it was, and nothing on its way to the lab."""
         if self.tab.is_closed():
             return
-        self.tab.wait_for_function("document.documentElement.dataset.busy === undefined")
+        self.tab.wait_for_selector("html:not([data-busy])", state="attached")
         self.context.set_offline(False)
         self.tab.evaluate("localStorage.clear()")
         self.tab.close()
