@@ -177,7 +177,7 @@ export async function mount(root, given, kit) {
         kit.go({ painted: [], off: [] }, { quiet: true });
         state = { ...state, painted: [], off: [] };
         again = true;
-      } else kit.failed(error, { ...fields, ...(mode === "dates" ? { text: fields.date } : {}) });
+      } else kit.failed(error, mode === "dates" ? { ...fields, text: fields.date, hidden: fields.text } : fields);
     } finally {
       clearTimeout(slow);
       waiting.hidden = true;
