@@ -4,6 +4,7 @@ A move *keeps* the value when it leaves what was to be had (a win, a draw); it i
 the soonest win, the latest loss. Both are shares of moves; `error` is what does not keep.
 """
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from regard.connectx.match import Game
 from regard.connectx.players import Player
 
 SETS = ("L3_R1", "L2_R1", "L2_R2", "L1_R1", "L1_R2", "L1_R3")  # end to beginning, easy to hard
+
+TOGETHER = 64  # positions that a player is asked about at once, if it can
 
 Scores = Sequence[int | None]
 
@@ -103,17 +106,28 @@ def read_set(file: str | os.PathLike[str]) -> list[tuple[Board, list[int | None]
 def grade_set(
     player: Player, positions: Iterable[tuple[Board, Scores]], on_position: Callable[[], None] | None = None
 ) -> Grades:
-    """The grades of a player on positions with known scores; exact for one that tells its chances (`policy`)."""
+    """The grades of a player on positions with known scores; exact for one that tells its chances (`policy`).
+
+    A player that can `choose_all` is asked about many at a time.
+    """
     grades = Grades()
     policy: Any = getattr(player, "policy", None)
-    for board, scores in positions:
+    choose_all: Any = getattr(player, "choose_all", None)
+    rest = iter(positions)
+    while some := list(itertools.islice(rest, 1 if choose_all is None else TOGETHER)):
+        boards = [board for board, _ in some]
         if policy is not None:
-            grades.add(scores, policy(board))
+            chances = [policy(board) for board in boards]
         else:
-            chosen = player.choose(board)
-            grades.add(scores, [float(column == chosen) for column in range(board.columns)])
-        if on_position is not None:
-            on_position()
+            chosen = [player.choose(board) for board in boards] if choose_all is None else choose_all(boards)
+            chances = [
+                [float(column == one) for column in range(board.columns)]
+                for board, one in zip(boards, chosen, strict=True)
+            ]
+        for (_, scores), each in zip(some, chances, strict=True):
+            grades.add(scores, each)
+            if on_position is not None:
+                on_position()
     return grades
 
 

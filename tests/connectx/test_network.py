@@ -11,6 +11,7 @@ from regard.connectx import Board, Network, Player, Puct, load_network, player
 from regard.connectx.exporting import export
 from regard.connectx.forward import Forward, packed_network
 from regard.connectx.network import read_network_name
+from regard.connectx.quality import grade_set
 from regard.models import BoardNet, Evaluator, save
 from submissions import BOARDS, answers
 
@@ -70,6 +71,19 @@ def test_names(folder: Path, net: BoardNet) -> None:
         player("network:nowhere")
     with pytest.raises(ValueError, match="nothing to think with"):
         player(f"network:{folder}:0")
+
+
+@pytest.mark.parametrize("amount", ["", ":40"])
+def test_many_boards_side_by_side_are_played_as_one_by_one(folder: Path, amount: str) -> None:
+    seat = player(f"network:{folder}{amount}")
+    assert isinstance(seat, Network)
+    boards = [Board.from_moves(moves) for moves in ("", "44", "4455", "1234567", "44444", "765432112")]
+    assert seat.choose_all(boards) == [seat.choose(board) for board in boards]
+    known: list[tuple[Board, list[int | None]]] = [(board, [0, 1, 1, 1, 0, 0, -1]) for board in boards]
+    heard: list[int] = []
+    grades = grade_set(seat, known, lambda: heard.append(1))
+    assert (grades.moves, len(heard)) == (len(boards), len(boards))
+    assert seat.choose_all([]) == []
 
 
 def knows_nothing(planes: np.ndarray, legal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
