@@ -7,11 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from regard.lab import Lab
 
 AXE = Path(sys.prefix, "npm/node_modules/axe-core/axe.min.js")  # `make browser` puts it there
+needs_axe = pytest.mark.skipif(
+    not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
+)
 CHROMIUM = shutil.which("chromium")
 FLAGS = [
     "--headless",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, expect
 
-from lab_page import AXE, Opened
+from lab_page import Opened, needs_axe
 from regard.claims import NAMES, SHIPPED, claim_named, judged, read
 from regard.lab.api.claims import known, tried
 from regard.lab.work import Job, Stopped
@@ -221,9 +221,7 @@ def test_a_small_run_and_a_file_that_opens_without_a_network(opened: Open, tmp_p
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
-@pytest.mark.skipif(
-    not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
-)
+@needs_axe
 @pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "locale": "zh-CN"}])
 def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> None:
     page = open_claims(opened, "?claim=learned-mean", **options)

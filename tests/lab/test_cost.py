@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from lab_page import AXE, Opened
+from lab_page import Opened, needs_axe
 from regard.cost import Recurrent, cost
 from regard.lab.api.cost import LENGTHS, VARIANTS, predicted
 from regard.lab.asking import Mistake
@@ -176,9 +176,7 @@ def test_a_phone_needs_no_sideways_scrolling(opened: Open, options: dict[str, An
     assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-@pytest.mark.skipif(
-    not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
-)
+@needs_axe
 @pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "locale": "zh-CN"}])
 def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> None:
     page = open_cost(opened, **options)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser, expect
 
-from lab_page import AXE, Opened, opening
+from lab_page import Opened, needs_axe, opening
 from regard.connectx import AlphaBeta, Board, Solver
 from regard.lab import Lab, Settings
 from regard.lab import board_heads as heads
@@ -452,9 +452,7 @@ class TestKept:
         assert len(stones(page)) == len(before) + 1
 
 
-@pytest.mark.skipif(
-    not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
-)
+@needs_axe
 @pytest.mark.parametrize(
     "options",
     [{}, {"color_scheme": "dark", "locale": "zh-CN", "viewport": {"width": 390, "height": 844}}],
@@ -571,7 +569,7 @@ class TestNetwork:
         options = page.tab.get_by_label("Strength").locator("option").all_inner_texts()
         assert options == ["alone, without search", "25 simulations", "200 simulations"]
 
-    @pytest.mark.skipif(not AXE.exists(), reason="AXE-CORE IS MISSING: make browser (needs npm)")
+    @needs_axe
     def test_axe_finds_nothing_serious(self, networked: Open) -> None:
         page = networked("#/four?opponent=friend&moves=4455", color_scheme="dark", reduced_motion="reduce")
         page.tab.wait_for_selector(".head")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from lab_page import AXE, Opened
+from lab_page import Opened, needs_axe
 from regard.attention import embed, projections
 from regard.lab.api.geometry import seen_from
 from regard.lab.asking import Mistake
@@ -156,9 +156,7 @@ def test_a_broken_link_opens_all_the_same(opened: Open) -> None:
     assert len(weights(page)) == 6
 
 
-@pytest.mark.skipif(
-    not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
-)
+@needs_axe
 @pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "locale": "zh-CN"}])
 def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> None:
     assert opened("#/geometry", reduced_motion="reduce", **options).violations() == []

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import expect
 
 import regard
-from lab_page import AXE, Opened
+from lab_page import Opened, needs_axe
 from regard import training
 from regard.attention import embed, masks, projections, tokenize
 from regard.lab import watched as remembered
@@ -446,9 +446,7 @@ def test_chinese_is_chinese(opened: Open) -> None:
     assert set(re.findall(r"[A-Za-z]{4,}", said)) <= {"dmodel", "HTML"}
 
 
-@pytest.mark.skipif(
-    not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
-)
+@needs_axe
 @pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "locale": "zh-CN"}])
 def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> None:
     page = opened("#/heads?mask=causal&off=[1]&painted=[[0,0]]&cell=[1,1]", **options)

@@ -14,7 +14,7 @@ import torch
 from playwright.sync_api import expect
 
 import regard
-from lab_page import AXE, Opened
+from lab_page import Opened, needs_axe
 from regard import training
 from regard.lab import watched as remembered
 from regard.lab.api.model import compared, head, overview
@@ -371,9 +371,7 @@ def test_chinese_is_chinese(opened: Open) -> None:
     assert set(re.findall(r"[A-Za-z]{4,}", said)) - tokens <= {"MiniLM", "HTML"}
 
 
-@pytest.mark.skipif(
-    not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
-)
+@needs_axe
 @pytest.mark.parametrize(
     ("link", "options"),
     [

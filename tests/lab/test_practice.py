@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
-from lab_page import AXE, Opened
+from lab_page import Opened, needs_axe
 from regard.lab import Lab, Settings
 from regard.learn import (
     DIAGRAMS,
@@ -563,9 +563,7 @@ class TestLinksAndLooks:
                 page.tab.wait_for_selector(".grade")
                 assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
 
-    @pytest.mark.skipif(
-        not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
-    )
+    @needs_axe
     @pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "locale": "zh-CN", "viewport": PHONE}])
     def test_axe_finds_nothing_serious(self, opened: Open, options: dict[str, Any]) -> None:
         page = opened("#/practice", **options)

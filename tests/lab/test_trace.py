@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Route, expect
 
-from lab_page import AXE, Opened
+from lab_page import Opened, needs_axe
 from regard.attention import embed, masks, projections, reference, tokenize, trace_layer
 from regard.cli import main
 
@@ -446,9 +446,7 @@ def test_a_large_matrix_is_zoomed_and_moved(opened: Open) -> None:
     assert looked() == (0, 0)
 
 
-@pytest.mark.skipif(
-    not AXE.exists(), reason="AXE-CORE IS MISSING, NO PAGE IS CHECKED FOR ACCESS: make browser (needs npm)"
-)
+@needs_axe
 @pytest.mark.parametrize(
     ("steps", "options"),
     [
