@@ -14,6 +14,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,15 +33,16 @@ class AgentFile:
 
     def __init__(self, file: str | os.PathLike[str], *, act: float = 2.0, bank: float = 60.0) -> None:
         self._child: subprocess.Popen[bytes] | None = None
-        self._unpacked: tempfile.TemporaryDirectory[str] | None = None
+        self._end: weakref.finalize[..., AgentFile] | None = None
         path = Path(file)
         if not path.is_file():
             raise ValueError(f"there is no file {str(file)!r} to play")
         self.name = str(file)
         self.act, self.bank = act, bank
         if path.name.endswith(".tar.gz"):
-            self._unpacked = tempfile.TemporaryDirectory(prefix="regard-")
-            path = unpacked(path, Path(self._unpacked.name))
+            folder = tempfile.TemporaryDirectory(prefix="regard-")
+            weakref.finalize(self, folder.cleanup)
+            path = unpacked(path, Path(folder.name))
         self._path = path.resolve()
         self._left, self._stones = bank, -1
 
@@ -79,21 +81,9 @@ class AgentFile:
 
     def close(self) -> None:
         """End the agent's process, and what it may have started."""
-        if self._child is not None:
-            if self._child.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(self._child.pid, signal.SIGKILL)
-            for stream in (self._child.stdin, self._child.stdout):
-                if stream is not None:
-                    with suppress(BrokenPipeError):
-                        stream.close()
-            self._child.wait()
-            self._child = None
-
-    def __del__(self) -> None:
-        self.close()
-        if self._unpacked is not None:
-            self._unpacked.cleanup()
+        if self._end is not None:
+            self._end()
+        self._child = self._end = None
 
     def _ask(self, question: dict[str, Any], seconds: float) -> dict[str, Any] | None:
         """The child's answer; None when it does not come in time."""
@@ -132,6 +122,18 @@ class AgentFile:
             env={name: os.environ[name] for name in kept if name in os.environ} | {"OMP_NUM_THREADS": "1"},
             start_new_session=True,
         )
+        self._end = weakref.finalize(self, _ended, self._child)  # when the program ends, too
+
+
+def _ended(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+    for stream in (child.stdin, child.stdout):
+        if stream is not None:
+            with suppress(BrokenPipeError):
+                stream.close()
+    child.wait()
 
 
 def unpacked(archive: Path, folder: Path) -> Path:

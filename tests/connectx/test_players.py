@@ -1,5 +1,7 @@
 """Players by name, agents from files, and Kaggle's way to ask."""
 
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -152,6 +154,13 @@ def test_what_the_bank_is_for(tmp_path: Path) -> None:
         empty.choose(Board())
     for one in (seated, nothing, empty):
         one.close()
+
+
+def test_an_agent_that_is_left_open_ends_with_the_program_without_a_word(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "regard", "connectx", "arena", written(tmp_path, GOOD), "random", "--games", "2"]
+    command += ["--openings", "none", "--processes", "1", "--size", "4x5x3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Exception" not in done.stderr
 
 
 def test_a_player_that_raises_or_cheats_loses() -> None:
