@@ -16,7 +16,7 @@ lab: $(VENV)/.runs  ## open the lab: see attention computed, number by number
 	@$(BIN)/regard lab
 
 test: check browser  ## style, types, rooms and tests
-	$(BIN)/pytest -n 4 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal
 
 check: $(VENV)/.installed
 	$(BIN)/ruff format --check .

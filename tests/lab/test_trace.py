@@ -216,6 +216,24 @@ class TestFields:
             field.locator("input").fill(right)
             expect(said).to_be_hidden()
 
+    def test_an_answer_to_what_was_typed_before_takes_nothing_back(self, page: Opened) -> None:
+        page.tab.locator(".flow-step[data-step=scores]").click()
+        held: list[Route] = []
+        page.tab.route("**/api/trace", lambda route: held.append(route) if not held else route.continue_())
+        field = page.tab.locator(".trace-controls .field").nth(1)
+        field.locator("input").fill("4")
+        field.locator("input").fill("0")
+        expect(field.locator(".field-message")).to_contain_text("A whole number from 1 to 128")
+        assert len(held) == 1
+        held[0].continue_()
+        expect(page.tab.locator(".trace-heads .head")).to_have_count(4)
+        expect(field.locator(".field-message")).to_contain_text("A whole number from 1 to 128")
+        assert field.locator("input").input_value() == "0"
+        page.tab.locator("h1").click()
+        page.tab.get_by_label("Temperature").press("ArrowRight")  # the field shows again what counts
+        expect(field.locator("input")).to_have_value("4")
+        expect(field.locator(".field-message")).to_be_hidden()
+
     def test_a_bad_rule(self, page: Opened) -> None:
         page.tab.get_by_label("Mask").select_option("own")
         page.tab.get_by_label("Rule").fill("future")

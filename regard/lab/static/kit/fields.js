@@ -46,16 +46,25 @@ export function numberField({ label, value, min, max, step = 1, onchange, hint }
   const input = h("input", { type: "number", min, max, step: step === 1 ? 1 : "any", inputmode: "decimal" });
   input.value = value;
   const made = field(label, input, { hint, kind: "number" });
+  let own = null; // what is wrong with what stands here; an answer to what stood here before does not take it back
+  const judge = (words) => {
+    own = words;
+    made.complain(own);
+  };
   input.addEventListener("input", () => {
     const typed = input.valueAsNumber;
     const whole = step === 1;
     if (Number.isFinite(typed) && typed >= min && typed <= max && (!whole || Number.isInteger(typed))) {
-      made.complain(null);
+      judge(null);
       onchange(typed);
-    } else made.complain(whole ? t("error.whole", { least: min, most: max }) : t("error.real", { least: min, most: max }));
+    } else judge(whole ? t("error.whole", { least: min, most: max }) : t("error.real", { least: min, most: max }));
   });
-  const set = (x) => document.activeElement !== input && (input.value = x);
-  return Object.assign(made, { value: () => input.valueAsNumber, set });
+  const set = (x) => {
+    if (document.activeElement === input) return;
+    input.value = x;
+    if (own) judge(null);
+  };
+  return { ...made, value: () => input.valueAsNumber, set, complain: (words) => made.complain(own ?? words) };
 }
 
 /** A slider that says its number; `log` spaces it by factors. */
