@@ -91,7 +91,7 @@ class Course:
         """Train from the beginning, or from the last checkpoint."""
         settings, ranks, method = self.settings, self.ranks, self.method
         standing = self._restored()
-        if self.anew and standing.best_step:
+        if self.anew and ranks.first and standing.best_step:
             best = models.load(self.folder)
             assert isinstance(best, models.BoardNet)
             standing.best = self.grade(best)["error"]

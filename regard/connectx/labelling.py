@@ -5,8 +5,8 @@ with careless ones; a game's later positions cost little, since the solver has m
 network is given, is played by the network against itself from such beginnings, and of the positions it passes through
 those are labelled of whose value it is least sure: there it learns most.
 
-Several processes label, one writes. What is labelled is written every minute and at the end, and the same command goes
-on from there: a task's games follow from the seed and the task's number.
+Several processes label, or one thread, and one writes. What is labelled is written every minute and at the end, and the
+same command goes on from there: a task's games follow from the seed and the task's number.
 """
 
 import multiprocessing

@@ -51,31 +51,29 @@ class Network:
 
     def choose(self, board: Board) -> int:
         """The column to play."""
-        if self.simulations is None and self.seconds is None:
-            policy, _ = self.judged(board)
-            return int(np.argmax(np.where(_as_planes(board)[1], policy, -1.0)))
+        if self.seconds is None:
+            return self.choose_all([board])[0]
         return int(self.search(board).best()[0])
 
     def choose_all(self, boards: Sequence[Board]) -> list[int]:
-        """The column to play on each of many boards, side by side: what `choose` says, in a fraction of the time."""
+        """The column to play on each of many boards, judged side by side."""
         if self.seconds is not None or not boards:
             return [self.choose(board) for board in boards]
         if self.simulations is None:
             planes, legal = (np.stack(parts) for parts in zip(*map(_as_planes, boards), strict=True))
             policy = self.judge(planes, legal).policy
             return [int(column) for column in np.argmax(np.where(legal, policy, -1.0), 1)]
-        search = self._planted(boards)
+        search = self._planted(boards, self.simulations)
         search.run(self.simulations)
         return [int(column) for column in search.best()]
 
-    def _planted(self, boards: Sequence[Board]) -> Puct:
-        most = self.simulations or 4096
+    def _planted(self, boards: Sequence[Board], most: int) -> Puct:
         return Puct(boards, self._evaluate, explore=EXPLORE, width=min(WIDTH, most), nodes=most + 2)
 
     def search(self, board: Board) -> Puct:
         """The search from this board, as far as it is allowed to go: visits, values and priors of the moves."""
         most = self.simulations or 4096
-        search = self._planted([board])
+        search = self._planted([board], most)
         end = None if self.seconds is None else time.perf_counter() + self.seconds
         done = 0
         while done < most and (end is None or time.perf_counter() < end):
