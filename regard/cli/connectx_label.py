@@ -21,6 +21,9 @@ def label(
     fewest: Annotated[int, typer.Option(metavar="N", help="Games are labelled from so many stones on.")] = 10,
     early: Annotated[float, typer.Option(metavar="X", help="Share of games from the first third of the board.")] = 0.1,
     middle: Annotated[float, typer.Option(metavar="X", help="Share of games from the second third.")] = 0.5,
+    openings: Annotated[
+        int | None, typer.Option(metavar="N", help="Instead of games: every position with at most so many stones.")
+    ] = None,
     processes: Annotated[int, typer.Option(metavar="N", help="0: one for each core.")] = 0,
     table_bits: Annotated[int, typer.Option(metavar="N", help="Table of each process: 16 bytes × 2^N.")] = 23,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the games.")] = 0,
@@ -31,10 +34,12 @@ def label(
     The games mix random and perfect moves and, with --network, the network's own, there where it is least sure. What
     is labelled is kept every minute; stop it with Ctrl-C and start it again whenever you like.
 
+    Openings take the solver seconds each, unless the book knows them: --openings 7 goes with a whole layer of 8 stones.
+
     Example: regard connectx label labels --minutes 30
     """
     with said_plainly("connectx label"):
-        from regard.connectx import Book, Draw, load_book
+        from regard.connectx import Book, Draw, Solver, label_openings, load_book
         from regard.connectx import kept as kept_book
         from regard.connectx import label as make
 
@@ -51,23 +56,36 @@ def label(
         elif book != "shipped" or (rows, columns, inarow) == (6, 7, 4):
             known = load_book(None if book == "shipped" else book)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        bar = timed("labelling", minutes) if minutes is not None else progress("labelling", positions or 0)
         count = 0
-        with bar as advance:
+        stopped = False
+        try:
+            if openings is not None:
+                if positions is not None or minutes is not None or network is not None:
+                    raise ValueError("--openings labels every position; leave --positions, --minutes and --network out")
+                solver = Solver(rows, columns, inarow, book=known, table_bits=table_bits)
+                with progress("labelling", 0) as advance:
 
-            def report(labels: int) -> None:
-                nonlocal count
-                count += labels
-                advance(labels)
+                    def told(labels: int, total: int) -> None:
+                        nonlocal count
+                        count += labels
+                        advance(labels, total=total)
 
-            try:
-                make(
-                    folder, draw, positions=positions, minutes=minutes, processes=processes or cores, book=known,
-                    table_bits=table_bits, report=report,
-                )  # fmt: skip
-                stopped = False
-            except KeyboardInterrupt:
-                stopped = True
+                    label_openings(folder, openings, solver, report=told)
+            else:
+                bar = timed("labelling", minutes) if minutes is not None else progress("labelling", positions or 0)
+                with bar as advance:
+
+                    def report(labels: int) -> None:
+                        nonlocal count
+                        count += labels
+                        advance(labels)
+
+                    make(
+                        folder, draw, positions=positions, minutes=minutes, processes=processes or cores, book=known,
+                        table_bits=table_bits, report=report,
+                    )  # fmt: skip
+        except KeyboardInterrupt:
+            stopped = True
         typer.echo(f"{count:,} positions labelled; they are in {folder}", err=True)
         if stopped:
             typer.echo("stopped; the same command goes on from there", err=True)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
-    """A bar; call what it gives with the number of steps taken (1 if none is given)."""
+    """A bar; call what it gives with the number of steps taken (1 if none is given), and with a total if it changed."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
     from rich.progress import ProgressColumn as Column
@@ -24,8 +24,8 @@ def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
     with bar:
         task = bar.add_task(what, total=total)
 
-        def advance(steps: int = 1) -> None:
-            bar.advance(task, steps)
+        def advance(steps: int = 1, total: int | None = None) -> None:
+            bar.update(task, advance=steps, total=total)
 
         yield advance
 

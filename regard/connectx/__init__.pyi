@@ -22,6 +22,7 @@ from .halving import gumbel as gumbel
 from .kaggle import agent as agent
 from .labelling import Draw as Draw
 from .labelling import label as label
+from .labelling_openings import label_openings as label_openings
 from .labels import Labels as Labels
 from .labels import read_labels as read_labels
 from .match import Game as Game

@@ -7,7 +7,9 @@
 
 A class is 1 for a win, 0 for a draw, −1 for a loss. Every number of stones gets the same share of the batches, so that
 openings, which are few, are not lost among end games; a smaller one if there are fewer such positions than ENOUGH and
-than half of the numbers have. Half of the positions are mirrored.
+than half of the numbers have, and in the last third of the board, which is learnt first. Of two positions one is worth
+the same whatever is played. It teaches no move and is drawn less often; what it does teach, its value and scores, then
+counts for more. Half of the positions are mirrored.
 
 What is used is the moving average of the weights over the last thousand updates or so.
 """
@@ -32,6 +34,8 @@ from regard.connectx.labels import FULL, Labels
 CLASS, SCORE = 5.0, 0.25  # what a class and a point of the score add to a move's logit in the target
 SCORE_SCALE = 10.0
 ENOUGH = 2_000  # positions with as many stones, for a full share: fewer would be learnt by heart
+LATE = 0.5  # the share of a number of stones in the last third of the board, beside others
+SETTLED = 0.25  # how often a position is drawn all of whose moves are worth the same, beside others
 AVERAGE = 0.999
 
 Lot = tuple[Tensor, ...]
@@ -45,7 +49,7 @@ class Deck:
     >>> board = Board.from_moves("445566")
     >>> one = lambda value: np.array([value])
     >>> labels = Labels(board.shape, one(board.position), one(board.mask), np.zeros((1, 7), np.int8), one(0))
-    >>> planes, legal, policy, value, score = Deck(labels, batch=4, seed=0)(0)
+    >>> planes, legal, policy, value, score, weight = Deck(labels, batch=4, seed=0)(0)
     >>> planes.shape, policy.sum(-1)
     (torch.Size([4, 2, 6, 7]), tensor([1., 1., 1., 1.]))
     """
@@ -53,24 +57,44 @@ class Deck:
     def __init__(self, labels: Labels, batch: int, seed: int) -> None:
         if not len(labels):
             raise ValueError("there is nothing to learn from: the folder holds no labels; see regard connectx label")
-        order = np.argsort(labels.stones, kind="stable")
+        settled = all_alike(labels.scores)
+        order = np.lexsort((settled, labels.stones))  # of each number of stones, the settled ones last
         self.labels, self.batch, self.seed = labels[order], batch, seed
-        stones = self.labels.stones
+        stones, self.settled = self.labels.stones, settled[order]
         self.plies, self.first, self.count = np.unique(stones, return_index=True, return_counts=True)
+        self.open = self.count - np.add.reduceat(self.settled.astype(np.int64), self.first)
         weight = np.minimum(self.count, min(ENOUGH, np.median(self.count)))
+        late = 3 * self.plies >= 2 * labels.shape.rows * labels.shape.columns
+        weight = weight * np.where(late, LATE, 1.0)
         self.weight = weight / weight.sum()
 
     def places(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Which labels make up the batch of a step, and which of them are mirrored."""
         random = np.random.default_rng([self.seed, step])
         ply = random.choice(len(self.plies), self.batch, p=self.weight)
-        within = (random.random(self.batch) * self.count[ply]).astype(np.int64)
+        open_, settled = self.open[ply], self.count[ply] - self.open[ply]
+        from_settled = random.random(self.batch) * (open_ + SETTLED * settled) >= open_
+        among, before = np.where(from_settled, settled, open_), np.where(from_settled, open_, 0)
+        within = before + (random.random(self.batch) * among).astype(np.int64)
         return self.first[ply] + within, random.random(self.batch) < 0.5
 
     def __call__(self, step: int, part: slice = slice(None)) -> Lot:
-        """Planes, legal columns, and the targets of policy, value and score."""
+        """Planes, legal columns, the targets of policy, value and score, and what the last two count."""
         places, turned = self.places(step)
-        return tensors_of(self.labels[places[part]], turned[part])
+        places, turned = places[part], turned[part]
+        weight = np.where(self.settled[places], 1 / SETTLED, 1.0).astype(np.float32)
+        return (*tensors_of(self.labels[places], turned), torch.from_numpy(weight[:, None]))
+
+
+def all_alike(scores: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """(N,) whether every move wins, every move draws or every move loses.
+
+    >>> all_alike(np.array([[3, FULL, 1], [2, 0, -1]], np.int8))
+    array([ True, False])
+    """
+    kinds, legal = np.sign(scores), scores != FULL
+    alike: NDArray[np.bool_] = np.where(legal, kinds, -2).max(1) == np.where(legal, kinds, 2).min(1)
+    return alike
 
 
 def tensors_of(labels: Labels, turned: NDArray[np.bool_] | None = None) -> Lot:
@@ -105,16 +129,20 @@ class Lesson(nn.Module):
         super().__init__()
         self.net = net
 
-    def forward(self, planes: Tensor, legal: Tensor, policy: Tensor, value: Tensor, score: Tensor) -> Tensor:
+    def forward(
+        self, planes: Tensor, legal: Tensor, policy: Tensor, value: Tensor, score: Tensor, weight: Tensor | None = None
+    ) -> Tensor:
+        """`weight` (N, 1) says what values and scores of each position count; the same unless given."""
         judged = self.net(planes)
         logits = judged.policy.masked_fill(~legal, -1e9)
-        losses = [-(policy * logits.log_softmax(-1)).sum(-1).mean(), F.mse_loss(judged.value, value)]
+        share = torch.ones_like(value) if weight is None else weight / weight.mean()
+        losses = [-(policy * logits.log_softmax(-1)).sum(-1).mean(), (share * (judged.value - value).square()).mean()]
         if judged.score is not None:
             if judged.score.shape == score.shape:
                 found, wanted = judged.score * legal, score
             else:  # one number: that of the best move
                 found, wanted = judged.score, score.masked_fill(~legal, -1e9).amax(-1, keepdim=True)
-            losses.append(F.smooth_l1_loss(found, wanted))
+            losses.append((share * F.smooth_l1_loss(found, wanted, reduction="none")).mean())
         return torch.stack(losses)
 
 

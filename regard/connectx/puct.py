@@ -5,9 +5,11 @@ Each game has its tree, all in arrays. One round walks down every tree, at each 
     Q + c · P · √N / (1 + n)
 
 (P: what the policy gives the move; Q: the mean value found for it, n its visits, N those of the node), gathers the
-leaves of all games into one batch for the network, and counts the values back up. Where a line can be completed at
-once, or an oracle (the solver) knows the position, nobody is asked. What is known goes up the tree: a node is won when
-one of its moves leads to a lost one, and decided when all its moves are; moves known to lose are not walked again.
+leaves of all games into one batch for the network, and counts the values back up. Nobody is asked where a line can be
+completed at once or two of the opponent's cannot both be stopped, nor where an oracle (the solver) knows the position;
+where just one move does not lose at once it is made, and what follows is looked at instead. What is known goes up the
+tree: a node is won when one of its moves leads to a lost one, and decided when all its moves are; moves known to lose
+are not walked again.
 
 Values count for the side to move, from −1 (lost) to 1 (won).
 """
@@ -18,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard.connectx.batch import checked_shape, free_columns, write_planes
-from regard.connectx.bits import Shape, aligned, completing, possible
+from regard.connectx.bits import Shape, aligned, column_bits, completing, possible
 from regard.connectx.board import Board
 from regard.connectx.compiled import compiled
 
@@ -29,7 +31,8 @@ Evaluate = Callable[[Array, Array], tuple[Any, Any]]
 # The value of a position, −1, 0 or 1 for the side to move.
 Oracle = Callable[[Board], int]
 
-NEW, WAITING, GROWN, KNOWN = 0, 1, 2, 3  # what a node is
+NEW, WAITING, GROWN, KNOWN, FORCED = 0, 1, 2, 3, 4  # what a node is; FORCED has one move, and no policy
+OPEN = 2.0  # instead of a value: nothing to be seen at a glance
 SURE = 1 - 1e-9  # the mean of values that are all 1
 
 
@@ -38,6 +41,7 @@ class Forest(NamedTuple):
 
     child: Array
     prior: Array
+    moves: Array  # the squares that are walked: all possible ones, or those that win or do not lose at once
     visits: Array
     total: Array  # the sum of values, for the side to move at the node
     waiting: Array  # walks under way, each counted as lost until its value comes
@@ -107,22 +111,19 @@ class Puct:
 
     def run(self, simulations: int, *, noise: float = 0.0, share: float = 0.25) -> None:
         """So many further walks in each game; a `share` of the roots' priors is Dirichlet noise, α = `noise`."""
-        self._make_room(simulations + 1)
         self._grow_roots()
         if noise:
             legal = self.legal()
             draws = self.random.gamma(noise, size=legal.shape) * legal + 1e-12 * legal
             draws /= np.maximum(draws.sum(1, keepdims=True), 1e-12)
             self._forest.prior[:, 0] = (1 - share) * self._forest.prior[:, 0] + share * draws
-        free = np.full(len(self), -1)
-        done = 0
+        free, done = np.full(len(self), -1), 0
         while done < simulations:
             self._round(free, min(self.width, simulations - done))
             done += min(self.width, simulations - done)
 
     def forced(self, columns: Array) -> None:
         """One walk in each game that begins with this column."""
-        self._make_room(2)
         self._round(np.asarray(columns), 1)
 
     def legal(self) -> Array:
@@ -156,12 +157,14 @@ class Puct:
         return visits / np.maximum(visits.sum(1, keepdims=True), 1e-12)
 
     def best(self) -> Array:
-        """(games,): a column known to win; else the most visited one that is not known to lose. Among equals the one
-        with the better value."""
+        """(games,): a column known to win; else the most visited one that is not known to lose, or not at once. Among
+        equals the one with the better value."""
         visits, q = self.visits().astype(np.float64), self.q()
         known = (self._of_children(self._forest.kind) == KNOWN) & (visits > 0)
         worth = visits + (q + 1) / 4 + 1e9 * (known & (q > SURE)) - 1e9 * (known & (q < -SURE))
-        return np.argmax(np.where(self.legal(), worth, -np.inf), axis=1)
+        columns = np.array([column_bits(column, self.shape) for column in range(self.shape.columns)])
+        walked = self._forest.moves[:, :1] & columns != 0  # the others are worse
+        return np.argmax(np.where(self.legal(), worth - 2e9 * ~walked, -np.inf), axis=1)
 
     def play(self, columns: Any) -> None:
         """Make these moves and keep what the trees know of what follows; games that are over stay."""
@@ -190,10 +193,11 @@ class Puct:
         children = self._forest.child[:, 0]
         return np.where(children > 0, np.take_along_axis(values, children, axis=1), 0)
 
-    def _make_room(self, simulations: int) -> None:
-        """Every walk adds at most one node to its tree; where they do not fit, the arrays grow."""
+    def _make_room(self, walks: int) -> None:
+        """A walk adds a node to its tree, and one for each move that is forced; where they may not fit, the arrays
+        grow."""
         nodes = self._forest.visits.shape[1]
-        needed = int(self._forest.used.max()) + simulations
+        needed = int(self._forest.used.max()) + walks * self.shape.rows * self.shape.columns
         if needed <= nodes:
             return
         larger = _planted(len(self), max(needed, nodes + nodes // 2), self.shape.columns)
@@ -208,6 +212,7 @@ class Puct:
 
     def _round(self, columns: Array, width: int, only_new_roots: bool = False) -> None:
         """Walk down every tree, ask about the leaves, count the answers back up."""
+        self._make_room(width)
         leaves, forest = self._leaves, self._forest
         _walk(
             columns.astype(np.int64), width, self.width, only_new_roots, self.position, self.mask, self.over, forest,
@@ -222,7 +227,7 @@ class Puct:
                 board = Board.from_bits(
                     int(leaves.position[at]), int(leaves.mask[at]), *self.shape[:3], check=False
                 )  # fmt: skip
-                _know(at, float(np.sign(self.oracle(board))), self.width, forest, leaves)
+                _know(at, float(np.sign(self.oracle(board))), self.width, forest, leaves, self.shape)
             asked = np.setdiff1d(asked, few, assume_unique=True)
         if len(asked):
             positions, masks = leaves.position[asked], leaves.mask[asked]
@@ -243,10 +248,12 @@ class Puct:
 
 
 def _planted(games: int, nodes: int, columns: int) -> Forest:
+    def empty(kind: type, *more: int) -> Array:
+        return np.zeros((games, nodes, *more), kind)
+
     return Forest(
-        np.zeros((games, nodes, columns), np.int32), np.zeros((games, nodes, columns), np.float32),
-        np.zeros((games, nodes), np.int32), np.zeros((games, nodes), np.float64), np.zeros((games, nodes), np.int32),
-        np.zeros((games, nodes), np.int8), np.ones(games, np.int64),
+        child=empty(np.int32, columns), prior=empty(np.float32, columns), moves=empty(np.int64), visits=empty(np.int32),
+        total=empty(np.float64), waiting=empty(np.int32), kind=empty(np.int8), used=np.ones(games, np.int64),
     )  # fmt: skip
 
 
@@ -264,13 +271,13 @@ def _count_up(game: int, end: int, value: float, forest: Forest, leaves: Leaves)
 
 
 @compiled
-def _prove(game: int, end: int, forest: Forest, leaves: Leaves) -> None:
+def _prove(game: int, end: int, forest: Forest, leaves: Leaves, shape: Shape) -> None:
     """The end of the walk is known: so may be the nodes above it. A root keeps its policy and goes on being walked."""
     for at in range(leaves.length[end] - 1, 0, -1):
         node = leaves.path[end, at]
         value, decided = -1.0, True
-        for column in range(forest.child.shape[2]):
-            if forest.prior[game, node, column] > 0:  # all legal moves have some
+        for column in range(shape.columns):
+            if forest.moves[game, node] & column_bits(column, shape):
                 child = forest.child[game, node, column]
                 if child == 0 or forest.kind[game, child] != KNOWN:
                     decided = False
@@ -305,10 +312,19 @@ def _walk(
             node, length, here, stones = 0, 0, position[game], mask[game]
             leaves.path[end, 0] = 0
             forest.waiting[game, 0] += 1
-            while forest.kind[game, node] == GROWN:
+            value = OPEN
+            while True:
+                if forest.kind[game, node] == NEW:
+                    value, forest.moves[game, node] = _at_a_glance(here, stones, shape)
+                    if length == 0:  # a root wants a policy
+                        value = OPEN
+                    elif value == OPEN and forest.moves[game, node] & (forest.moves[game, node] - 1) == 0:
+                        forest.kind[game, node] = FORCED
+                if forest.kind[game, node] != GROWN and forest.kind[game, node] != FORCED:
+                    break
                 chosen = forced[game] if length == 0 else -1
                 if chosen < 0:
-                    chosen = _chosen(game, node, stones, forest, explore, shape)
+                    chosen = _chosen(game, node, forest, explore, shape)
                 child = forest.child[game, node, chosen]
                 if child == 0:
                     child = forest.used[game]
@@ -328,34 +344,45 @@ def _walk(
                     forest.waiting[game, leaves.path[end, at]] -= 1
                 continue
             if kind == KNOWN:
-                value = forest.total[game, node] / forest.visits[game, node]
-                _count_up(game, end, value, forest, leaves)
+                _count_up(game, end, forest.total[game, node] / forest.visits[game, node], forest, leaves)
                 continue
-            value = 2.0
-            if aligned(here ^ stones, shape):
-                value = -1.0
-            elif stones == shape.full:
-                value = 0.0
-            elif length > 0 and completing(here, shape) & possible(stones, shape):
-                value = 1.0
-            if value < 2.0:
+            if value != OPEN:
                 forest.kind[game, node] = KNOWN
                 _count_up(game, end, value, forest, leaves)
-                _prove(game, end, forest, leaves)
+                _prove(game, end, forest, leaves, shape)
                 continue
             forest.kind[game, node] = WAITING
             leaves.node[end], leaves.position[end], leaves.mask[end] = node, here, stones
 
 
 @compiled
-def _chosen(game: int, node: int, stones: int, forest: Forest, explore: float, shape: Shape) -> int:
+def _at_a_glance(here: int, stones: int, shape: Shape) -> tuple[float, int]:
+    """The value of a position whose next two moves decide it, or OPEN; and the squares that are worth a stone."""
+    moves = possible(stones, shape)
+    if aligned(here ^ stones, shape):
+        return -1.0, moves
+    if moves == 0:
+        return 0.0, moves
+    wins = completing(here, shape) & moves
+    if wins:
+        return 1.0, wins
+    theirs = completing(here ^ stones, shape) & ~stones
+    needed = theirs & moves
+    kept = (needed if needed else moves) & ~(theirs >> 1)  # no stone under a square where they win
+    if kept == 0 or needed & (needed - 1):
+        return -1.0, moves
+    return OPEN, kept
+
+
+@compiled
+def _chosen(game: int, node: int, forest: Forest, explore: float, shape: Shape) -> int:
     visits = forest.visits[game, node] + forest.waiting[game, node]
     # A move not tried yet is thought to be worth what the node is, a little less with every move tried.
     unknown = (forest.total[game, node] - forest.waiting[game, node]) / max(visits, 1) - 0.2
     spread = explore * np.sqrt(visits)
     chosen, highest = -1, -1e18
     for column in range(shape.columns):
-        if stones >> (column * shape.stride + shape.rows - 1) & 1:
+        if not forest.moves[game, node] & column_bits(column, shape):
             continue
         child = forest.child[game, node, column]
         tried = forest.visits[game, child] + forest.waiting[game, child] if child else 0
@@ -384,10 +411,10 @@ def _grow(ends: Array, priors: Array, values: Array, most: int, forest: Forest, 
 
 
 @compiled
-def _know(end: int, value: float, most: int, forest: Forest, leaves: Leaves) -> None:
+def _know(end: int, value: float, most: int, forest: Forest, leaves: Leaves, shape: Shape) -> None:
     forest.kind[end // most, leaves.node[end]] = KNOWN
     _count_up(end // most, end, value, forest, leaves)
-    _prove(end // most, end, forest, leaves)
+    _prove(end // most, end, forest, leaves, shape)
 
 
 @compiled
@@ -403,7 +430,7 @@ def _play(columns: Array, position: Array, mask: Array, over: Array, forest: For
         over[game] = aligned(position[game] ^ mask[game], shape) or mask[game] == shape.full
         place[:used] = 0
         free = 0
-        # A root must have its policy: what is merely known to be won or lost is looked at anew.
+        # A root must have its policy: what is merely forced, or known to be won or lost, is looked at anew.
         if node and forest.kind[game, node] == GROWN:
             place[node] = 1
             for at in range(node, used):
@@ -416,6 +443,7 @@ def _play(columns: Array, position: Array, mask: Array, over: Array, forest: For
                         place[child] = 1
                     forest.child[game, free, column] = child
                     forest.prior[game, free, column] = forest.prior[game, at, column]
+                forest.moves[game, free] = forest.moves[game, at]
                 forest.visits[game, free] = forest.visits[game, at]
                 forest.total[game, free] = forest.total[game, at]
                 forest.kind[game, free] = forest.kind[game, at]

@@ -192,7 +192,7 @@ def _go(
     chosen = some_of_each(held, plan.graded)
 
     def graded(now: models.BoardNet) -> Row:
-        row = grade(now, chosen)
+        row = grade(now, chosen) | ({} if learnt is None else {"labels": len(learnt)})
         if plan.method != "distill":
             row |= won_against(now, plan.opponents, games=plan.trials)
         return row

@@ -11,7 +11,7 @@ import torch
 
 from regard import models, training
 from regard.connectx import Board, Draw, Solver, label, read_labels, starting
-from regard.connectx.distill import Deck, tensors_of
+from regard.connectx.distill import Deck, Lesson, tensors_of
 from regard.connectx.grading import grade, some_of_each
 from regard.connectx.labels import FULL, Labels
 
@@ -53,10 +53,45 @@ def test_a_batch_follows_from_its_number_and_has_every_stage(folder: Path) -> No
     assert not torch.equal(deck(7)[0], deck(8)[0])
     places, turned = deck.places(3)
     third = np.minimum(3 * deck.labels.stones[places] // 20, 2)
-    assert np.bincount(third, minlength=3).min() > 40
+    assert np.bincount(third, minlength=3).min() > 25
     assert 80 < turned.sum() < 176
     parts = [deck(7, slice(rank, None, 2)) for rank in range(2)]
     assert torch.equal(torch.cat([parts[0][3], parts[1][3]]).sum(), deck(7)[3].sum())
+
+
+def test_positions_that_teach_no_move_are_drawn_less_and_their_values_count_for_more(folder: Path) -> None:
+    labels = read_labels(folder)
+    deck = Deck(labels, 4096, seed=1)
+    places, _ = deck.places(0)
+    alike = [len({(s > 0) - (s < 0) for s in row if s != FULL}) == 1 for row in labels.scores.tolist()]
+    assert sorted(deck.settled.tolist()) == sorted(alike)
+    for ply in range(5, 12):
+        here = labels.stones == ply
+        drawn = deck.settled[places][deck.labels.stones[places] == ply]
+        open_, settled = (~np.array(alike)[here]).sum(), np.array(alike)[here].sum()
+        assert abs(drawn.mean() - settled / 4 / (open_ + settled / 4)) < 0.1
+    weight = deck(0)[5][:, 0].numpy()
+    assert set(weight[deck.settled[places]].tolist()) == {4.0}
+    assert set(weight[~deck.settled[places]].tolist()) == {1.0}
+    # Weighted so, the mean value of what is drawn is that of all.
+    same = deck.labels.stones[places] == 8
+    values = deck(0)[3][:, 0].numpy()
+    exact = np.sign(labels.scores.astype(int).max(1))[labels.stones == 8].mean()
+    assert np.average(values[same], weights=weight[same]) == pytest.approx(exact, abs=0.25)
+
+
+def test_what_a_position_counts_for_in_the_loss() -> None:
+    net = models.BoardNet(CONFIG).eval()
+    torch.manual_seed(0)
+    planes, legal = (torch.rand(4, 2, 4, 5) < 0.3).float(), torch.ones(4, 5, dtype=torch.bool)
+    policy, value, score = torch.rand(4, 5).softmax(-1), torch.tensor([[1.0], [0], [-1], [1]]), torch.rand(4, 5)
+    lesson = Lesson(net)
+    alone = torch.stack([lesson(*(x[i : i + 1] for x in (planes, legal, policy, value, score))) for i in range(4)])
+    assert torch.allclose(lesson(planes, legal, policy, value, score), alone.mean(0), atol=1e-6)
+    weighted = lesson(planes, legal, policy, value, score, torch.tensor([[1.0], [4], [1], [4]]))
+    shares = torch.tensor([0.1, 0.4, 0.1, 0.4])
+    assert torch.allclose(weighted[0], alone[:, 0].mean(), atol=1e-6)
+    assert torch.allclose(weighted[1:], (shares[:, None] * alone[:, 1:]).sum(0), atol=1e-6)
 
 
 def weights(run: Path) -> dict[str, Any]:

@@ -8,8 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.connectx import Board, Draw, Solver, label, read_labels
+from regard.connectx import Board, Draw, Solver, label, label_openings, read_labels
 from regard.connectx.bits import aligned, shape
+from regard.connectx.bookmaking import positions_with
 from regard.connectx.compiled import uncompiled
 from regard.connectx.drawing import drawn_positions
 from regard.connectx.labels import (
@@ -108,6 +109,37 @@ def test_several_processes_make_the_same_labels(tmp_path: Path) -> None:
     one, two = read_labels(tmp_path / "one"), read_labels(tmp_path / "two")
     assert (one.mask == two.mask).all()
     assert (one.scores == two.scores).all()
+
+
+def test_every_opening_is_labelled_once(tmp_path: Path) -> None:
+    label(tmp_path, Draw(SMALL, fewest=2, early=1, middle=0, seed=1), positions=40)
+    before = read_labels(tmp_path)
+    solver = Solver(*SMALL, table_bits=16)
+    heard: list[tuple[int, int]] = []
+    new = label_openings(tmp_path, 4, solver, report=lambda done, total: heard.append((done, total)))
+    labels = read_labels(tmp_path)
+    assert [int((labels.stones == n).sum()) for n in range(5)] == [positions_with(n, *SMALL)[0].size for n in range(5)]
+    assert len(labels) == len(before) + new  # none that was there already
+    assert sum(done for done, _ in heard) == new == heard[-1][1]
+    for at in range(0, len(labels), 11):
+        exact = solver.move_scores(int(labels.position[at]), int(labels.mask[at]))
+        assert labels.scores[at].tolist() == [FULL if score is None else score for score in exact]
+    assert label_openings(tmp_path, 4, solver) == 0
+    with pytest.raises(ValueError, match="openings must be 0 to 12 stones, got 13"):
+        label_openings(tmp_path, 13, solver)
+
+
+def test_openings_that_were_interrupted_go_on(tmp_path: Path) -> None:
+    solver = Solver(*SMALL, table_bits=16)
+
+    def stopped(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        label_openings(tmp_path, 4, solver, report=stopped)
+    begun = len(read_labels(tmp_path))
+    assert begun > 0
+    assert label_openings(tmp_path, 4, solver) == sum(positions_with(n, *SMALL)[0].size for n in range(5)) - begun
 
 
 def test_a_network_plays_where_it_is_unsure(tmp_path: Path) -> None:

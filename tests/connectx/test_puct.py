@@ -138,6 +138,55 @@ def test_whole_games_are_played_to_their_end() -> None:
     assert search.visits().sum() == visits  # games that are over are left alone
 
 
+def loses_at_once(board: Board, column: int) -> bool:
+    """Whether the opponent's next stone wins after this move."""
+    after = board.play(column)
+    return not after.over and any(after.play(answer).winner for answer in after.legal)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6))
+def test_nobody_is_asked_about_what_shows_at_a_glance(seed: int) -> None:
+    lot = np.random.default_rng(seed)
+    board = Board()
+    for _ in range(int(lot.integers(6, 24))):
+        after = board.play(int(lot.choice(board.legal)))
+        if after.over:
+            break
+        board = after
+    asked: list[Board] = []
+
+    def evaluate(planes: Array, legal: Array) -> tuple[Array, Array]:
+        for own, other in planes.astype(int):
+            turn = 1 if own.sum() == other.sum() else 2
+            asked.append(Board.from_kaggle((turn * own + (3 - turn) * other).reshape(-1).tolist(), 6, 7, 4))
+        return has_opinions(planes, legal)
+
+    search = Puct([board], evaluate)
+    search.run(60)
+    assert asked[0] == board  # a root is asked about whatever it is
+    for one in asked[1:]:
+        assert not any(one.play(column).winner for column in one.legal)
+        assert sum(not loses_at_once(one, column) for column in one.legal) > 1
+    wins = [column for column in board.legal if board.play(column).winner]
+    safe = [column for column in board.legal if not loses_at_once(board, column)]
+    assert search.best()[0] in (wins or safe or board.legal)
+
+
+def test_a_line_of_forced_moves_is_one_walk() -> None:
+    search = Puct([Board.from_moves("4455")], knows_nothing)
+    search.run(7)  # 3 or 6 makes an open three: to have tried it is to know that it wins
+    assert search.best()[0] in (2, 5)
+    assert search.q()[0, search.best()[0]] == 1
+    # What is forced has no policy: as a root it is asked about anew.
+    search = Puct([Board.from_moves("445")], knows_nothing)
+    search.run(30)
+    search.play([0])
+    search.play([2])
+    search.run(5)
+    assert np.allclose(search.prior().sum(), 1)
+
+
 def test_an_oracle_is_asked_near_the_end_and_believed() -> None:
     asked: list[Board] = []
 
@@ -145,12 +194,12 @@ def test_an_oracle_is_asked_near_the_end_and_believed() -> None:
         asked.append(board)
         return max(score for score in truth(board) if score is not None)
 
-    board = Board.from_moves("1213", 4, 4, 3)
+    board = Board.from_moves("12132", 4, 4, 4)
     scores = truth(board)
-    search = Puct([board], knows_nothing, oracle=oracle, oracle_empty=11)
+    search = Puct([board], knows_nothing, oracle=oracle, oracle_empty=10)
     search.run(40)
     assert asked
-    assert all(16 - one.stones <= 11 for one in asked)
+    assert all(16 - one.stones <= 10 for one in asked)
     assert len(set(asked)) == len(asked)  # what is known is not asked again
     best = max(score for score in scores if score is not None)
     assert sign(scores[search.best()[0]]) == sign(best)

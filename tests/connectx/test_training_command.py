@@ -32,6 +32,11 @@ def test_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(read_labels(tmp_path)) > 20
     assert main([*command]) == 2
     assert "so many positions, or for so many minutes" in capsys.readouterr().err
+    assert main([*command, "--openings", "2"]) == 0
+    assert "positions labelled" in capsys.readouterr().err
+    assert (read_labels(tmp_path).stones == 0).sum() == 1
+    assert main([*command, "--openings", "2", "--minutes", "1"]) == 2
+    assert "leave --positions, --minutes and --network out" in capsys.readouterr().err
 
 
 def test_ctrl_c_keeps_what_is_labelled(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.pictures import training_curves
+from regard.pictures import course_curves, training_curves
 
 ROWS = [
     {"step": 10, "split": "train", "loss": 4.0, "learning_rate": 1e-3},
@@ -38,3 +38,18 @@ def test_losses_of_many_sizes_are_drawn_on_a_logarithmic_scale(tmp_path: Path) -
 def test_nothing_to_draw() -> None:
     with pytest.raises(ValueError, match="there is nothing to draw"):
         training_curves([])
+
+
+def test_grades_on_other_positions_are_another_line() -> None:
+    rows = [
+        {"split": "grade", "seconds": 60, "error": 0.02, "labels": 1_000_000},
+        {"split": "grade", "seconds": 120, "error": 0.01, "labels": 1_000_000},
+        {"split": "grade", "seconds": 180, "error": 0.04, "labels": 2_500_000},
+        {"split": "grade", "seconds": 240, "error": 0.03, "labels": 2_500_000},
+    ]
+    (errors,) = course_curves(rows).figure.axes
+    lines = [np.asarray(line.get_xydata()).tolist() for line in errors.lines if line.get_linestyle() == "-"]
+    assert np.allclose(lines, [[[1, 2], [2, 1]], [[3, 4], [4, 3]]])
+    # The smallest error of the last ones is named: those before were of other positions.
+    assert [text.get_text() for text in errors.texts] == ["2.5 M labels", "3.00 %"]
+    assert [text.get_text() for text in errors.get_legend().get_texts()] == ["mean"]  # type: ignore[union-attr]
