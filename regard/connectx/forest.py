@@ -98,7 +98,7 @@ def walk(
     explore: float,
     shape: Shape,
 ) -> None:
-    """Walk down every tree `width` times, the first time with the `forced` column if that is not −1; note the ends."""
+    """Walk down every tree `width` times, beginning with the `forced` column if that is not −1; note the ends."""
     for game in range(len(mask)):
         for end in range(game * most, (game + 1) * most):
             leaves.node[end] = -1
