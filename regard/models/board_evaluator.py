@@ -93,14 +93,15 @@ class Evaluator:
             return self._run(planes, legal)
         # Both sides are computed in an order that does not depend on which of them was asked for: then the rounding
         # does not either.
-        turned = _turned(planes)
+        turned, count = _turned(planes), len(planes)
         planes, legal = _mirror(planes, turned), _mirror(legal, turned)
-        here, there = self._run(planes, legal), self._run(planes[..., ::-1], legal[..., ::-1])
-        policy = _mirror((here.policy + there.policy[:, ::-1]) / 2, turned)
-        score = None
-        if here.score is not None and there.score is not None:
-            score = _mirror((here.score + there.score[:, ::-1]) / 2, turned)
-        return Evaluation(policy, (here.value + there.value) / 2, score)
+        both = self._run(np.concatenate([planes, planes[..., ::-1]]), np.concatenate([legal, legal[..., ::-1]]))
+
+        def mean(found: Floats) -> Floats:
+            return _mirror((found[:count] + found[count:, ::-1]) / 2, turned)
+
+        value = (both.value[:count] + both.value[count:]) / 2
+        return Evaluation(mean(both.policy), value, None if both.score is None else mean(both.score))
 
     def _run(self, planes: Floats, legal: NDArray[np.bool_]) -> Evaluation:
         """What the network says, `batch` positions at a time."""
