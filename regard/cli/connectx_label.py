@@ -21,6 +21,9 @@ def label(
     fewest: Annotated[int, typer.Option(metavar="N", help="Games are labelled from so many stones on.")] = 10,
     early: Annotated[float, typer.Option(metavar="X", help="Share of games from the first third of the board.")] = 0.1,
     middle: Annotated[float, typer.Option(metavar="X", help="Share of games from the second third.")] = 0.5,
+    follow: Annotated[
+        int, typer.Option(metavar="N", help="Of the first third: all that follows a position within N moves.")
+    ] = 0,
     openings: Annotated[
         int | None, typer.Option(metavar="N", help="Instead of games: every position with at most so many stones.")
     ] = None,
@@ -48,7 +51,8 @@ def label(
 
         rows, columns, inarow = read_size(size)
         draw = Draw(
-            (rows, columns, inarow), fewest=fewest, early=early, middle=middle, network=network, seed=seed
+            (rows, columns, inarow), fewest=fewest, early=early, middle=middle, follow=follow, network=network,
+            seed=seed,
         )  # fmt: skip
         known: Book | None = None
         if os.path.isdir(book):

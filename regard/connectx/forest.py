@@ -43,6 +43,7 @@ class Leaves(NamedTuple):
 
 def planted(games: int, nodes: int, columns: int) -> Forest:
     """Trees that have a root each, and room for so many nodes."""
+
     def empty(kind: type, *more: int) -> Array:
         return np.zeros((games, nodes, *more), kind)
 

@@ -5,6 +5,9 @@ with careless ones; a game's later positions cost little, since the solver has m
 network is given, is played by the network against itself from such beginnings, and of the positions it passes through
 those are labelled of whose value it is least sure: there it learns most.
 
+An early position takes the solver long, but those that follow from it cost little more than one: `follow` labels all of
+them, the last ones first.
+
 Several processes label, or one thread, and one writes. What is labelled is written every minute and at the end, and the
 same command goes on from there: a task's games follow from the seed and the task's number.
 """
@@ -40,6 +43,7 @@ Event = threading.Event | multiprocessing.synchronize.Event
 GAMES = 32  # of a task
 PERFECT = (0.5, 0.8, 1.0)  # shares of perfect moves in a game that goes on
 FEW = 4  # positions that are labelled of a game that begins early, where each takes long
+MOST_FOLLOWING = 8  # moves: hundreds of thousands of positions
 UNSURE = 0.3  # of the positions that a network's games pass through, so many are labelled
 SAVE_EVERY = 60.0  # seconds
 
@@ -55,6 +59,8 @@ class Draw:
                     unless it has a book
     early           share of games that begin within the first third of the board, and
     middle          within the second; the others begin in the last
+    follow          instead of a game from the first third, all positions that follow within so many moves, none of
+                    which loses at once; 0 plays on
     network         the folder of a network that plays a part of the games
     by_network      how large a part
     seed            of everything that is drawn
@@ -64,6 +70,7 @@ class Draw:
     fewest: int = 10
     early: float = 0.1
     middle: float = 0.5
+    follow: int = 0
     network: str | None = None
     by_network: float = 0.5
     seed: int = 0
@@ -75,6 +82,8 @@ class Draw:
         for name in ("early", "middle", "by_network"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a share of games, 0 to 1, got {getattr(self, name)}")
+        if not 0 <= self.follow <= MOST_FOLLOWING:
+            raise ValueError(f"follow must be 0 to {MOST_FOLLOWING} moves, got {self.follow}")
         if self.early + self.middle > 1:
             raise ValueError(f"early and middle are shares of all games, got {self.early} and {self.middle}")
 
@@ -189,8 +198,30 @@ class _Worker:
         for position, mask in zip(*drawn_positions(stones, self.shape, int(random.integers(2**62))), strict=True):
             if self.over.is_set():
                 break
-            parts.append(self._to_the_end(int(position), int(mask), random))
+            if self.draw.follow and self._early(int(mask)):
+                parts.append(self._all_that_follow(int(position), int(mask)))
+            else:
+                parts.append(self._to_the_end(int(position), int(mask), random))
         return np.concatenate(parts)
+
+    def _early(self, mask: int) -> bool:
+        return 3 * mask.bit_count() < self.shape.rows * self.shape.columns
+
+    def _all_that_follow(self, position: int, mask: int) -> Records:
+        """The position and all that careful moves lead to, those with most stones first: the solver's table then knows
+        what the others take."""
+        layers = [{(position, mask)}]
+        for _ in range(self.draw.follow):
+            layers.append({after for one in layers[-1] for after in _after_careful_moves(*one, self.shape)})
+        found = [np.zeros(0, record_type(self.shape.columns))]
+        for layer in reversed(layers):
+            boards = sorted(layer)
+            for at in range(0, len(boards), GAMES):
+                if self.over.is_set():
+                    return np.concatenate(found)
+                own, all_ = zip(*boards[at : at + GAMES], strict=True)
+                found.append(label_boards(self.solver, own, all_, 0, self.shape))
+        return np.concatenate(found)
 
     def _to_the_end(self, position: int, mask: int, random: np.random.Generator) -> Records:
         """The positions of a game from here on, played with a share of perfect moves."""
@@ -198,7 +229,7 @@ class _Worker:
         positions: list[int] = []
         masks: list[int] = []
         labels: list[list[int | None]] = []
-        early = 3 * mask.bit_count() < self.shape.rows * self.shape.columns
+        early = self._early(mask)
         while mask != self.shape.full and not (early and len(labels) == FEW):
             scores = self.solver.move_scores(position, mask)
             positions.append(position)
@@ -263,8 +294,20 @@ def _any(position: int, mask: int, shape: Shape, random: np.random.Generator) ->
     """A careful square, or where there is none, or one time in four, any."""
     moves = _careful(position, mask, shape) if random.random() < 0.75 else 0
     moves = moves or _possible(mask, shape)
-    squares = [1 << bit for bit in range(moves.bit_length()) if moves >> bit & 1]
+    squares = _squares(moves)
     return squares[int(random.integers(len(squares)))]
+
+
+def _after_careful_moves(position: int, mask: int, shape: Shape) -> list[tuple[int, int]]:
+    """What comes after moves that neither miss a win nor lose at once."""
+    if _completing(position, shape) & _possible(mask, shape):
+        return []
+    after = [(position ^ mask, mask | stone) for stone in _squares(_careful(position, mask, shape))]
+    return [one for one in after if one[1] != shape.full]
+
+
+def _squares(bits: int) -> list[int]:
+    return [1 << bit for bit in range(bits.bit_length()) if bits >> bit & 1]
 
 
 _worker: _Worker | None = None
