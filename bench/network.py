@@ -6,8 +6,8 @@ Without names, both. Exit code 1 when a bound is missed.
 
 - move: positions of random games with 0 to 30 stones, one pinned core, one thread: the median and the longest move.
 - negamax: games from the empty board, every other one begun by the network; negamax (kaggle-environments, depth 4)
-  draws lots among equal moves, so games differ. They are kept in bench/results/negamax.jsonl as they end, by player; the
-  same command goes on from there, and `--afresh` plays all of them again.
+  draws lots among equal moves, so games differ. They are kept in bench/results/negamax.jsonl as they end, by player;
+  the same command goes on from there, and `--afresh` plays all of them again.
 
 Bounds: a move with 200 simulations in 0.5 s; 99 % of 200 games won, none lost that the network began.
 """
