@@ -23,7 +23,6 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from regard import models, training
 from regard.connectx.batch import free_columns, planes_of
@@ -159,8 +158,7 @@ class Distill:
     def __post_init__(self) -> None:
         self.net.to(self.ranks.device).train()
         self.optimizer = training.adamw(self.net, self.settings, self.ranks.device)
-        lesson = Lesson(self.net)
-        self.lesson = DistributedDataParallel(lesson) if self.ranks.world > 1 else lesson
+        self.lesson = self.ranks.shared(Lesson(self.net))
         self.average = {name: value.detach().clone() for name, value in self.net.state_dict().items()}
 
     def update(self, step: int, rate: float, share: float) -> Row:

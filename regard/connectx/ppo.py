@@ -24,7 +24,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from regard import models, training
 from regard.connectx.batch import DRAWN, RUNNING, WON, Boards
@@ -149,8 +148,7 @@ class Ppo:
             )
         self.net, self.settings, self.ranks, self.options = net.to(ranks.device), settings, ranks, options
         self.optimizer = training.adamw(net, settings, ranks.device)
-        loss = PpoLoss(net, options)
-        self.loss = DistributedDataParallel(loss) if ranks.world > 1 else loss
+        self.loss = ranks.shared(PpoLoss(net, options))
         self.boards = Boards(max(1, options.games // ranks.world), *size)
         self.pool: list[dict[str, Tensor]] = []
         self.opponent = np.full(len(self.boards), -1)  # of each game: the place in the pool, −1 for itself

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from regard import models, training
 from regard.connectx.batch import RUNNING, WON, Boards
@@ -84,8 +83,7 @@ class Zero:
     ) -> None:  # fmt: skip
         self.net, self.settings, self.ranks, self.options = net.to(ranks.device), settings, ranks, options
         self.optimizer = training.adamw(net, settings, ranks.device)
-        lesson = Lesson(net)
-        self.lesson = DistributedDataParallel(lesson) if ranks.world > 1 else lesson
+        self.lesson = ranks.shared(Lesson(net))
         self.boards = Boards(max(1, options.games // ranks.world), *size)
         self.buffer = Buffer(options.buffer, size[1])
         games, squares = len(self.boards), size[0] * size[1]

@@ -80,7 +80,7 @@ class Loop:
         optimizer = adamw(self.model, settings, ranks.device)
         state = self._restored(optimizer)
         metrics = Metrics(self.folder, state.step, self.tensorboard) if ranks.first else None
-        asked = DistributedDataParallel(self.objective) if ranks.world > 1 else self.objective
+        asked = ranks.shared(self.objective)
         order = Order(self.learn.lengths, settings.batch, settings.seed)
         lost = torch.tensor(state.lost if ranks.first else 0.0, device=ranks.device)
         began, worked = time.monotonic() - state.seconds, time.process_time() - state.processor_seconds

@@ -4,13 +4,15 @@
 """
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,14 @@ class Ranks:
         if self.world > 1:
             dist.all_reduce(tensor)
         return tensor
+
+    def shared(self, module: nn.Module) -> nn.Module:
+        """The module, or with several ranks one around it that averages their gradients."""
+        if self.world == 1:
+            return module
+        # A 1×1 convolution's gradient has the layout that torch wants and other numbers for the steps of length 1.
+        warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
+        return DistributedDataParallel(module)
 
     def wait(self) -> None:
         """Until all ranks are here."""

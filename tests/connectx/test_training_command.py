@@ -137,6 +137,7 @@ def test_two_processes(labels: str, tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     result = subprocess.run(started, capture_output=True, text=True, env=environment, check=False)
     assert result.returncode == 0, result.stderr
+    assert "Warning" not in result.stderr
     assert result.stdout.count("mirror-averaged") == 1  # the second process is silent
     rows = [row for row in read_metrics(tmp_path / "run" / "metrics.jsonl") if row["split"] == "grade"]
     assert [row["positions"] for row in rows] == [3 * 32, 6 * 32]
