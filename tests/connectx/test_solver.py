@@ -216,6 +216,21 @@ def test_the_empty_board_is_won_in_the_middle() -> None:
     assert shipped.outcome(empty) == "win in 21"
 
 
+@pytest.mark.skipif(not SETS.exists(), reason="the standard position sets are not here")
+def test_the_shipped_book_answers_every_opening_at_once() -> None:
+    shipped, checked = Solver(table_bits=16), 0
+    for name in ("L1_R2", "L1_R3"):
+        for line in (SETS / f"{name}.txt").read_text().splitlines():
+            moves, score, *scores = line.split()
+            if len(moves) <= 7:
+                board = position_of(moves)
+                assert shipped.score(board) == int(score)
+                assert shipped.scores(board) == [None if one == "x" else int(one) for one in scores]
+                checked += 1
+    assert checked > 700
+    assert shipped.nodes < 10_000 * checked  # a search would enter millions
+
+
 def test_words_count_the_winners_stones() -> None:
     ours = solver()
     assert ours.outcome(position_of("112233")) == "win in 1"
