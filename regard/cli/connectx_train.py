@@ -30,7 +30,9 @@ def train(
         typer.Option(metavar="NAME", help="small, tiny, light, balanced or high; small to distill, tiny to play."),
     ] = None,
     channels: Annotated[int | None, typer.Option(metavar="N", help="Of the network.")] = None,
-    layers: Annotated[int | None, typer.Option(metavar="N", help="Residual blocks.")] = None,
+    layers: Annotated[
+        int | None, typer.Option(metavar="N", help="Residual blocks; with --start, new ones that do nothing at first.")
+    ] = None,
     heads: Annotated[
         str | None, typer.Option(metavar="N", help="Of attention; 4,0.5:8 for 4, and 8 from half of the training on.")
     ] = None,
@@ -99,8 +101,17 @@ def train(
             changes |= {"sees": tuple(sees.split(","))} if sees else {}
             if method == "ppo":
                 changes["norm"] = "group"  # batch norms differ between play and training
-            preset = preset or ("small" if method == "distill" else "tiny")
-            config = models.BoardConfig.preset(preset, **changes)
+            if start is None:
+                preset = preset or ("small" if method == "distill" else "tiny")
+                config = models.BoardConfig.preset(preset, **changes)
+            else:
+                own = {"preset": preset, "channels": channels, "attn_every": attn_every, "heads": heads, "sees": sees}
+                if brought := [name for name, value in own.items() if value is not None]:
+                    options = ", ".join(f"--{name.replace('_', '-')}" for name in brought)
+                    raise ValueError(
+                        f"the network of --start brings its own: leave out {options}; only --layers may grow"
+                    )
+                config = starting.grown(start, layers)
             settings = starting.default_settings(method, **asked)
             plan = starting.Plan(
                 method, labels=labels, start=start, heads=points if len(points) > 1 else (),

@@ -97,21 +97,30 @@ def start(
     tensorboard: bool = False,
     shown: Shown = lambda row: None,
 ) -> Finished:
-    """Train a network by the plan, into a folder that is not there yet."""
+    """Train a network by the plan, into a folder that is not there yet.
+
+    A plan that starts from a network goes with the configuration that `grown` gives.
+    """
     path = Path(folder)
+    if plan.start is not None and config != grown(plan.start, config.layers):
+        raise ValueError(f"{plan.start} has another configuration than the one given; take starting.grown(…)")
     with training.joined(device) as ranks:
         if (path / "run.json").exists() or (path.is_dir() and any(path.iterdir())):
             raise ValueError(f"{path} exists already; go on with --resume {path}, or write elsewhere with --out")
         ranks.wait()
         if plan.labels is not None:
             plan = replace(plan, shards=len(shards(Path(plan.labels))))
-        if plan.start is not None:
-            config = _loaded(plan.start).config
         if ranks.first:
             path.mkdir(parents=True, exist_ok=True)
             write_about(path, plan.method, asdict(plan), config, settings)
         ranks.wait()
         return _go(plan, config, settings, path, ranks, tensorboard, shown)
+
+
+def grown(folder: str | os.PathLike[str], layers: int | None = None) -> models.BoardConfig:
+    """The configuration of a network to start from, with as many layers or more."""
+    net = _loaded(folder)
+    return models.deepened(net, net.config.layers if layers is None else layers).config
 
 
 def resume(
@@ -186,8 +195,8 @@ def _go(
     learnt, held = _labels(plan, path, ranks)
     with _seeded(settings.seed):
         net = models.BoardNet(config)
-    if plan.start is not None:
-        net.load_state_dict(_loaded(plan.start).state_dict())
+        if plan.start is not None and training.latest(path / "checkpoints") is None:
+            net = models.deepened(_loaded(plan.start), config.layers)
     method, every = _method(plan, net, learnt, settings, ranks)
     chosen = some_of_each(held, plan.graded)
 

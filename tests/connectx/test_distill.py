@@ -172,6 +172,26 @@ def test_it_learns(folder: Path, tmp_path: Path) -> None:
     further = starting.Plan("distill", labels=str(folder), graded=200, start=str(tmp_path / "run"))
     again = starting.start(further, CONFIG, replace(SETTINGS, steps=1), tmp_path / "further")
     assert again.results["alone"]["error"] < 0.8 * before["error"]
+    # It may be deeper: as it begins, it knows what the other knew.
+    with pytest.raises(ValueError, match="ends with attention"):
+        starting.grown(tmp_path / "run", 4)
+    with pytest.raises(ValueError, match="another configuration"):
+        starting.start(further, replace(CONFIG, channels=32), SETTINGS, tmp_path / "wider")
+
+
+def test_a_run_may_begin_with_a_network_and_more_layers(folder: Path, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net = models.BoardNet(replace(CONFIG, layers=3))
+    models.save(net, tmp_path / "start")
+    plan = starting.Plan("distill", labels=str(folder), graded=50, start=str(tmp_path / "start"))
+    config = starting.grown(tmp_path / "start", 5)
+    quiet = replace(SETTINGS, steps=2, learning_rate=1e-9)
+    done = starting.start(plan, config, quiet, tmp_path / "deeper")
+    found = models.load(done.folder)
+    assert isinstance(found, models.BoardNet)
+    assert (found.config.layers, found.config.attentions) == (5, 2)
+    held = some_of_each(read_labels(folder).parts()[1], 50)
+    assert done.results["alone"]["error"] == pytest.approx(grade(net.eval(), held)["error"], abs=0.05)
 
 
 def test_heads_may_change_on_the_way(folder: Path, tmp_path: Path) -> None:

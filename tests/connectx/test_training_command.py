@@ -73,6 +73,20 @@ def test_train_distill(labels: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "is finished" in capsys.readouterr().err
     assert main(["connectx", "train", "--method", "distill"]) == 2
     assert "--out RUN" in capsys.readouterr().err
+    start = [
+        "connectx",
+        "train",
+        "--method",
+        "distill",
+        "--labels",
+        labels,
+        "--start",
+        str(run),
+        "--out",
+        str(tmp_path / "b"),
+    ]
+    assert main([*start, "--channels", "64", "--sees", "all"]) == 2
+    assert "brings its own: leave out --channels, --sees" in capsys.readouterr().err
 
 
 def test_train_ppo_says_every_number_that_was_asked_for(
