@@ -21,6 +21,9 @@ def train(
     labels: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Of `regard connectx label`: to learn from, or be graded by.")
     ] = None,
+    without: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Of the standard sets: their positions are not learnt from.")
+    ] = None,
     out: Annotated[str | None, typer.Option(metavar="RUN", help="Folder of the run.")] = None,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
     more: Annotated[bool, typer.Option("--more", help="With --resume: take the labels made since, too.")] = False,
@@ -79,6 +82,7 @@ def train(
         named: dict[str, Any] = {
             "method": method,
             "labels": labels,
+            "without": without,
             "out": out,
             "start": start,
             "heads": heads,
@@ -114,7 +118,7 @@ def train(
                 config = starting.grown(start, layers)
             settings = starting.default_settings(method, **asked)
             plan = starting.Plan(
-                method, labels=labels, start=start, heads=points if len(points) > 1 else (),
+                method, labels=labels, without=without, start=start, heads=points if len(points) > 1 else (),
                 options=starting.read_options(method, set_ or []),
             )  # fmt: skip
         try:

@@ -55,6 +55,12 @@ class Labels:
         """How many stones lie on each board."""
         return np.bitwise_count(self.mask).astype(np.int64)
 
+    def without(self, position: Bits, mask: Bits) -> "Labels":
+        """All but these positions, and but their mirror images."""
+        keys = keys_of(position, mask, self.shape)
+        other = keys_of(mirrored_bits(position, self.shape), mirrored_bits(mask, self.shape), self.shape)
+        return self[~np.isin(keys_of(self.position, self.mask, self.shape), np.concatenate([keys, other]))]
+
     def parts(self) -> tuple["Labels", "Labels"]:
         """What may be learnt from, and what is held out: by the key alone, so that a position never changes sides."""
         held = _scattered(keys_of(self.position, self.mask, self.shape)) % np.uint64(HELD_OUT) == 0

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from regard import models, training
@@ -16,6 +17,7 @@ from regard.connectx.grading import grade, some_of_each
 from regard.connectx.labelling import Draw, label
 from regard.connectx.labels import Labels, read_labels, shards
 from regard.connectx.ppo import Ppo, PpoOptions
+from regard.connectx.quality import find_sets, read_set
 from regard.connectx.trials import won_against
 from regard.connectx.zero import Zero, ZeroOptions
 
@@ -48,6 +50,7 @@ class Plan:
     method      "distill", "ppo" or "zero"
     labels      the folder of labels that it learns from (distill) or is graded by; without, some are made for grading
     shards      how many of the folder's shards it takes: the same when it is resumed, unless more are asked for
+    without     a folder of standard sets, whose positions are neither learnt from nor graded by
     start       the folder of a network to begin from; None begins anew
     graded      positions of each third of the board that networks are graded by
     opponents   whom networks that learn by playing are tried against at every grading, and
@@ -59,6 +62,7 @@ class Plan:
     method: str = "distill"
     labels: str | None = None
     shards: int = 0
+    without: str | None = None
     start: str | None = None
     graded: int = 1000
     opponents: tuple[str, ...] = ("random", "greedy")
@@ -232,7 +236,12 @@ def _method(
 def _labels(plan: Plan, path: Path, ranks: training.Ranks) -> tuple[Labels | None, Labels]:
     """What is learnt from, and what is graded by."""
     if plan.labels is not None:
-        return read_labels(plan.labels, most=plan.shards).parts()
+        labels = read_labels(plan.labels, most=plan.shards)
+        if plan.without is not None:
+            boards = [board for file in find_sets(plan.without).values() for board, _ in read_set(file)]
+            position, mask = (np.array([getattr(one, bits) for one in boards]) for bits in ("position", "mask"))
+            labels = labels.without(position, mask)
+        return labels.parts()
     folder = path / "graded"
     if ranks.first and not (folder.exists() and shards(folder)):
         label(folder, Draw(seed=FRESH_SEED, fewest=12), positions=FRESH)

@@ -14,6 +14,7 @@ from regard.connectx import Board, Draw, Solver, label, read_labels, starting
 from regard.connectx.distill import Deck, Lesson, tensors_of
 from regard.connectx.grading import grade, some_of_each
 from regard.connectx.labels import FULL, Labels
+from regard.connectx.quality import SETS
 
 SIZE = (4, 5, 3)
 CONFIG = models.BoardConfig(channels=16, heads=2, attn_every=2, layers=2, score="columns", lines=3)
@@ -192,6 +193,21 @@ def test_a_run_may_begin_with_a_network_and_more_layers(folder: Path, tmp_path: 
     assert (found.config.layers, found.config.attentions) == (5, 2)
     held = some_of_each(read_labels(folder).parts()[1], 50)
     assert done.results["alone"]["error"] == pytest.approx(grade(net.eval(), held)["error"], abs=0.05)
+
+
+def test_the_standard_sets_are_left_out(tmp_path: Path) -> None:
+    folder, sets = tmp_path / "labels", tmp_path / "sets"
+    label(folder, Draw(fewest=30, early=0, middle=0, seed=2), positions=300)
+    labels = read_labels(folder)
+    learnt = labels.parts()[0]
+    sets.mkdir()
+    for number, name in enumerate(SETS):
+        board = Board.from_bits(int(learnt.position[number]), int(learnt.mask[number]))
+        (sets / f"{name}.txt").write_text(f"{board.mirror().moves} 0 0 0 0 0 0 0 0\n")
+    plan = starting.Plan("distill", labels=str(folder), graded=20, without=str(sets))
+    starting.start(plan, CONFIG, replace(SETTINGS, steps=2), tmp_path / "run")
+    rows = training.read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert {row["labels"] for row in rows if row["split"] == "grade"} == {len(learnt) - 6}
 
 
 def test_heads_may_change_on_the_way(folder: Path, tmp_path: Path) -> None:

@@ -102,6 +102,17 @@ def test_more_is_added_and_shards_stay(tmp_path: Path) -> None:
     assert set(earlier.mask.tolist()) <= set(held.mask.tolist())  # what is held out stays so
 
 
+def test_positions_can_be_left_out_whichever_way_they_look(tmp_path: Path) -> None:
+    label(tmp_path, Draw(SMALL, fewest=2, seed=1), positions=60)
+    labels = read_labels(tmp_path)
+    some = labels[np.array([0, 7, 11])]
+    turned = mirrored_bits(some.position, labels.shape), mirrored_bits(some.mask, labels.shape)
+    for position, mask in ((some.position, some.mask), turned):
+        left = labels.without(position, mask)
+        assert len(left) == len(labels) - 3
+        assert not set(zip(some.position, some.mask, strict=True)) & set(zip(left.position, left.mask, strict=True))
+
+
 def test_several_processes_make_the_same_labels(tmp_path: Path) -> None:
     draw = Draw(SMALL, fewest=4, seed=5)
     label(tmp_path / "one", draw, positions=100, processes=1)
