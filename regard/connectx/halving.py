@@ -1,7 +1,7 @@
 """The root's move by sequential halving over moves sampled without replacement (Danihelka et al., 2022).
 
 With few simulations the most visited move of a tree search may be worse than the policy it started from. Here a
-handful of moves is sampled (the largest logit + Gumbel noise), all get the same number of walks, the worse half is
+handful of the moves that are worth a walk is sampled (the largest logit + Gumbel noise), all get the same number of walks, the worse half is
 dropped, and so on, until the walks are used up. The move is the best of noise + logit + σ(Q); and
 
     π′ = softmax(logits + σ(Q completed))
@@ -40,7 +40,7 @@ def gumbel(search: Puct, simulations: int, *, considered: int = 16, scale: float
     if simulations < 1 or considered < 1:
         raise ValueError(f"simulations and considered must be at least 1, got {simulations} and {considered}")
     search.run(0)  # gives every root its policy
-    legal = search.legal()
+    legal = search.walked()
     logits = np.where(legal, np.log(np.maximum(search.prior(), 1e-12)), -np.inf)
     drawn = np.where(legal, noise * search.random.gumbel(size=legal.shape), 0.0)
     before = search.visits()

@@ -103,6 +103,13 @@ class Puct:
         """(games, columns): what may be played."""
         return free_columns(self.mask, self.shape) & ~self.over[:, None]
 
+    def walked(self) -> Array:
+        """(games, columns): the moves that walks begin with. What wins at once, if something does; else what does not
+        lose at once, or everything if all does."""
+        columns = np.array([column_bits(column, self.shape) for column in range(self.shape.columns)])
+        grown: Array = self.legal() & (self._forest.moves[:, :1] & columns != 0)
+        return grown
+
     def visits(self) -> Array:
         """(games, columns): how often each move was tried at the root."""
         return self._of_children(self._forest.visits)
@@ -135,9 +142,7 @@ class Puct:
         visits, q = self.visits().astype(np.float64), self.q()
         known = (self._of_children(self._forest.kind) == KNOWN) & (visits > 0)
         worth = visits + (q + 1) / 4 + 1e9 * (known & (q > SURE)) - 1e9 * (known & (q < -SURE))
-        columns = np.array([column_bits(column, self.shape) for column in range(self.shape.columns)])
-        walked = self._forest.moves[:, :1] & columns != 0  # the others are worse
-        return np.argmax(np.where(self.legal(), worth - 2e9 * ~walked, -np.inf), axis=1)
+        return np.argmax(np.where(self.legal(), worth - 2e9 * ~self.walked(), -np.inf), axis=1)
 
     def play(self, columns: Any) -> None:
         """Make these moves and keep what the trees know of what follows; games that are over stay."""

@@ -64,7 +64,7 @@ class Plan:
     shards: int = 0
     without: str | None = None
     start: str | None = None
-    graded: int = 1000
+    graded: int = 3000
     opponents: tuple[str, ...] = ("random", "greedy")
     trials: int = 100
     heads: tuple[tuple[float, int], ...] = ()

@@ -470,6 +470,18 @@ class TestProgress:
         page.settle()
         page.tab.locator("[data-tab=progress]").click()
         expect(page.tab.locator(".mastery h2")).to_have_text("Mastery: 2 of 4")
+        state.flow.clear()  # and at once again
+        state.save()
+        page.tab.locator("[data-tab=drills]").click()
+        page.settle()
+        page.tab.locator("[data-tab=progress]").click()
+        expect(page.tab.locator(".mastery h2")).to_have_text("Mastery: 1 of 4")
+        state.flow = {name: {"done": True} for name in DIAGRAMS}
+        state.save()
+        page.tab.locator("[data-tab=drills]").click()
+        page.settle()
+        page.tab.locator("[data-tab=progress]").click()
+        expect(page.tab.locator(".mastery h2")).to_have_text("Mastery: 2 of 4")
         done = [one.done for one in checklist(State.load(file_of(lab)))]
         shown = ["done" in (one.get_attribute("class") or "") for one in page.tab.locator(".goal").all()]
         assert shown == done == [True, False, True, False]

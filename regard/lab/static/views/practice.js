@@ -33,10 +33,9 @@ export async function mount(root, given, kit) {
   /** What all parts share: the overview, as the server last gave it. */
   const course = {
     overview: null,
-    at: 0,
+    fresh: false, // just fetched, for the part that is shown first
     async refresh() {
       course.overview = await kit.api.get("/api/practice");
-      course.at = performance.now();
       drawTabs();
       return course.overview;
     },
@@ -44,25 +43,20 @@ export async function mount(root, given, kit) {
     open: (patch) => kit.go({ exercise: "", drill: "", answers: {}, card: "", ...patch }, { push: true }),
   };
 
-  const tabs = h("nav", { class: "practice-tabs", "aria-label": t("practice.parts") });
+  // The buttons stay: one that is drawn anew between press and release would lose the click.
+  const buttons = Object.keys(TABS).map((tab) => h("button", { type: "button", class: "quiet tab", dataset: { tab }, onclick: () => course.open({ tab }) }));
+  const tabs = h("nav", { class: "practice-tabs", "aria-label": t("practice.parts") }, buttons);
   const place = h("div", { class: "practice-part" });
   put(root, tabs, place);
 
   function drawTabs() {
     const counts = { cards: course.overview?.cards.due || 0 };
-    const focused = tabs.contains(document.activeElement) && document.activeElement.dataset.tab;
-    put(
-      tabs,
-      Object.keys(TABS).map((tab) =>
-        h(
-          "button",
-          { type: "button", class: "quiet tab", "aria-current": tab === shownTab() ? "page" : null, dataset: { tab }, onclick: () => course.open({ tab }) },
-          t(`practice.tab.${tab}`),
-          counts[tab] ? h("span", { class: "badge", title: t("practice.due", { n: counts[tab] }) }, String(counts[tab])) : null,
-        ),
-      ),
-    );
-    if (focused) tabs.querySelector(`[data-tab=${focused}]`)?.focus();
+    for (const button of buttons) {
+      const { tab } = button.dataset;
+      if (tab === shownTab()) button.setAttribute("aria-current", "page");
+      else button.removeAttribute("aria-current");
+      put(button, t(`practice.tab.${tab}`), counts[tab] ? h("span", { class: "badge", title: t("practice.due", { n: counts[tab] }) }, String(counts[tab])) : null);
+    }
   }
 
   const shownTab = () => (state.tab in TABS ? state.tab : "progress");
@@ -95,7 +89,9 @@ export async function mount(root, given, kit) {
     kit.failed(error);
     return {};
   }
+  course.fresh = true;
   await update(state);
+  course.fresh = false;
   return {
     update,
     unmount() {

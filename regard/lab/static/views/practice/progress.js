@@ -196,7 +196,7 @@ export async function show(root, given, kit, course) {
     put(root, mastery(all), h("div", { class: "progress-grid" }, h("div", { class: "stack" }, coming(all), exercises(all)), h("div", { class: "stack" }, cards(all), drills(all))), myths(all), file(all));
   }
 
-  if (performance.now() - course.at > 500) await course.refresh(); // the terminal may have gone on meanwhile
+  if (!course.fresh) await course.refresh(); // the terminal may have gone on meanwhile
   draw();
   return {
     update: () => {},
