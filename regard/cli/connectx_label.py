@@ -37,7 +37,7 @@ def label(
     The games mix random and perfect moves and, with --network, the network's own, there where it is least sure. What
     is labelled is kept every minute; stop it with Ctrl-C and start it again whenever you like.
 
-    Openings take the solver seconds each, unless the book knows them: --openings 7 goes with a whole layer of 8 stones.
+    Openings take the solver seconds each, unless the book knows them: the shipped one is enough for --openings 7.
 
     Example: regard connectx label labels --minutes 30
     """
@@ -60,30 +60,23 @@ def label(
         elif book != "shipped" or (rows, columns, inarow) == (6, 7, 4):
             known = load_book(None if book == "shipped" else book)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if openings is not None and (positions is not None or minutes is not None or network is not None):
+            raise ValueError("--openings labels every position; leave --positions, --minutes and --network out")
+        bar = timed("labelling", minutes) if minutes is not None else progress("labelling", positions or 0)
         count = 0
         stopped = False
         try:
-            if openings is not None:
-                if positions is not None or minutes is not None or network is not None:
-                    raise ValueError("--openings labels every position; leave --positions, --minutes and --network out")
-                solver = Solver(rows, columns, inarow, book=known, table_bits=table_bits)
-                with progress("labelling", 0) as advance:
+            with bar as advance:
 
-                    def told(labels: int, total: int) -> None:
-                        nonlocal count
-                        count += labels
-                        advance(labels, total=total)
+                def report(*told: int) -> None:
+                    nonlocal count
+                    count += told[0]
+                    advance(*told)  # of openings the number in all is told, too
 
-                    label_openings(folder, openings, solver, report=told)
-            else:
-                bar = timed("labelling", minutes) if minutes is not None else progress("labelling", positions or 0)
-                with bar as advance:
-
-                    def report(labels: int) -> None:
-                        nonlocal count
-                        count += labels
-                        advance(labels)
-
+                if openings is not None:
+                    solver = Solver(rows, columns, inarow, book=known, table_bits=table_bits)
+                    label_openings(folder, openings, solver, report=report)
+                else:
                     make(
                         folder, draw, positions=positions, minutes=minutes, processes=processes or cores, book=known,
                         table_bits=table_bits, report=report,

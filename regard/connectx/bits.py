@@ -135,6 +135,17 @@ def candidates(position: int, mask: int, shape: Shape) -> int:
 
 
 @compiled
+def careful(position: int, mask: int, shape: Shape) -> int:
+    """The squares that lose nothing within two moves, among those that do not end the game; 0 if there are none."""
+    moves = possible(mask, shape)
+    theirs = completing(position ^ mask, shape) & ~mask
+    needed = theirs & moves
+    if needed & (needed - 1):  # two to be stopped with one stone
+        return 0
+    return (needed if needed else moves) & ~completing(position, shape) & ~(theirs >> 1)
+
+
+@compiled
 def count(bits: int) -> int:
     """How many bits are set (LLVM knows this loop as one instruction)."""
     found = 0

@@ -8,7 +8,7 @@ the game goes on to the number of stones that was asked for.
 
 import numpy as np
 
-from regard.connectx.bits import Shape, completing, possible
+from regard.connectx.bits import Shape, careful, completing, possible
 from regard.connectx.compiled import compiled
 
 Array = np.ndarray
@@ -58,18 +58,6 @@ def one_of(moves: int, random: Array) -> int:
         moves &= moves - 1
         at -= 1
     return moves & -moves
-
-
-@compiled
-def careful(position: int, mask: int, shape: Shape) -> int:
-    """The squares that lose nothing within two moves, among those that do not end the game; 0 if there are none."""
-    moves = possible(mask, shape)
-    moves &= ~completing(position, shape)
-    theirs = completing(position ^ mask, shape) & ~mask
-    forced = theirs & possible(mask, shape)
-    if forced:
-        moves &= forced
-    return moves & ~(theirs >> 1)
 
 
 @compiled

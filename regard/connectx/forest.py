@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.connectx.bits import Shape, aligned, column_bits, completing, possible
+from regard.connectx.bits import Shape, aligned, careful, column_bits, completing, possible
 from regard.connectx.compiled import compiled
 
 Array = np.ndarray
@@ -163,12 +163,8 @@ def _at_a_glance(here: int, stones: int, shape: Shape) -> tuple[float, int]:
     wins = completing(here, shape) & moves
     if wins:
         return 1.0, wins
-    theirs = completing(here ^ stones, shape) & ~stones
-    needed = theirs & moves
-    kept = (needed if needed else moves) & ~(theirs >> 1)  # no stone under a square where they win
-    if kept == 0 or needed & (needed - 1):
-        return -1.0, moves
-    return OPEN, kept
+    kept = careful(here, stones, shape)
+    return (OPEN, kept) if kept else (-1.0, moves)
 
 
 @compiled

@@ -1,8 +1,9 @@
 """The root's move by sequential halving over moves sampled without replacement (Danihelka et al., 2022).
 
 With few simulations the most visited move of a tree search may be worse than the policy it started from. Here a
-handful of the moves that are worth a walk is sampled (the largest logit + Gumbel noise), all get the same number of walks, the worse half is
-dropped, and so on, until the walks are used up. The move is the best of noise + logit + σ(Q); and
+handful of the moves that are worth a walk is sampled (the largest logit + Gumbel noise), all get the same number of
+walks, the worse half is dropped, and so on, until the walks are used up. The move is the best of noise + logit + σ(Q);
+and
 
     π′ = softmax(logits + σ(Q completed))
 

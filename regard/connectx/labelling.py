@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.connectx.batch import checked_shape, free_columns, planes_of
-from regard.connectx.bits import Shape, aligned, completing, possible
+from regard.connectx.bits import Shape, aligned, careful, completing, possible
 from regard.connectx.book import Book
 from regard.connectx.compiled import uncompiled
-from regard.connectx.drawing import careful, drawn_positions
+from regard.connectx.drawing import drawn_positions
 from regard.connectx.labels import FULL, Records, open_folder, record_type, recorded, shards, write_shard
 from regard.connectx.solver import Solver
 from regard.training import asked_to_stop

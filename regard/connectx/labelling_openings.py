@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from regard.connectx.batch import checked_shape
 from regard.connectx.bookmaking import positions_with
 from regard.connectx.labelling import SAVE_EVERY, label_boards
 from regard.connectx.labels import Bits, Records, keys_of, mirrored_bits, open_folder, read_labels, shards, write_shard
@@ -59,9 +58,8 @@ def label_openings(
 def _missing(path: os.PathLike[str], stones: int) -> tuple[Bits, Bits]:
     """The positions that are not labelled yet, those with few stones first."""
     labels = read_labels(path)
-    rows, columns, inarow = labels.shape.rows, labels.shape.columns, labels.shape.inarow
-    shape = checked_shape(rows, columns, inarow)
-    layers = [positions_with(n, rows, columns, inarow) for n in range(stones + 1)]
+    shape = labels.shape
+    layers = [positions_with(n, shape.rows, shape.columns, shape.inarow) for n in range(stones + 1)]
     position, mask = (np.concatenate(parts).view(np.int64) for parts in zip(*layers, strict=True))
     keys = keys_of(position, mask, shape)
     keys = np.minimum(keys, keys_of(mirrored_bits(position, shape), mirrored_bits(mask, shape), shape))

@@ -461,27 +461,25 @@ class TestDiagram:
 class TestProgress:
     def test_page_and_terminal_agree(self, opened: Open, lab: Lab) -> None:
         page = opened("#/practice")
+
+        def looked_again(done: int) -> None:
+            page.tab.locator("[data-tab=drills]").click()
+            page.settle()
+            page.tab.locator("[data-tab=progress]").click()
+            expect(page.tab.locator(".mastery h2")).to_have_text(f"Mastery: {done} of 4")
+
         expect(page.tab.locator(".mastery h2")).to_have_text("Mastery: 0 of 4")
         state = State.load(file_of(lab))  # meanwhile, in the terminal
         state.exercises = {name: {"passed": "2030-01-01"} for name in ("06-self-attention", "07-multi-head")}
         state.flow = {name: {"done": True} for name in DIAGRAMS}
         state.save()
-        page.tab.locator("[data-tab=drills]").click()
-        page.settle()
-        page.tab.locator("[data-tab=progress]").click()
-        expect(page.tab.locator(".mastery h2")).to_have_text("Mastery: 2 of 4")
+        looked_again(2)
         state.flow.clear()  # and at once again
         state.save()
-        page.tab.locator("[data-tab=drills]").click()
-        page.settle()
-        page.tab.locator("[data-tab=progress]").click()
-        expect(page.tab.locator(".mastery h2")).to_have_text("Mastery: 1 of 4")
+        looked_again(1)
         state.flow = {name: {"done": True} for name in DIAGRAMS}
         state.save()
-        page.tab.locator("[data-tab=drills]").click()
-        page.settle()
-        page.tab.locator("[data-tab=progress]").click()
-        expect(page.tab.locator(".mastery h2")).to_have_text("Mastery: 2 of 4")
+        looked_again(2)
         done = [one.done for one in checklist(State.load(file_of(lab)))]
         shown = ["done" in (one.get_attribute("class") or "") for one in page.tab.locator(".goal").all()]
         assert shown == done == [True, False, True, False]
