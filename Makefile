@@ -3,6 +3,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --disable-pip-version-check -q -c constraints.txt
+# Tests start hundreds of processes: what Python has compiled is kept for the next, whatever the shell's settings say.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test bench check browser pictures clean
@@ -10,13 +12,14 @@ PIP := $(BIN)/pip install --disable-pip-version-check -q -c constraints.txt
 
 help:  ## this list
 	@echo "regard: a workbench for attention in PyTorch"
-	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 
 lab: $(VENV)/.runs  ## open the lab: see attention computed, number by number
 	@$(BIN)/regard lab
 
+# Four at once, for two cores: many wait for a page.
 test: check browser  ## style, types, rooms and tests
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 4 --dist worksteal
 
 check: $(VENV)/.installed
 	$(BIN)/ruff format --check .

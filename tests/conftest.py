@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-# Two test processes on two cores: more threads would only wait for each other.
+# As many test processes as cores, or more: further threads would only wait for each other.
 torch.set_num_threads(1)
 
 # A test run in the background is told to ignore Ctrl-C, and so would be the commands it starts, which tests interrupt.

@@ -27,6 +27,10 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--proxy-server=127.0.0.1:9",  # nobody listens there: nothing but this machine is reached
+    # All pages are the lab's own: one process draws them, for starting one takes longer than drawing a page.
+    "--renderer-process-limit=1",
+    "--disable-site-isolation-trials",
+    "--disable-features=SpareRendererForSitePerProcess,IsolateOrigins,site-per-process",
 ]
 PATIENCE = 90_000  # milliseconds: a busy machine is slow, not wrong
 expect.set_options(timeout=PATIENCE)
@@ -89,7 +93,7 @@ class Opened:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until what was done has been asked and answered; typing is asked about after a pause."""
+        """Wait until what was done has been asked, answered and drawn; typing is asked about after a pause."""
         self.tab.evaluate(
             """async () => {
               const page = document.documentElement.dataset;
@@ -97,6 +101,7 @@ class Opened:
                 await new Promise((done) => setTimeout(done, 15));
                 if (page.busy !== undefined || page.waits !== undefined) calm = 0;
               }
+              for (let frame = 0; frame < 2; frame += 1) await new Promise((done) => requestAnimationFrame(done));
             }"""
         )
 

@@ -373,6 +373,7 @@ class TestTruth:
         assert page.tab.locator(".chip-unknown text").first.text_content() == "?"
         press_column(page, 1)  # a new position is thought about in its place
         expect(page.tab.locator(".truth-line")).to_contain_text("of 8 columns known")
+        page.tab.get_by_role("button", name="Stop").click()
 
 
 class TestGame:
@@ -382,7 +383,6 @@ class TestGame:
         page.tab.get_by_role("textbox", name="Moves").fill(str([int(sign) - 1 for sign in moves]))
         page.tab.get_by_role("button", name="Load").click()
         page.tab.wait_for_selector(".bar-ply[data-ply='20']:not([data-value=''])")
-        page.tab.get_by_role("button", name="Stop").click()
         done_thinking(page)
         expected, wrong = {}, {}
         for ply in range(20, len(moves)):
@@ -408,6 +408,16 @@ class TestGame:
         expect(page.tab.locator(f".move[data-ply='{ply}'] b")).to_contain_text("?")
         page.tab.locator(f".mistakes tr[data-ply='{ply}'] button").click()
         assert stones(page) == expected_stones(moves[: ply - 1])
+
+    def test_it_can_be_stopped_and_what_is_known_stays(self, opened: Open) -> None:
+        moves = "1226355413776851168677334413633664787255"  # no book for this size: only how it ends is known soon
+        page = opened(f"#/four?opponent=friend&rows=7&columns=8&moves={moves}&game=true")
+        page.tab.wait_for_selector(".bar-ply[data-ply='30']:not([data-value=''])")
+        page.tab.get_by_role("button", name="Stop").click()
+        done_thinking(page)
+        expect(page.tab.locator(".summary")).to_contain_text("were not solved in time")
+        expect(page.tab.locator(".bar-ply[data-ply='30']")).not_to_have_attribute("data-value", "")
+        expect(page.tab.locator(".bar-ply[data-ply='2']")).to_have_attribute("data-value", "")
 
     @pytest.mark.parametrize(("locale", "said"), [("en-US", "Move 3 is “9”"), ("zh-CN", "第 3 手是“9”")])
     def test_what_is_no_game_is_said_at_the_field(self, opened: Open, locale: str, said: str) -> None:

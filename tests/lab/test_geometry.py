@@ -162,11 +162,6 @@ def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> Non
     assert opened("#/geometry", reduced_motion="reduce", **options).violations() == []
 
 
-def test_a_phone_needs_no_sideways_scrolling(opened: Open) -> None:
-    page = opened("#/geometry", viewport={"width": 390, "height": 844})
-    assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
-
-
 def test_moving_between_views_keeps_what_was_there(opened: Open) -> None:
     page = opened("#/trace?step=mask&seed=3")
     page.tab.locator("nav a[data-view=geometry]").click()

@@ -428,6 +428,7 @@ class TestDiagram:
         page = opened("#/practice?tab=diagram")
 
         def middle(piece: str) -> tuple[float, float]:
+            page.settle()  # an arrow moves the pieces
             box = page.tab.locator(f"[data-piece={piece}]").bounding_box()
             assert box is not None
             return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
