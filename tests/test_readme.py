@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 READMES = ("README.md", "README.zh-CN.md")
+PAGES = tuple(f"docs/{file.name}" for file in sorted((ROOT / "docs").glob("*.md")))
 
 
 def read(name: str) -> str:
@@ -20,7 +21,7 @@ def blocks(name: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", read(name), flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", READMES)
+@pytest.mark.parametrize("name", [*READMES, "docs/game.md"])
 def test_the_code_prints_what_it_says(name: str) -> None:
     pytest.importorskip("regard.attention.fused")
     code = "\n".join(blocks(name, "python"))
@@ -31,12 +32,12 @@ def test_the_code_prints_what_it_says(name: str) -> None:
     assert runner.failures == 0
 
 
-@pytest.mark.parametrize("name", READMES)
+@pytest.mark.parametrize("name", [*READMES, *PAGES])
 def test_links_lead_somewhere(name: str) -> None:
     links = re.findall(r"\]\(([^)#]+)\)", read(name))
-    assert "docs/pictures/trace.svg" in links
+    assert "docs/pictures/trace.svg" in links or name not in READMES
     for link in links:
-        assert (ROOT / link).exists(), link
+        assert (ROOT / name).parent.joinpath(link).exists(), link
 
 
 @pytest.mark.parametrize("name", READMES)

@@ -89,6 +89,15 @@ def test_tab_reaches_everything_and_the_place_is_seen(opened: Open, view: str) -
     assert len(reached) > 8
 
 
+@pytest.mark.parametrize("wide", [800, 1024, 1200])
+def test_all_views_are_in_the_bar(opened: Open, wide: int) -> None:
+    page = opened("#/claims", viewport={"width": wide, "height": 700})
+    room, needed = page.tab.evaluate(
+        "(({ clientWidth, scrollWidth }) => [clientWidth, scrollWidth])(document.querySelector('nav'))"
+    )
+    assert needed <= room
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_dark_phone_in_chinese_without_motion(opened: Open, view: str) -> None:
     page = opened(f"#/{view}", **PHONE, color_scheme="dark", locale="zh-CN", reduced_motion="reduce")
