@@ -1,7 +1,8 @@
 // The view Connect Four: play anyone, see what every column is worth, look through a game, and into the network.
 
-import { boardView, standing, token, verdict } from "./four/board.js";
-import { graph, judgedMoves, MARKS } from "./four/game.js";
+import { analysisOf, moveEntry } from "./four/analysis.js";
+import { boardView, standing, token } from "./four/board.js";
+import { judgedMoves } from "./four/game.js";
 import { networkView, noNetwork } from "./four/network.js";
 import { bestOf, boardOf, meaning, SIGNS, solvable } from "./four/rules.js";
 
@@ -369,28 +370,7 @@ export async function mount(root, given, kit) {
     const judged = plies && plies.moves === state.moves && state.game ? judgedMoves(state.moves, plies.plies, size()) : null;
     const focused = list.contains(document.activeElement) ? document.activeElement.dataset.ply : null;
     noMoves.hidden = state.moves !== "";
-    const entry = (sign, ply) => {
-      const move = judged?.[ply];
-      const mark = move?.known ? MARKS[move.kind] : "";
-      const facts = { number: ply + 1, player: t(`four.player.${1 + (ply % 2)}`), column: sign };
-      return h(
-        "li",
-        {},
-        h(
-          "button",
-          {
-            type: "button",
-            class: `move${mark ? ` move-${move.kind}` : ""}`,
-            dataset: { ply: ply + 1 },
-            "aria-current": board.stones === ply + 1 ? "step" : null,
-            onclick: () => goTo(ply + 1),
-          },
-          h("span", { class: "move-shown", "aria-hidden": "true" }, h("small", {}, String(ply + 1)), token(s, 1 + (ply % 2)), h("span", { class: "move-column" }, sign), mark ? h("b", {}, mark) : null),
-          h("span", { class: "visually-hidden" }, `${t("four.move", facts)}${mark ? ` ${t(`four.kind-said.${move.kind}`)}` : ""}`),
-        ),
-      );
-    };
-    put(list, [...state.moves].map(entry));
+    put(list, [...state.moves].map((sign, ply) => moveEntry(kit, { sign, ply, judged: judged?.[ply], current: board.stones === ply + 1, goTo })));
     if (focused) list.querySelector(`[data-ply="${focused}"]`)?.focus();
     const now = list.querySelector("[aria-current]")?.parentElement;
     if (now) list.scrollTop = Math.max(Math.min(list.scrollTop, now.offsetTop), now.offsetTop + now.offsetHeight - list.clientHeight);
@@ -404,46 +384,8 @@ export async function mount(root, given, kit) {
       put(analysis);
       return;
     }
-    const judged = judgedMoves(state.moves, plies.plies, size());
-    const end = boardOf(state.moves, size());
-    const seen = judged.filter((move) => move.known);
-    const count = (kind) => seen.filter((move) => (Array.isArray(kind) ? kind.includes(move.kind) : move.kind === kind)).length;
-    const wrong = seen.filter((move) => move.lost > 0);
-    const unknown = judged.length - seen.length;
-    const counts = { known: seen.length, all: judged.length, best: count(["best", "only"]), slower: count("slower"), mistakes: count("mistake"), blunders: count("blunder") };
-    const summary = [
-      h("p", { class: "summary" }, t("four.summary", counts), unknown > 0 && !plies.thinking ? ` ${t("four.summary-open", { unknown })}` : ""),
-      wrong.length === 0 && seen.length > 0 && !plies.thinking ? h("p", { class: "remark" }, t("four.no-mistakes")) : null,
-    ];
-    put(
-      analysis,
-      h(
-        "section",
-        { class: "card", "aria-label": t("four.analysis-of") },
-        h("div", { class: "analysis-head" }, h("h2", {}, t("four.analysis-of")), plies.thinking ? h("p", { class: "thinking" }, t("four.analysing", { done: seen.length, of: judged.length })) : null, plies.thinking ? h("button", { type: "button", class: "quiet small", onclick: () => stop("game") }, t("four.stop")) : null),
-        h("div", { class: "analysis-parts" }, h("div", {}, graph(kit, { judged, end, plies: plies.plies, at: board.stones, onpick: goTo, wide: root.clientWidth }), summary), wrong.length > 0 ? mistakes(wrong) : null),
-      ),
-    );
-  }
-
-  /** The moves that gave something away, and what was better. */
-  function mistakes(wrong) {
-    const row = (move) => {
-      const [got, best] = [meaning(move.got, move.before), meaning(move.best, move.before)];
-      return h(
-        "tr",
-        { dataset: { ply: move.ply + 1 } },
-        h("td", {}, h("button", { type: "button", class: "small", "aria-label": t("four.before", { number: move.ply + 1 }), onclick: () => goTo(move.ply) }, String(move.ply + 1))),
-        h("td", {}, h("span", { class: "who" }, token(s, move.player), h("span", { class: "visually-hidden" }, t(`four.player.${move.player}`)), h("strong", {}, move.sign), h("b", { class: "mark" }, MARKS[move.kind]))),
-        h("td", {}, verdict(kit, got.kind, got.count)),
-        h("td", {}, h("span", { class: "who" }, h("strong", {}, move.better.map((column) => SIGNS[column]).join(", ")), verdict(kit, best.kind, best.count))),
-      );
-    };
-    return h(
-      "div",
-      { class: "table-scroll", tabindex: 0, role: "region", "aria-label": t("four.mistakes") },
-      h("table", { class: "mistakes" }, h("thead", {}, h("tr", {}, ["ply", "played", "became", "better"].map((name) => h("th", { scope: "col" }, t(`four.table.${name}`))))), h("tbody", {}, wrong.map(row))),
-    );
+    const card = analysisOf(kit, { ...plies, size: size(), at: board.stones, wide: root.clientWidth, goTo, stop: () => stop("game") });
+    put(analysis, card);
   }
 
   function drawNetwork() {
