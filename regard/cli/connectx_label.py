@@ -37,7 +37,7 @@ def label(
     The games mix random and perfect moves and, with --network, the network's own, there where it is least sure. What
     is labelled is kept every minute; stop it with Ctrl-C and start it again whenever you like.
 
-    Openings take the solver seconds each, unless the book knows them: the shipped one is enough for --openings 7.
+    Openings take the solver seconds each, unless the book knows them: the shipped one is enough for --openings 9.
 
     Example: regard connectx label labels --minutes 30
     """

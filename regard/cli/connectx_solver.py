@@ -55,7 +55,7 @@ def book(
     Every position with the given number of stones is solved, in the order of the game tree. Stop it with Ctrl-C and
     start it again whenever you like: nothing is solved twice. The book may hold several such layers, and parts of
     them. Made in one go, from few stones to many, each profits much from the one before; so does a large table: give
-    it half the memory. On 6×7 a core takes a quarter of an hour for 4 stones, and about three hours for 8.
+    it half the memory. On 6×7 a core takes a quarter of an hour for 4 stones, and about three hours for 8, or for 10.
 
     Example: regard connectx book --stones 4 --stones 5 --stones 6 --table-bits 28 --out my.book
     """

@@ -219,15 +219,15 @@ def test_the_empty_board_is_won_in_the_middle() -> None:
 @pytest.mark.skipif(not SETS.exists(), reason="the standard position sets are not here")
 def test_the_shipped_book_answers_every_opening_at_once() -> None:
     shipped, checked = Solver(table_bits=16), 0
-    for name in ("L1_R2", "L1_R3"):
+    for name in ("L1_R1", "L1_R2", "L1_R3"):
         for line in (SETS / f"{name}.txt").read_text().splitlines():
             moves, score, *scores = line.split()
-            if len(moves) <= 7:
+            if len(moves) <= 9:
                 board = position_of(moves)
                 assert shipped.score(board) == int(score)
                 assert shipped.scores(board) == [None if one == "x" else int(one) for one in scores]
                 checked += 1
-    assert checked > 700
+    assert checked > 1000
     assert shipped.nodes < 10_000 * checked  # a search would enter millions
 
 
@@ -328,6 +328,7 @@ def test_the_shipped_book_is_small_and_whole() -> None:
     assert (book.rows, book.columns, book.inarow) == (6, 7, 4)
     assert Path(str(book_file())).stat().st_size <= 5_000_000
     assert book.known[1] == 4  # of mirror images one
+    assert book.whole[-1] == 10
     for stones, layer in book.layers.items():
         assert layer.size == layer_size(6, 7, stones)
         assert np.abs(layer[layer > 0].astype(int) - 128).max() <= (42 - stones) // 2
