@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.random  # NumPy would load it at its first use, and a Ctrl-C within that is swallowed
 import torch
 
 from regard.claims.claim import Claim, Settings, Size

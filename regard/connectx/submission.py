@@ -46,8 +46,8 @@ def agent_of(name: str) -> Callable[[Any, Any], int]:
         with suppress(Exception):  # a bad move loses a game; an exception loses it at once
             board = board_of(observation, configuration)
             seconds = SHARE * float(configuration["actTimeout"])
-            if not compiling:
-                compiling.append(Thread(target=prepare, args=(seconds, board.shape), daemon=True))
+            if not compiling:  # no daemon: a program that ends waits for the compiler, which cannot be cut short
+                compiling.append(Thread(target=prepare, args=(seconds, board.shape)))
                 compiling[0].start()
                 compiling[0].join(FIRST)
             if not players and not meanwhile:

@@ -23,6 +23,14 @@ def test_plays_by_itself(name: str, numba: str, tmp_path: Path) -> None:
         assert found == [seated.choose(board) for board in BOARDS]  # the same player, wherever it runs
 
 
+def test_a_game_may_end_while_the_compiler_is_still_at_work(tmp_path: Path) -> None:
+    file = export("mcts:150", tmp_path / "submission.py")
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("FIRST = 8.0", "FIRST = 0.0"), encoding="utf-8")  # as on a very slow machine
+    assert text.count("FIRST = 8.0") == 1
+    assert answers(file, "with", BOARDS[1:2], tmp_path) == [3]
+
+
 def test_random_and_archives(tmp_path: Path) -> None:
     archive = export("random", tmp_path / "submission.tar.gz")
     again = export("random", tmp_path / "again.tar.gz")

@@ -52,6 +52,8 @@ def test_a_view_looks_the_same_whatever_was_open_before(opened: Open) -> None:
             if page.tab.evaluate(PLACES) == alone.tab.evaluate(PLACES):
                 break
         assert page.tab.evaluate(PLACES) == alone.tab.evaluate(PLACES)
+        # The styles of the other views are kept, so that a view that is opened again has its own from the first.
+        assert page.tab.evaluate("[...document.querySelectorAll('link[href*=views]')].every((link) => link.sheet)")
 
 
 def test_a_saved_view_has_its_own_modules_and_style_alone() -> None:

@@ -262,7 +262,9 @@ async function show({ again = false, focus = false } = {}) {
   if (name === open.name) state = open.state;
   else if (saved && !location.hash) state = { ...state, ...saved.state };
   Object.assign(open, { name, module, state, view: null });
-  for (const [of, { link }] of styles) link.disabled = of !== name; // what one view says of a class is not for the others
+  // What one view says of a class is not for the others. A style that is `disabled` is given up, and comes back only after
+  // the view has measured itself without it.
+  for (const [of, { link }] of styles) link.media = of === name ? "all" : "not all";
   frame();
   const root = h("div", { class: `view view-${name}` });
   const tools = h("div");
