@@ -404,6 +404,8 @@ class TestGame:
             ply: ", ".join(map(str, better)) for ply, better in wrong.items()
         }
         assert wrong
+        wide = page.tab.locator(".move").evaluate_all("(all) => all.filter((one) => one.scrollWidth > one.clientWidth)")
+        assert wide == []  # every mark stands within its box
         ply = max(wrong)
         expect(page.tab.locator(f".move[data-ply='{ply}'] b")).to_contain_text("?")
         page.tab.locator(f".mistakes tr[data-ply='{ply}'] button").click()
