@@ -53,7 +53,7 @@ class PlainNet(nn.Module):
         self.attention = nn.ModuleList(PlainAttention(config.channels, config.heads) for _ in range(config.attentions))
         self.reduce = nn.ModuleList(nn.Conv2d(config.channels, config.head_channels, 1, bias=False) for _ in range(2))
         self.reduce_bn = nn.ModuleList(nn.BatchNorm2d(config.head_channels) for _ in range(2))
-        self.hidden = nn.ModuleList(nn.Linear(2 * config.head_channels, config.value_hidden) for _ in range(2))
+        self.hidden = nn.ModuleList(nn.Linear(n * config.head_channels, config.value_hidden) for n in (4, 2))
         self.answer = nn.ModuleList(nn.Linear(config.value_hidden, 1) for _ in range(2))
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,11 +62,14 @@ class PlainNet(nn.Module):
             x = block(x)
             if number % self.every == 0:
                 x = self.attention[number // self.every - 1](x)
-        return self.head(x, 0, (2,))[..., 0], self.head(x, 1, (2, 3)).tanh()
+        return self.head(x, 0)[..., 0], self.head(x, 1).tanh()
 
-    def head(self, x: Tensor, which: int, over: tuple[int, ...]) -> Tensor:
+    def head(self, x: Tensor, which: int) -> Tensor:
         y = F.relu(self.reduce_bn[which](self.reduce[which](x)))
-        pooled = torch.cat((y.mean(over), y.amax(over)), 1).movedim(1, -1)
+        pooled = torch.cat((y.mean((2, 3)), y.amax((2, 3))), 1)
+        if which == 0:  # the policy: each column, and the whole board
+            whole = pooled[:, :, None].expand(-1, -1, x.shape[3])
+            pooled = torch.cat((y.mean(2), y.amax(2), whole), 1).movedim(1, -1)
         return self.answer[which](F.relu(self.hidden[which](pooled)))
 
 

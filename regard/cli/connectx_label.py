@@ -22,7 +22,7 @@ def label(
     early: Annotated[float, typer.Option(metavar="X", help="Share of games from the first third of the board.")] = 0.1,
     middle: Annotated[float, typer.Option(metavar="X", help="Share of games from the second third.")] = 0.5,
     follow: Annotated[
-        int, typer.Option(metavar="N", help="Of the first third: all that follows a position within N moves.")
+        int, typer.Option(metavar="N", help="Of the first two thirds: all that follows a position within N moves.")
     ] = 0,
     openings: Annotated[
         int | None, typer.Option(metavar="N", help="Instead of games: every position with at most so many stones.")

@@ -7,9 +7,12 @@
 
 A class is 1 for a win, 0 for a draw, −1 for a loss. Every number of stones gets the same share of the batches, so that
 openings, which are few, are not lost among end games; a smaller one if there are fewer such positions than ENOUGH and
-than half of the numbers have, and in the last third of the board, which is learnt first. Of two positions one is worth
-the same whatever is played. It teaches no move and is drawn less often; what it does teach, its value and scores, then
-counts for more. Half of the positions are mirrored.
+than half of the numbers have, and in the last third of the board, which is learnt first.
+
+Of positions with as many stones, those are drawn most that teach most. Of two, one is over within seven moves, and is
+played right soon; mistakes are made where the end is far: a position is drawn by how far it is (`draws`). Of two, one
+is worth the same whatever is played. It teaches no move and is drawn less often; what it does teach, its value and
+scores, then counts for more. Half of the positions are mirrored.
 
 What is used is the moving average of the weights over the last thousand updates or so.
 """
@@ -33,8 +36,9 @@ from regard.connectx.labels import FULL, Labels
 CLASS, SCORE = 5.0, 0.25  # what a class and a point of the score add to a move's logit in the target
 SCORE_SCALE = 10.0
 ENOUGH = 2_000  # positions with as many stones, for a full share: fewer would be learnt by heart
-LATE = 0.5  # the share of a number of stones in the last third of the board, beside others
+LATE = 0.25  # the share of a number of stones in the last third of the board, beside others
 SETTLED = 0.25  # how often a position is drawn all of whose moves are worth the same, beside others
+FAR, NEAR = 21, 0.2  # moves to the end from which on a position is drawn in full, and how often at least, beside it
 AVERAGE = 0.999
 
 Lot = tuple[Tensor, ...]
@@ -56,26 +60,22 @@ class Deck:
     def __init__(self, labels: Labels, batch: int, seed: int) -> None:
         if not len(labels):
             raise ValueError("there is nothing to learn from: the folder holds no labels; see regard connectx label")
-        settled = all_alike(labels.scores)
-        order = np.lexsort((settled, labels.stones))  # of each number of stones, the settled ones last
+        order = np.argsort(labels.stones, kind="stable")
         self.labels, self.batch, self.seed = labels[order], batch, seed
-        stones, self.settled = self.labels.stones, settled[order]
-        self.plies, self.first, self.count = np.unique(stones, return_index=True, return_counts=True)
-        self.open = self.count - np.add.reduceat(self.settled.astype(np.int64), self.first)
-        weight = np.minimum(self.count, min(ENOUGH, np.median(self.count)))
-        late = 3 * self.plies >= 2 * labels.shape.rows * labels.shape.columns
-        weight = weight * np.where(late, LATE, 1.0)
-        self.weight = weight / weight.sum()
+        self.settled = all_alike(self.labels.scores)
+        plies, first, count = np.unique(self.labels.stones, return_index=True, return_counts=True)
+        share = np.minimum(count, min(ENOUGH, np.median(count)))
+        late = 3 * plies >= 2 * labels.shape.rows * labels.shape.columns
+        share = share * np.where(late, LATE, 1.0)
+        weight = draws(self.labels) * np.where(self.settled, SETTLED, 1.0)
+        weight *= np.repeat(share / np.add.reduceat(weight, first), count)
+        self.reaches = weight.cumsum() / weight.sum()  # up to which number, of 0 … 1, each label is drawn
 
     def places(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Which labels make up the batch of a step, and which of them are mirrored."""
         random = np.random.default_rng([self.seed, step])
-        ply = random.choice(len(self.plies), self.batch, p=self.weight)
-        open_, settled = self.open[ply], self.count[ply] - self.open[ply]
-        from_settled = random.random(self.batch) * (open_ + SETTLED * settled) >= open_
-        among, before = np.where(from_settled, settled, open_), np.where(from_settled, open_, 0)
-        within = before + (random.random(self.batch) * among).astype(np.int64)
-        return self.first[ply] + within, random.random(self.batch) < 0.5
+        places = np.searchsorted(self.reaches, random.random(self.batch), "right")
+        return np.minimum(places, len(self.reaches) - 1), random.random(self.batch) < 0.5
 
     def __call__(self, step: int, part: slice = slice(None)) -> Lot:
         """Planes, legal columns, the targets of policy, value and score, and what the last two count."""
@@ -94,6 +94,24 @@ def all_alike(scores: NDArray[np.int8]) -> NDArray[np.bool_]:
     kinds, legal = np.sign(scores), scores != FULL
     alike: NDArray[np.bool_] = np.where(legal, kinds, -2).max(1) == np.where(legal, kinds, 2).min(1)
     return alike
+
+
+def draws(labels: Labels) -> NDArray[np.float64]:
+    """(N,) how often each is drawn beside others with as many stones: by how far the end is, if nobody errs.
+
+    >>> from regard.connectx import Board
+    >>> boards = [Board(), Board.from_moves("4141"), Board.from_moves("415161")]      # a win after 41 moves, 3, and 1
+    >>> position, mask = (np.array([getattr(board, bits) for board in boards]) for bits in ("position", "mask"))
+    >>> scores = np.array([[-2, -1, 0, 1, 0, -1, -2], [-2, -1, 18, 1, 18, 1, -2], [-2, -1, 18, 0, 0, 0, 18]], np.int8)
+    >>> draws(Labels(boards[0].shape, position, mask, scores, np.zeros(3, np.uint8)))
+    array([1. , 0.2, 0.2])
+    """
+    best = labels.scores.max(1).astype(np.int64)
+    free = labels.shape.rows * labels.shape.columns - labels.stones
+    # A score is 1 plus the stones the winner has left: of two numbers of moves that leave so many, one is odd.
+    moves = free - 2 * np.abs(best) + 2
+    moves = np.where(best == 0, free, moves - (moves % 2 != (best > 0)))
+    return np.clip(moves / FAR, NEAR, 1.0)
 
 
 def tensors_of(labels: Labels, turned: NDArray[np.bool_] | None = None) -> Lot:

@@ -63,8 +63,8 @@ class Forward:
             x = np.maximum(self._conv(f"blocks.{number}.second.conv", inner) + x, 0)
             if every and (number + 1) % every == 0:
                 x = x + self._attention(f"attention.{(number + 1) // every - 1}", x)
-        policy = self._reading("policy", x, (1,))[..., 0]
-        return policy, np.tanh(self._reading("value", x, (1, 2))[..., 0])
+        policy = self._reading("policy", x, columns=True)[..., 0]
+        return policy, np.tanh(self._reading("value", x, columns=False)[..., 0])
 
     def _conv(self, name: str, x: Array) -> Array:
         """3×3 with zeros around: nine shifted boards side by side, and one matrix product."""
@@ -97,9 +97,12 @@ class Forward:
         merged = (weights @ v).transpose(0, 2, 1, 3).reshape(count, rows * columns, channels)
         return self._linear(f"{name}.squares.out", merged).reshape(x.shape)
 
-    def _reading(self, name: str, x: Array, over: tuple[int, ...]) -> Array:
+    def _reading(self, name: str, x: Array, columns: bool) -> Array:
         x = np.maximum(self._linear(f"{name}.reduce", x), 0)
-        pooled = np.concatenate([x.mean(over), x.max(over)], axis=-1)
+        pooled = np.concatenate([x.mean((1, 2)), x.max((1, 2))], axis=-1)
+        if columns:
+            whole = np.broadcast_to(pooled[:, None], (*x.shape[::2], pooled.shape[-1]))
+            pooled = np.concatenate([x.mean(1), x.max(1), whole], axis=-1)
         return self._linear(f"{name}.answer", np.maximum(self._linear(f"{name}.hidden", pooled), 0))
 
     def _linear(self, name: str, x: Array) -> Array:
@@ -111,21 +114,31 @@ class Forward:
         """The planes that regard.models.board_input adds."""
         count, _, rows, columns = planes.shape
         room = inarow - 1
-        padded = np.zeros((count, 2, rows + 2 * room, columns + 2 * room), np.float32)
-        padded[:, :, room : room + rows, room : room + columns] = planes
-        found = np.zeros_like(planes)
+        margin = ((0, 0), (0, 0), (room, room), (room, room))
+        own, other = np.pad(planes, margin), np.pad(planes[:, ::-1], margin, constant_values=1)
+        completed, nearly, lines = np.zeros_like(planes), np.zeros_like(planes), np.zeros_like(planes)
+        fullest = []
         for down, right in ((1, 0), (0, 1), (1, 1), (1, -1)):
-            for missing in range(inarow):
-                line = np.ones_like(planes)
-                for stone in range(inarow):
-                    if stone != missing:
-                        r, c = room + (stone - missing) * down, room + (stone - missing) * right
-                        line = line * padded[:, :, r : r + rows, c : c + columns]
-                found = np.maximum(found, line)
+            most = np.zeros_like(planes)
+            for here in range(inarow):
+                places = [
+                    np.s_[:, :, r : r + rows, c : c + columns]
+                    for r, c in ((room + (at - here) * down, room + (at - here) * right) for at in range(inarow))
+                ]
+                stones = sum(own[place] for place in places)
+                is_open = 1.0 - np.minimum(sum(other[place] for place in places), 1)
+                others = stones - planes
+                completed = np.maximum(completed, others > room - 0.5)
+                nearly += (np.abs(stones - (inarow - 2)) < 0.5) * is_open
+                lines += is_open
+                most = np.maximum(most, stones * is_open)
+            fullest.append(most / room)
         free = 1 - planes.sum(1, keepdims=True)
         below = np.concatenate([1 - free[:, :, 1:], np.ones((count, 1, 1, columns), np.float32)], axis=2)
         odd = (np.arange(rows, 0, -1) % 2).astype(np.float32)[:, None]
-        return np.concatenate([planes, found * free, below * free, np.broadcast_to(odd, free.shape)], axis=1)
+        sides = np.stack([*fullest, nearly / 4, lines / 8], axis=2).reshape(count, -1, rows, columns)
+        given = [planes, completed * free, below * free, np.broadcast_to(odd, free.shape), sides]
+        return np.concatenate(given, axis=1, dtype=np.float32)
 
 
 def packed_network(config: dict[str, Any], weights: dict[str, Array]) -> bytes:

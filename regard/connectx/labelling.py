@@ -6,7 +6,7 @@ network is given, is played by the network against itself from such beginnings, 
 those are labelled of whose value it is least sure: there it learns most.
 
 An early position takes the solver long, but those that follow from it cost little more than one: `follow` labels all of
-them, the last ones first.
+them, the last ones first. In the middle this gives ten times as many labels as games do, and none of the end.
 
 Several processes label, or one thread, and one writes. What is labelled is written every minute and at the end, and the
 same command goes on from there: a task's games follow from the seed and the task's number.
@@ -59,8 +59,8 @@ class Draw:
                     unless it has a book
     early           share of games that begin within the first third of the board, and
     middle          within the second; the others begin in the last
-    follow          instead of a game from the first third, all positions that follow within so many moves, none of
-                    which loses at once; 0 plays on
+    follow          instead of a game from the first two thirds, all positions that follow within so many moves, none
+                    of which loses at once; 0 plays on
     network         the folder of a network that plays a part of the games
     by_network      how large a part
     seed            of everything that is drawn
@@ -198,7 +198,7 @@ class _Worker:
         for position, mask in zip(*drawn_positions(stones, self.shape, int(random.integers(2**62))), strict=True):
             if self.over.is_set():
                 break
-            if self.draw.follow and self._early(int(mask)):
+            if self.draw.follow and not self._late(int(mask)):
                 parts.append(self._all_that_follow(int(position), int(mask)))
             else:
                 parts.append(self._to_the_end(int(position), int(mask), random))
@@ -206,6 +206,9 @@ class _Worker:
 
     def _early(self, mask: int) -> bool:
         return 3 * mask.bit_count() < self.shape.rows * self.shape.columns
+
+    def _late(self, mask: int) -> bool:
+        return 3 * mask.bit_count() >= 2 * self.shape.rows * self.shape.columns
 
     def _all_that_follow(self, position: int, mask: int) -> Records:
         """The position and all that careful moves lead to, those with most stones first: the solver's table then knows

@@ -4,6 +4,7 @@
     block    relu(x + norm(conv3×3(relu(norm(conv3×3(x))))))  `layers` times, and
              x + attention(norm(x)), over all squares         after every `attn_every` blocks
     policy   a number for each column, read off its squares   (B, columns)
+             and off the whole board
     value    tanh of a number read off all squares            (B, 1), in [−1, 1]
 
 No weight knows the size of the board. Two planes are enough: the zeros around the board look like empty squares to the
@@ -25,7 +26,7 @@ from regard.models.board_attention import BoardAttention
 from regard.models.board_config import BoardConfig
 from regard.models.board_conv import BoardConv
 from regard.models.board_heads import Reading
-from regard.models.board_input import ADDED, Threats
+from regard.models.board_input import ADDED, Lines
 from regard.models.board_norm import BatchNorm, fold_after, fold_before, norm_of
 
 
@@ -96,15 +97,15 @@ class BoardNet(nn.Module):
             raise TypeError(f"BoardNet takes the name of a preset or a BoardConfig, got {type(preset).__name__}")
         self.config = config
         self.heads_before, self.warmth = config.heads, 1.0
-        self.shown = nn.Identity() if config.lines is None else Threats(config.lines)
+        self.shown = nn.Identity() if config.lines is None else Lines(config.lines)
         self.stem = Unit(config.planes + (0 if config.lines is None else ADDED), config)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.attention = nn.ModuleList(
             BoardAttention(config.channels, config.heads, tuple(config.sees), config.norm, config.bias)
             for _ in range(config.attentions)
         )
-        self.policy = Reading(config, (2,), 2 if config.score == "columns" else 1)
-        self.value = Reading(config, (2, 3), 2 if config.score == "position" else 1)
+        self.policy = Reading(config, columns=True, answers=2 if config.score == "columns" else 1)
+        self.value = Reading(config, columns=False, answers=2 if config.score == "position" else 1)
         self._lay_out()
         self.register_load_state_dict_post_hook(lambda module, _: module._lay_out())  # type: ignore[no-untyped-call]
 

@@ -46,8 +46,8 @@ class BoardConfig:
     bias            "lines": each head learns what the direction and distance of a square on the same row, column or
                     diagonal add to its score (board_bias.py); "none": scores are of contents alone
     planes          P, of the input: own stones and the opponent's
-    lines           a number of stones in a row: the network is shown the squares that complete such lines, and where
-                    stones can be played (board_input.py); None shows it the planes alone
+    lines           a number of stones in a row: the network is shown the squares that complete such lines, how far
+                    open lines are, and where stones can be played (board_input.py); None shows it the planes alone
     head_channels   what the policy and the value head reduce the channels to
     value_hidden    width of the hidden layer in both heads
     score           "position": one more output (B, 1); "columns": one for every move (B, columns); unbounded,

@@ -11,7 +11,7 @@ import torch
 
 from regard import models, training
 from regard.connectx import Board, Draw, Solver, label, read_labels, starting
-from regard.connectx.distill import Deck, Lesson, tensors_of
+from regard.connectx.distill import FAR, NEAR, Deck, Lesson, draws, tensors_of
 from regard.connectx.grading import grade, some_of_each
 from regard.connectx.labels import FULL, Labels
 from regard.connectx.quality import SETS
@@ -79,6 +79,25 @@ def test_positions_that_teach_no_move_are_drawn_less_and_their_values_count_for_
     values = deck(0)[3][:, 0].numpy()
     exact = np.sign(labels.scores.astype(int).max(1))[labels.stones == 8].mean()
     assert np.average(values[same], weights=weight[same]) == pytest.approx(exact, abs=0.25)
+
+
+def test_positions_are_drawn_by_how_far_their_end_is(folder: Path) -> None:
+    labels = read_labels(folder)
+    solver = Solver(*SIZE, table_bits=16)
+    weights = draws(labels)
+    for at in range(0, len(labels), len(labels) // 40):
+        board = Board.from_bits(int(labels.position[at]), int(labels.mask[at]), *SIZE)
+        moves = 0
+        while not board.over:  # the longest line of best moves
+            scores = solver.scores(board)
+            board = board.play(max(board.legal, key=scores.__getitem__))
+            moves += 1
+        assert weights[at] == pytest.approx(min(1.0, max(NEAR, moves / FAR)))
+    deck = Deck(labels, 8192, seed=1)
+    drawn = deck.labels[deck.places(0)[0]]
+    for ply in range(6, 12):  # a wider range than chance gives
+        here, there = draws(drawn[drawn.stones == ply]), draws(labels[labels.stones == ply])
+        assert here.mean() > there.mean() or there.min() == there.max()
 
 
 def test_what_a_position_counts_for_in_the_loss() -> None:

@@ -122,27 +122,28 @@ def test_several_processes_make_the_same_labels(tmp_path: Path) -> None:
     assert (one.scores == two.scores).all()
 
 
-def test_all_that_follows_a_position_is_labelled(tmp_path: Path) -> None:
-    draw = Draw(SMALL, fewest=3, early=1, middle=0, follow=2, seed=1)
-    label(tmp_path, draw, positions=1)  # a task has many games
+@pytest.mark.parametrize(("early", "fewest", "most"), [(1, 3, 6), (0, 6, 12)])  # games begin within a third
+def test_all_that_follows_a_position_is_labelled(early: int, fewest: int, most: int, tmp_path: Path) -> None:
+    draw = Draw(SMALL, fewest=fewest, early=early, middle=1 - early, follow=2, seed=1)
+    label(tmp_path, draw, positions=600)
     labels = read_labels(tmp_path)
     solver = Solver(*SMALL, table_bits=16)
     held = set(zip(labels.position.tolist(), labels.mask.tolist(), strict=True))
     line = uncompiled(aligned)
     grown = 0
     for (own, all_), scores in zip(held, map(solver.move_scores, *zip(*held, strict=True)), strict=True):
-        if all_.bit_count() > 3 or any(score == 9 for score in scores):  # of 20 squares, 9 wins at once
+        if all_.bit_count() > fewest or 10 - fewest // 2 in scores:  # wins at once
             continue
         for column, score in enumerate(scores):
             stone = (all_ + (1 << column * 5)) & (15 << column * 5)
-            if score is None or score == -8:  # loses at once
+            if score in (None, (fewest + 1) // 2 - 10):  # full, or loses at once
                 continue
             after = own ^ all_, all_ | stone
             mirrored = tuple(int(mirrored_bits(np.array([bits]), labels.shape)[0]) for bits in after)
             assert after in held or mirrored in held
             grown += 1
     assert grown > 10
-    assert labels.stones.max() <= 3 + 2 + 3  # games begin within the first third
+    assert labels.stones.max() <= most + 2
     for at in range(0, len(labels), 5):
         exact = solver.move_scores(int(labels.position[at]), int(labels.mask[at]))
         assert labels.scores[at].tolist() == [FULL if score is None else score for score in exact]

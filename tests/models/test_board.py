@@ -47,8 +47,8 @@ def test_parameter_count_by_hand():
     c, p, h, v = 32, 2, 32, 64
     unit = 9 * c * c + 2 * c
     attention = 2 * c + (3 * c * c + 3 * c) + (c * c + c)
-    reading = c * h + 2 * h + (2 * h * v + v) + (v + 1)
-    total = (9 * p * c + 2 * c) + 4 * 2 * unit + attention + 2 * reading
+    policy, value = (c * h + 2 * h + (pooled * h * v + v) + (v + 1) for pooled in (4, 2))
+    total = (9 * p * c + 2 * c) + 4 * 2 * unit + attention + policy + value
     assert sum(x.numel() for x in BoardNet("tiny").parameters()) == total
 
 

@@ -8,39 +8,44 @@ import torch
 from board_networks import seeded
 from regard.models import BoardConfig, BoardNet, load, save, sight
 from regard.models.board_bias import ELSEWHERE, FARTHEST, HERE, LineBias, kinds
-from regard.models.board_input import Threats
+from regard.models.board_input import DIRECTIONS, OPEN_LINES, Lines
 
 
-def squares_that_complete(own: torch.Tensor, taken: torch.Tensor, inarow: int) -> set[tuple[int, int]]:
-    """The slow way: put a stone on every free square, and look at all lines."""
-    rows, columns = own.shape
-    found = set()
-    for r in range(rows):
-        for c in range(columns):
-            if taken[r, c]:
-                continue
-            for down, right in ((1, 0), (0, 1), (1, 1), (1, -1)):
-                for first in range(inarow):
-                    line = [(r + (i - first) * down, c + (i - first) * right) for i in range(inarow)]
-                    if all(0 <= y < rows and 0 <= x < columns for y, x in line) and all(
-                        own[y, x] or (y, x) == (r, c) for y, x in line
-                    ):
-                        found.add((r, c))
-    return found
+def lines_through(r: int, c: int, direction: tuple[int, int], size: tuple[int, int], inarow: int):
+    """The squares of every line of a direction that a square is in."""
+    for first in range(inarow):
+        line = [(r + (i - first) * direction[0], c + (i - first) * direction[1]) for i in range(inarow)]
+        if all(0 <= y < size[0] and 0 <= x < size[1] for y, x in line):
+            yield line
 
 
 @pytest.mark.parametrize(("size", "inarow"), [((6, 7), 4), ((4, 5), 3), ((8, 9), 5), ((3, 3), 2)])
-def test_threats_are_those_of_the_slow_way(size, inarow):
+def test_lines_are_those_of_the_slow_way(size, inarow):
     torch.manual_seed(0)
     for _ in range(12):
-        squares = torch.randint(0, 3, size)
+        squares = torch.randint(0, 3, size) * (torch.rand(size) < 0.8)
         planes = torch.stack([squares == 1, squares == 2])[None].float()
-        shown = Threats(inarow)(planes)[0]
+        shown = Lines(inarow)(planes)[0]
         assert torch.equal(shown[:2], planes[0])
         taken = squares > 0
+        wanted = torch.zeros_like(shown)
         for player in (0, 1):
-            found = {tuple(at) for at in shown[2 + player].nonzero().tolist()}
-            assert found == squares_that_complete(planes[0, player].bool(), taken, inarow)
+            for at in torch.ones(size).nonzero().tolist():
+                open_lines, nearly = 0, 0
+                for number, direction in enumerate(DIRECTIONS):
+                    for line in lines_through(*at, direction, size, inarow):
+                        held = [int(squares[y, x]) for y, x in line]
+                        own = held.count(player + 1)
+                        if not taken[*at] and own == inarow - 1:
+                            wanted[2 + player, *at] = 1
+                        if 2 - player not in held:
+                            open_lines, nearly = open_lines + 1, nearly + (own == inarow - 2)
+                            fullest = wanted[6 + player * OPEN_LINES + number]
+                            fullest[*at] = max(fullest[*at], own / (inarow - 1))
+                wanted[6 + player * OPEN_LINES + 4, *at] = nearly / 4
+                wanted[6 + player * OPEN_LINES + 5, *at] = open_lines / 8
+        torch.testing.assert_close(shown[2:4], wanted[2:4])
+        torch.testing.assert_close(shown[6:], wanted[6:])
         below = torch.cat([taken[1:], torch.ones(1, size[1], dtype=torch.bool)])
         assert torch.equal(shown[4].bool(), ~taken & below)
         assert shown[5, -1].tolist() == [1.0] * size[1]
@@ -55,7 +60,7 @@ def test_a_network_with_lines_is_used_saved_and_folded_as_others(tmp_path: Path)
     save(net, tmp_path)
     again = load(tmp_path)
     assert torch.equal(again(planes).policy, said.policy)
-    assert net.stem.conv.in_channels == 6
+    assert net.stem.conv.in_channels == 18
 
 
 @pytest.mark.parametrize(
