@@ -16,6 +16,7 @@ Array = np.ndarray
 NEW, WAITING, GROWN, KNOWN, FORCED = 0, 1, 2, 3, 4  # what a node is; FORCED has one move, and no policy
 OPEN = 2.0  # instead of a value: nothing to be seen at a glance
 SURE = 1 - 1e-9  # the mean of values that are all 1
+NO_GUESS = 9.0
 
 
 class Forest(NamedTuple):
@@ -23,6 +24,7 @@ class Forest(NamedTuple):
 
     child: Array
     prior: Array
+    guess: Array  # what each move is thought to be worth for the side that makes it, before it is tried; or NO_GUESS
     moves: Array  # the squares that are walked: all possible ones, or those that win or do not lose at once
     visits: Array
     total: Array  # the sum of values, for the side to move at the node
@@ -48,8 +50,9 @@ def planted(games: int, nodes: int, columns: int) -> Forest:
         return np.zeros((games, nodes, *more), kind)
 
     return Forest(
-        child=empty(np.int32, columns), prior=empty(np.float32, columns), moves=empty(np.int64), visits=empty(np.int32),
-        total=empty(np.float64), waiting=empty(np.int32), kind=empty(np.int8), used=np.ones(games, np.int64),
+        child=empty(np.int32, columns), prior=empty(np.float32, columns), guess=empty(np.float32, columns),
+        moves=empty(np.int64), visits=empty(np.int32), total=empty(np.float64), waiting=empty(np.int32),
+        kind=empty(np.int8), used=np.ones(games, np.int64),
     )  # fmt: skip
 
 
@@ -170,7 +173,7 @@ def _at_a_glance(here: int, stones: int, shape: Shape) -> tuple[float, int]:
 @compiled
 def _chosen(game: int, node: int, forest: Forest, explore: float, shape: Shape) -> int:
     visits = forest.visits[game, node] + forest.waiting[game, node]
-    # A move not tried yet is thought to be worth what the node is, a little less with every move tried.
+    # A guess counts as one visit. Without, a move not tried yet is thought to be worth a little less than the node is.
     unknown = (forest.total[game, node] - forest.waiting[game, node]) / max(visits, 1) - 0.2
     spread = explore * np.sqrt(visits)
     chosen, highest = -1, -1e18
@@ -179,7 +182,12 @@ def _chosen(game: int, node: int, forest: Forest, explore: float, shape: Shape) 
             continue
         child = forest.child[game, node, column]
         tried = forest.visits[game, child] + forest.waiting[game, child] if child else 0
-        value = unknown if tried == 0 else -(forest.total[game, child] + forest.waiting[game, child]) / tried
+        worth = -(forest.total[game, child] + forest.waiting[game, child]) if child else 0.0
+        guess = forest.guess[game, node, column]
+        if guess != NO_GUESS:
+            value = (worth + guess) / (tried + 1)
+        else:
+            value = unknown if tried == 0 else worth / tried
         upper = value + spread * forest.prior[game, node, column] / (1 + tried)
         if (
             child
@@ -193,14 +201,17 @@ def _chosen(game: int, node: int, forest: Forest, explore: float, shape: Shape) 
 
 
 @compiled
-def grow(ends: Array, priors: Array, values: Array, most: int, forest: Forest, leaves: Leaves) -> None:
-    """What was said of the leaves at these ends: a policy and a value each."""
+def grow(
+    ends: Array, priors: Array, guesses: Array, values: Array, most: int, forest: Forest, leaves: Leaves
+) -> None:
+    """What was said of the leaves at these ends: a policy, guesses and a value each."""
     for number in range(len(ends)):
         end = ends[number]
         game, node = end // most, leaves.node[end]
         forest.kind[game, node] = GROWN
         for column in range(priors.shape[1]):
             forest.prior[game, node, column] = priors[number, column]
+            forest.guess[game, node, column] = guesses[number, column]
         _count_up(game, end, values[number], forest, leaves)
 
 
@@ -239,6 +250,7 @@ def move_on(columns: Array, position: Array, mask: Array, over: Array, forest: F
                         place[child] = 1
                     forest.child[game, free, column] = child
                     forest.prior[game, free, column] = forest.prior[game, at, column]
+                    forest.guess[game, free, column] = forest.guess[game, at, column]
                 forest.moves[game, free] = forest.moves[game, at]
                 forest.visits[game, free] = forest.visits[game, at]
                 forest.total[game, free] = forest.total[game, at]

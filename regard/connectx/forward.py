@@ -17,10 +17,11 @@ Array = np.ndarray
 
 
 class Judged(NamedTuple):
-    """Probabilities (N, columns) and values (N,)."""
+    """Probabilities (N, columns), values (N,) and, of networks that have them, scores of the moves (N, columns)."""
 
     policy: Array
     value: Array
+    score: Array | None
 
 
 class Forward:
@@ -45,15 +46,16 @@ class Forward:
         """Judge N positions, each from both sides."""
         planes = np.asarray(planes, np.float32)
         both = np.concatenate([planes, planes[..., ::-1]])
-        logits, value = self._run(both)
+        logits, value, score = self._run(both)
         may = np.concatenate([legal, legal[:, ::-1]])
         logits = np.where(may, logits, -np.inf)
         policy = np.exp(logits - logits.max(1, keepdims=True))
         policy /= policy.sum(1, keepdims=True)
         half = len(planes)
-        return Judged((policy[:half] + policy[half:, ::-1]) / 2, (value[:half] + value[half:]) / 2)
+        score = None if score is None else (score[:half] + score[half:, ::-1]) / 2
+        return Judged((policy[:half] + policy[half:, ::-1]) / 2, (value[:half] + value[half:]) / 2, score)
 
-    def _run(self, planes: Array) -> tuple[Array, Array]:
+    def _run(self, planes: Array) -> tuple[Array, Array, Array | None]:
         lines = self.config["lines"]
         x = planes if lines is None else self._with_lines(planes, lines)
         x = np.maximum(self._conv("stem.conv", x.transpose(0, 2, 3, 1)), 0)  # (N, rows, columns, C) from here on
@@ -63,8 +65,9 @@ class Forward:
             x = np.maximum(self._conv(f"blocks.{number}.second.conv", inner) + x, 0)
             if every and (number + 1) % every == 0:
                 x = x + self._attention(f"attention.{(number + 1) // every - 1}", x)
-        policy = self._reading("policy", x, columns=True)[..., 0]
-        return policy, np.tanh(self._reading("value", x, columns=False)[..., 0])
+        columns = self._reading("policy", x, columns=True)
+        score = columns[..., 1] if self.config["score"] == "columns" else None
+        return columns[..., 0], np.tanh(self._reading("value", x, columns=False)[..., 0]), score
 
     def _conv(self, name: str, x: Array) -> Array:
         """3×3 with zeros around: nine shifted boards side by side, and one matrix product."""

@@ -22,6 +22,7 @@ NETWORKS = Path(__file__).with_name("networks")
 SHIPPED = "four"  # the one that is meant when none is named
 WIDTH = 8  # leaves of a tree that are judged at once
 EXPLORE = 1.5
+SCORE_SHARPNESS = 5.0  # what makes a value of a score: two stones that the winner has left, 0.2, are worth 0.76
 
 
 class Judge(Protocol):
@@ -82,9 +83,12 @@ class Network:
             done += step
         return search
 
-    def _evaluate(self, planes: Any, legal: Any) -> tuple[Any, Any]:
+    def _evaluate(self, planes: Any, legal: Any) -> tuple[Any, ...]:
         found = self.judge(planes, legal)
-        return np.log(np.maximum(found.policy, 1e-9)), found.value
+        said = np.log(np.maximum(found.policy, 1e-9)), found.value
+        if found.score is None or found.score.shape != legal.shape:
+            return said
+        return *said, np.tanh(SCORE_SHARPNESS * found.score)
 
 
 def load_network(where: str | os.PathLike[str] = SHIPPED) -> "BoardNet":

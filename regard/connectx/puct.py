@@ -5,7 +5,8 @@ Each game has its tree, all in arrays. One round walks down every tree, at each 
     Q + c · P · √N / (1 + n)
 
 (P: what the policy gives the move; Q: the mean value found for it, n its visits, N those of the node), gathers the
-leaves of all games into one batch for the network, and counts the values back up. Nobody is asked where a line can be
+leaves of all games into one batch for the network, and counts the values back up. A network that also says what each
+move is worth has looked a move ahead for nothing: its guess counts as the first visit. Nobody is asked where a line can be
 completed at once or two of the opponent's cannot both be stopped, nor where an oracle (the solver) knows the position;
 where just one move does not lose at once it is made, and what follows is looked at instead. What is known goes up the
 tree: a node is won when one of its moves leads to a lost one, and decided when all its moves are; moves known to lose
@@ -22,12 +23,13 @@ import numpy as np
 from regard.connectx.batch import checked_shape, free_columns, write_planes
 from regard.connectx.bits import column_bits
 from regard.connectx.board import Board
-from regard.connectx.forest import KNOWN, NEW, SURE, Leaves, grow, know, move_on, planted, walk
+from regard.connectx.forest import KNOWN, NEW, NO_GUESS, SURE, Leaves, grow, know, move_on, planted, walk
 
 Array = np.ndarray
 
-# Planes (N, 2, rows, columns) and legal (N, columns) in, policy logits (N, columns) and values (N,) out.
-Evaluate = Callable[[Array, Array], tuple[Any, Any]]
+# Planes (N, 2, rows, columns) and legal (N, columns) in; policy logits (N, columns) and values (N,) out and, of those
+# who can tell, what each move is worth for the side that makes it, (N, columns) in −1 … 1.
+Evaluate = Callable[[Array, Array], tuple[Any, ...]]
 # The value of a position, −1, 0 or 1 for the side to move.
 Oracle = Callable[[Board], int]
 
@@ -35,7 +37,7 @@ Oracle = Callable[[Board], int]
 class Puct:
     """Search in many games at once.
 
-    `evaluate(planes, legal)` gives policy logits and values for a batch of positions. `oracle(board)` gives the exact
+    `evaluate(planes, legal)` gives policy logits and values for a batch of positions, and guesses of moves if it can. `oracle(board)` gives the exact
     value of positions with at most `oracle_empty` empty squares. With few games, `width` > 1 gathers several leaves of
     each tree in one batch.
 
@@ -213,7 +215,8 @@ class Puct:
             write_planes(positions, masks, planes.reshape(len(asked), -1), self.shape)
             top = np.arange(self.shape.columns) * self.shape.stride + self.shape.rows - 1
             legal = (masks[:, None] >> top) & 1 == 0
-            logits, values = (np.asarray(answer, np.float64) for answer in self.evaluate(planes, legal))
+            logits, values, *told = (np.asarray(answer, np.float64) for answer in self.evaluate(planes, legal))
+            guesses = told[0] if told else np.full(legal.shape, NO_GUESS)
             if logits.shape != legal.shape or values.size != len(asked):
                 raise ValueError(
                     f"evaluate must give logits {legal.shape} and {len(asked)} values, "
@@ -222,4 +225,4 @@ class Puct:
             logits = np.where(legal, logits, -np.inf)
             priors = np.maximum(np.exp(logits - logits.max(1, keepdims=True)), 1e-12 * legal)
             priors /= priors.sum(1, keepdims=True)
-            grow(asked, priors, values.reshape(-1), self.width, forest, leaves)
+            grow(asked, priors, guesses, values.reshape(-1), self.width, forest, leaves)

@@ -44,6 +44,25 @@ def test_wins_and_blocks(moves: str, column: int, width: int) -> None:
     assert chosen.policy.argmax(1).tolist() == [column]
 
 
+def test_what_a_network_says_of_moves_counts_as_their_first_visit() -> None:
+    guesses = np.array([-0.9, -0.9, 0.5, -0.9, -0.9, -0.9, -0.9])
+
+    def guesses_moves(planes: Array, legal: Array) -> tuple[Array, Array, Array]:
+        return *knows_nothing(planes, legal), np.tile(guesses, (len(legal), 1))
+
+    search = Puct([Board()], guesses_moves)
+    search.run(4)
+    assert search.visits()[0].tolist() == [0, 0, 4, 0, 0, 0, 0]
+    # A guess is one visit and no more: what is found counts for more in the end.
+    search = Puct([Board.from_moves("445566")], guesses_moves)  # 3 and 7 win; the guess favours 3
+    search.run(50)
+    assert search.best()[0] in (2, 6)
+    board = Board.from_moves("12131")  # the first column must be blocked
+    search = Puct([board], guesses_moves)
+    search.run(50)
+    assert search.best()[0] == 0
+
+
 @settings(max_examples=8)
 @given(st.integers(0, 10**6))
 def test_comes_to_the_truth_on_small_boards(seed: int) -> None:
