@@ -184,10 +184,11 @@ def _chosen(game: int, node: int, forest: Forest, explore: float, shape: Shape) 
         tried = forest.visits[game, child] + forest.waiting[game, child] if child else 0
         worth = -(forest.total[game, child] + forest.waiting[game, child]) if child else 0.0
         guess = forest.guess[game, node, column]
+        value = unknown
         if guess != NO_GUESS:
             value = (worth + guess) / (tried + 1)
-        else:
-            value = unknown if tried == 0 else worth / tried
+        elif tried:
+            value = worth / tried
         upper = value + spread * forest.prior[game, node, column] / (1 + tried)
         if (
             child
@@ -201,9 +202,7 @@ def _chosen(game: int, node: int, forest: Forest, explore: float, shape: Shape) 
 
 
 @compiled
-def grow(
-    ends: Array, priors: Array, guesses: Array, values: Array, most: int, forest: Forest, leaves: Leaves
-) -> None:
+def grow(ends: Array, priors: Array, guesses: Array, values: Array, most: int, forest: Forest, leaves: Leaves) -> None:
     """What was said of the leaves at these ends: a policy, guesses and a value each."""
     for number in range(len(ends)):
         end = ends[number]

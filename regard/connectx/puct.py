@@ -6,11 +6,12 @@ Each game has its tree, all in arrays. One round walks down every tree, at each 
 
 (P: what the policy gives the move; Q: the mean value found for it, n its visits, N those of the node), gathers the
 leaves of all games into one batch for the network, and counts the values back up. A network that also says what each
-move is worth has looked a move ahead for nothing: its guess counts as the first visit. Nobody is asked where a line can be
-completed at once or two of the opponent's cannot both be stopped, nor where an oracle (the solver) knows the position;
-where just one move does not lose at once it is made, and what follows is looked at instead. What is known goes up the
-tree: a node is won when one of its moves leads to a lost one, and decided when all its moves are; moves known to lose
-are not walked again.
+move is worth has looked a move ahead for nothing: its guess counts as the first visit.
+
+Nobody is asked where a line can be completed at once or two of the opponent's cannot both be stopped, nor where an
+oracle (the solver) knows the position; where just one move does not lose at once it is made, and what follows is looked
+at instead. What is known goes up the tree: a node is won when one of its moves leads to a lost one, and decided when all
+its moves are; moves known to lose are not walked again.
 
 Values count for the side to move, from −1 (lost) to 1 (won).
 """
@@ -37,9 +38,9 @@ Oracle = Callable[[Board], int]
 class Puct:
     """Search in many games at once.
 
-    `evaluate(planes, legal)` gives policy logits and values for a batch of positions, and guesses of moves if it can. `oracle(board)` gives the exact
-    value of positions with at most `oracle_empty` empty squares. With few games, `width` > 1 gathers several leaves of
-    each tree in one batch.
+    `evaluate(planes, legal)` gives policy logits and values for a batch of positions, and guesses of what moves are
+    worth if it can. `oracle(board)` gives the exact value of positions with at most `oracle_empty` empty squares. With
+    few games, `width` > 1 gathers several leaves of each tree in one batch.
 
     >>> def knows_nothing(planes, legal):
     ...     return np.zeros(legal.shape), np.zeros(len(legal))
