@@ -10,8 +10,8 @@ move is worth has looked a move ahead for nothing: its guess counts as the first
 
 Nobody is asked where a line can be completed at once or two of the opponent's cannot both be stopped, nor where an
 oracle (the solver) knows the position; where just one move does not lose at once it is made, and what follows is looked
-at instead. What is known goes up the tree: a node is won when one of its moves leads to a lost one, and decided when all
-its moves are; moves known to lose are not walked again.
+at instead. What is known goes up the tree: a node is won when one of its moves leads to a lost one, and decided when
+all its moves are; moves known to lose are not walked again.
 
 Values count for the side to move, from −1 (lost) to 1 (won).
 """
