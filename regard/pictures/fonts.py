@@ -8,6 +8,7 @@ written as its number (U+732B), and a warning names what to install.
 import unicodedata
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 
 BASE = "DejaVu Sans"
@@ -46,7 +47,13 @@ def families() -> tuple[str, ...]:
     """
     from matplotlib import font_manager
 
-    installed = {font.name for font in font_manager.fontManager.ttflist}
+    manager = font_manager.fontManager
+    if not any(font.name in WIDE for font in manager.ttflist):
+        # matplotlib keeps the list of fonts that it once found: what was installed since is not in it.
+        for path in set(font_manager.findSystemFonts()) - {font.fname for font in manager.ttflist}:
+            with suppress(OSError, RuntimeError):  # a file that is no font
+                manager.addfont(path)
+    installed = {font.name for font in manager.ttflist}
     return (BASE, *[name for name in WIDE if name in installed][:3])
 
 

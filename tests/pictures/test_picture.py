@@ -113,6 +113,21 @@ class TestFonts:
         picture.save(tmp_path / "x.pdf")
         assert ">猫</text>" in picture.svg()
 
+    def test_a_font_that_was_installed_after_matplotlib_made_its_list_is_found(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from matplotlib import font_manager
+
+        if len(fonts.families()) == 1:
+            pytest.skip("NO FONT WITH CHINESE IS INSTALLED: apt-get install fonts-noto-cjk")
+        old = [font for font in font_manager.fontManager.ttflist if font.name == fonts.BASE]
+        monkeypatch.setattr(font_manager.fontManager, "ttflist", old)
+        fonts.families.cache_clear()
+        try:
+            assert len(fonts.families()) > 1
+        finally:
+            fonts.families.cache_clear()
+
     def test_without_such_a_font_there_are_numbers_and_a_warning_not_boxes(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
