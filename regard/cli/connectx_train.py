@@ -41,7 +41,7 @@ def train(
     ] = None,
     attn_every: Annotated[int | None, typer.Option(metavar="N", help="Attention after so many blocks.")] = None,
     sees: Annotated[str | None, typer.Option(metavar="KINDS", help="What heads see: all,near3,row,lines …")] = None,
-    lines: Annotated[bool, typer.Option(help="Show the network the squares that complete a line.")] = True,
+    lines: Annotated[bool, typer.Option(help="Show the network which lines are complete or open.")] = True,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="An option of ppo or zero, such as games=64; repeated."),

@@ -130,8 +130,7 @@ class Forward:
                 ]
                 stones = sum(own[place] for place in places)
                 is_open = 1.0 - np.minimum(sum(other[place] for place in places), 1)
-                others = stones - planes
-                completed = np.maximum(completed, others > room - 0.5)
+                completed = np.maximum(completed, stones - planes > room - 0.5)
                 nearly += (np.abs(stones - (inarow - 2)) < 0.5) * is_open
                 lines += is_open
                 most = np.maximum(most, stones * is_open)

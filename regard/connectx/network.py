@@ -22,7 +22,7 @@ NETWORKS = Path(__file__).with_name("networks")
 SHIPPED = "four"  # the one that is meant when none is named
 WIDTH = 8  # leaves of a tree that are judged at once
 EXPLORE = 1.5
-SCORE_SHARPNESS = 5.0  # what makes a value of a score: two stones that the winner has left, 0.2, are worth 0.76
+SCORE_SHARPNESS = 5.0  # what makes a value of a score: one of 2, which the network tells as 0.2, is worth 0.76
 
 
 class Judge(Protocol):
