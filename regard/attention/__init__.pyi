@@ -9,6 +9,7 @@ from .fused import attend_with_lse as attend_with_lse
 from .fused import listeners as listeners
 from .fused import planned as planned
 from .fused import rules_and_tables as rules_and_tables
+from .fused import unheard as unheard
 from .heads import check_groups as check_groups
 from .heads import check_heads as check_heads
 from .heads import divisors as divisors

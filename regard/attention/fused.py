@@ -10,6 +10,7 @@ An empty row (nothing visible) has zero output, zero weights and zero gradient. 
 it reaches every output that the number takes part in, hidden keys and values included (0 · NaN is NaN).
 """
 
+import threading
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, overload
 
@@ -138,7 +139,7 @@ def _attend(
     want_lse: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Output; log-sum-exp if wanted; weights if wanted."""
-    if listeners:
+    if listeners and not unheard.depth:
         return _heard(q, k, v, mask, bias, scale, dropout, weights, want_lse)
     if not _alike(q, k, v):
         q, k, v = _autocast(q, k, v)
@@ -174,19 +175,30 @@ def _attend(
 
 Listener = Callable[[dict[str, Any]], None]
 listeners: list[Listener] = []
-"""Who is told of every call of `attend`, with its arguments by name. The calls inside a call are not told of."""
+"""Who is told of every call of `attend`, in whatever thread, with its arguments by name; not of calls inside a call."""
+
+
+class _Unheard(threading.local):
+    """In its context this thread's calls of `attend` are told to nobody; others' are."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+
+
+unheard = _Unheard()
 
 
 def _heard(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor | None, Tensor | None]:
     names = ("mask", "bias", "scale", "dropout", "weights", "want_lse")
-    telling = listeners.copy()
-    listeners.clear()
-    try:
-        for listener in telling:
+    with unheard:
+        for listener in tuple(listeners):
             listener({"q": q, "k": k, "v": v, **dict(zip(names, rest, strict=True))})
         return _attend(q, k, v, *rest)
-    finally:
-        listeners.extend(telling)
 
 
 def _alike(q: Tensor, k: Tensor, v: Tensor) -> bool:

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from regard.attention import listeners
+from regard.attention import listeners, unheard
 from regard.watch import eager, readers
 from regard.watch.call import Call
 from regard.watch.seen import Seen
@@ -60,7 +60,7 @@ def watch(
         raise ValueError(f"max_calls must be at least 1, got {max_calls}")
     seen = Seen(model)
     recorder = _Recorder(model, seen, keep, _chooser(only), max_calls)
-    with _fast_paths_kept(), recorder:
+    with _fast_paths_kept, recorder:
         listeners.append(recorder.hear)
         try:
             yield seen
@@ -114,7 +114,7 @@ class _Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        if func not in NOTICED or self.hear not in listeners:  # not there: inside regard.attend, which tells of itself
+        if func not in NOTICED or unheard.depth:  # inside regard.attend, which tells of itself
             return out
         read = READERS.get(func)
         if read is None:
@@ -149,13 +149,8 @@ class _Recorder(TorchFunctionMode):
         if not self.wanted(call.name):
             return
         if self.keep == "statistics":
-            telling = listeners.copy()
-            listeners.clear()  # the statistics are attention calls as well, but not the model's
-            try:
-                with torch._C.DisableTorchFunction():
-                    call.kept = call.statistics
-            finally:
-                listeners.extend(telling)
+            with unheard, torch._C.DisableTorchFunction():  # the statistics are attention calls too, not the model's
+                call.kept = call.statistics
             call.__dict__.pop("_tensors", None)
             call.queries = call.keys = call.maps = call.added = None
             call.versions = ()
@@ -169,23 +164,39 @@ class _Recorder(TorchFunctionMode):
         self.seen.calls.append(call)
 
 
-@contextmanager
-def _fast_paths_kept() -> Iterator[None]:
-    """torch's layers leave their fast path when a mode is on; for ours, which changes nothing, they need not."""
+class _FastPathsKept:
+    """torch's layers leave their fast path when a mode is on; for ours, which changes nothing, they need not.
 
-    def only_subclasses(arguments: Iterable[Any]) -> bool:
-        return any(
-            isinstance(x, Tensor) and type(x) not in (Tensor, nn.Parameter) and type(x).__torch_function__ is not off
-            for x in arguments
-        )
+    There is one for all threads: the first to come changes what torch asks, the last to go changes it back.
+    """
 
+    def __init__(self) -> None:
+        self.lock, self.inside = threading.Lock(), 0
+        self.places: list[Any] = [torch.overrides, F]
+        self.before: list[Any] = []
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.inside += 1
+            if self.inside == 1:
+                self.before = [place.has_torch_function for place in self.places]
+                for place in self.places:
+                    place.has_torch_function = _only_subclasses
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                for place, before in zip(self.places, self.before, strict=True):
+                    place.has_torch_function = before
+
+
+def _only_subclasses(arguments: Iterable[Any]) -> bool:
     off = torch._C._disabled_torch_function_impl
-    places: list[Any] = [torch.overrides, F]
-    kept = [place.has_torch_function for place in places]
-    for place in places:
-        place.has_torch_function = only_subclasses
-    try:
-        yield
-    finally:
-        for place, before in zip(places, kept, strict=True):
-            place.has_torch_function = before
+    return any(
+        isinstance(x, Tensor) and type(x) not in (Tensor, nn.Parameter) and type(x).__torch_function__ is not off
+        for x in arguments
+    )
+
+
+_fast_paths_kept = _FastPathsKept()

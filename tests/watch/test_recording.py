@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -262,6 +263,35 @@ def test_nothing_is_left_behind() -> None:
     assert not torch.nn.modules.module._global_forward_hooks
     model(X)
     assert not seen.calls
+
+
+@pytest.mark.parametrize("keep", ["inputs", "statistics"])
+def test_several_threads_at_once_each_see_their_own(keep) -> None:
+    from regard.attention.fused import listeners
+
+    before = torch.overrides.has_torch_function, torch.nn.functional.has_torch_function
+    model = regard.nn.MultiHeadAttention(16, 2).eval()
+    queries = [torch.randn(1, length, 16) for length in (3, 4, 5, 6)]
+
+    def watched(x: torch.Tensor) -> list[tuple[int, ...]]:
+        shapes = []
+        for _ in range(100):
+            with torch.no_grad(), regard.watch(model, keep=keep) as seen:
+                model(x)
+                model(x)
+            shapes += [call.shape for call in seen.calls]
+        return shapes
+
+    kept = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # so that threads meet in every place where they could
+    try:
+        with ThreadPoolExecutor(len(queries)) as pool:
+            found = list(pool.map(watched, queries))
+    finally:
+        sys.setswitchinterval(kept)
+    assert found == [[(1, 2, x.shape[1], x.shape[1])] * 200 for x in queries]
+    assert not listeners
+    assert (torch.overrides.has_torch_function, torch.nn.functional.has_torch_function) == before
 
 
 def test_when_nothing_was_seen_the_reasons_are_said() -> None:
