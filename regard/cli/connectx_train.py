@@ -49,8 +49,11 @@ def train(
     minutes: Annotated[float | None, typer.Option(metavar="N", help="Train for so long.")] = None,
     steps: Annotated[int | None, typer.Option(metavar="N", help="Updates of the weights instead.")] = None,
     batch: Annotated[int | None, typer.Option(metavar="N", help="Positions of one update.")] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="adamw, or muon, which learns more from each position.")
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(metavar="X", help="The highest.")] = None,
-    weight_decay: Annotated[float | None, typer.Option(metavar="X", help="Of AdamW, for matrices.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(metavar="X", help="Of matrices.")] = None,
     evaluate_every: Annotated[int | None, typer.Option(metavar="N", help="Updates between two gradings.")] = None,
     checkpoint_every: Annotated[int | None, typer.Option(metavar="N", help="Updates between checkpoints.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Of weights and batches.")] = None,
@@ -74,9 +77,9 @@ def train(
 
         console = Console(stderr=True, quiet=os.environ.get("RANK", "0") != "0")
         asked: dict[str, Any] = {
-            "minutes": minutes, "steps": steps, "batch": batch, "learning_rate": learning_rate,
-            "weight_decay": weight_decay, "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every,
-            "seed": seed, "threads": threads,
+            "minutes": minutes, "steps": steps, "batch": batch, "optimizer": optimizer,
+            "learning_rate": learning_rate, "weight_decay": weight_decay, "evaluate_every": evaluate_every,
+            "checkpoint_every": checkpoint_every, "seed": seed, "threads": threads,
         }  # fmt: skip
         sizes: dict[str, Any] = {"channels": channels, "layers": layers, "attn_every": attn_every}
         named: dict[str, Any] = {

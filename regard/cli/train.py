@@ -30,9 +30,10 @@ def train(
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
     batch: Annotated[int | None, typer.Option(metavar="N", help="Examples of one update, of all processes.")] = None,
     accumulate: Annotated[int | None, typer.Option(metavar="N", help="Rounds a batch is computed in.")] = None,
+    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="adamw or muon.")] = None,
     learning_rate: Annotated[float | None, typer.Option(metavar="X", help="The highest, after the warm-up.")] = None,
     warmup: Annotated[int | None, typer.Option(metavar="N", help="Steps in which the rate rises.")] = None,
-    weight_decay: Annotated[float | None, typer.Option(metavar="X", help="Of AdamW, for matrices.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(metavar="X", help="Of matrices.")] = None,
     clip: Annotated[float | None, typer.Option(metavar="X", help="Largest norm of the gradient.")] = None,
     dropout: Annotated[float | None, typer.Option(metavar="X", help="Share that is dropped in training.")] = None,
     d_model: Annotated[int | None, typer.Option(metavar="N", help="Model width D.")] = None,
@@ -71,7 +72,7 @@ def train(
         console = Console(stderr=True, quiet=os.environ.get("RANK", "0") != "0")
         sizes = {"d_model": d_model, "layers": layers, "heads": heads, "context": context, "dropout": dropout}
         settings = {
-            "steps": steps, "minutes": minutes, "batch": batch, "accumulate": accumulate,
+            "steps": steps, "minutes": minutes, "batch": batch, "accumulate": accumulate, "optimizer": optimizer,
             "learning_rate": learning_rate, "warmup": warmup, "weight_decay": weight_decay, "clip": clip,
             "evaluate_every": evaluate_every,
             "checkpoint_every": checkpoint_every, "patience": patience, "precision": precision, "store": store,

@@ -7,7 +7,8 @@
 
 A class is 1 for a win, 0 for a draw, −1 for a loss. Every number of stones gets the same share of the batches, so that
 openings, which are few, are not lost among end games; a smaller one if there are fewer such positions than ENOUGH and
-than half of the numbers have, and in the last third of the board, which is learnt first.
+than half of the numbers have, and in the last third of the board, which is learnt first; a larger one in the first,
+which is learnt last.
 
 Of positions with as many stones, those are drawn most that teach most. Of two, one is over within seven moves, and is
 played right soon; mistakes are made where the end is far: a position is drawn by how far it is (`draws`). Of two, one
@@ -36,7 +37,7 @@ from regard.connectx.labels import FULL, Labels
 CLASS, SCORE = 5.0, 0.25  # what a class and a point of the score add to a move's logit in the target
 SCORE_SCALE = 10.0
 ENOUGH = 2_000  # positions with as many stones, for a full share: fewer would be learnt by heart
-LATE = 0.25  # the share of a number of stones in the last third of the board, beside others
+EARLY, LATE = 1.5, 0.25  # the share of a number of stones in the first and last third of the board, beside others
 SETTLED = 0.25  # how often a position is drawn all of whose moves are worth the same, beside others
 FAR, NEAR = 21, 0.2  # moves to the end from which on a position is drawn in full, and how often at least, beside it
 AVERAGE = 0.999
@@ -65,8 +66,8 @@ class Deck:
         self.settled = all_alike(self.labels.scores)
         plies, first, count = np.unique(self.labels.stones, return_index=True, return_counts=True)
         share = np.minimum(count, min(ENOUGH, np.median(count)))
-        late = 3 * plies >= 2 * labels.shape.rows * labels.shape.columns
-        share = share * np.where(late, LATE, 1.0)
+        third = np.minimum(3 * plies // (labels.shape.rows * labels.shape.columns), 2)
+        share = share * np.array([EARLY, 1.0, LATE])[third]
         weight = draws(self.labels) * np.where(self.settled, SETTLED, 1.0)
         weight *= np.repeat(share / np.add.reduceat(weight, first), count)
         self.reaches = weight.cumsum() / weight.sum()  # up to which number, of 0 … 1, each label is drawn
@@ -175,12 +176,12 @@ class Distill:
 
     def __post_init__(self) -> None:
         self.net.to(self.ranks.device).train()
-        self.optimizer = training.adamw(self.net, self.settings, self.ranks.device)
+        self.optimizer = training.optimizer_of(self.net, self.settings, self.ranks.device)
         self.lesson = self.ranks.shared(Lesson(self.net))
         self.average = {name: value.detach().clone() for name, value in self.net.state_dict().items()}
 
     def update(self, step: int, rate: float, share: float) -> Row:
-        """One step of AdamW on one batch."""
+        """One step of the optimizer on one batch."""
         if self.schedule is not None:
             self.schedule.apply(self.net, min(1.0, share))
         for group in self.optimizer.param_groups:

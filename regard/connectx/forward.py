@@ -25,7 +25,7 @@ class Judged(NamedTuple):
 
 
 class Forward:
-    """The network in these bytes, judging a position and its mirror image.
+    """The network in these bytes, judging positions from both sides, or as they stand (`one_sided`).
 
     `plain` leaves torch aside even where there is one.
     """
@@ -44,16 +44,18 @@ class Forward:
 
     def __call__(self, planes: Array, legal: Array) -> Judged:
         """Judge N positions, each from both sides."""
-        planes = np.asarray(planes, np.float32)
         both = np.concatenate([planes, planes[..., ::-1]])
-        logits, value, score = self._run(both)
-        may = np.concatenate([legal, legal[:, ::-1]])
-        logits = np.where(may, logits, -np.inf)
-        policy = np.exp(logits - logits.max(1, keepdims=True))
-        policy /= policy.sum(1, keepdims=True)
+        policy, value, score = self.one_sided(both, np.concatenate([legal, legal[:, ::-1]]))
         half = len(planes)
         score = None if score is None else (score[:half] + score[half:, ::-1]) / 2
         return Judged((policy[:half] + policy[half:, ::-1]) / 2, (value[:half] + value[half:]) / 2, score)
+
+    def one_sided(self, planes: Array, legal: Array) -> Judged:
+        """Judge N positions as they stand."""
+        logits, value, score = self._run(np.asarray(planes, np.float32))
+        logits = np.where(legal, logits, -np.inf)
+        policy = np.exp(logits - logits.max(1, keepdims=True))
+        return Judged(policy / policy.sum(1, keepdims=True), value, score)
 
     def _run(self, planes: Array) -> tuple[Array, Array, Array | None]:
         lines = self.config["lines"]

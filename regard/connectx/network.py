@@ -1,7 +1,8 @@
 """A network that plays: by its policy alone, or with a search that it leads.
 
 The policy is the mean of what the network says of the board and of its mirror image; no move is looked ahead. With
-simulations, PUCT walks down the tree so many times (puct.py); it knows the rules, but no solver.
+simulations, PUCT walks down the tree so many times (puct.py); it knows the rules, but no solver. There a position is
+judged as it stands: its mirror image would cost as much again, and says hardly more.
 """
 
 import os
@@ -37,12 +38,15 @@ class Network:
     judge           what says how good positions are: `regard.models.Evaluator`, or anything like it
     simulations     walks of the search for a move; None with no `seconds`: the policy alone
     seconds         the time for a move instead
+    within          who judges the positions of the search; `judge` unless given
     """
 
     def __init__(
-        self, judge: Judge, simulations: int | None = None, seconds: float | None = None, *, name: str = "network"
-    ) -> None:
+        self, judge: Judge, simulations: int | None = None, seconds: float | None = None, *,
+        within: Judge | None = None, name: str = "network",
+    ) -> None:  # fmt: skip
         self.judge, self.simulations, self.seconds, self.name = judge, simulations, seconds, name
+        self.within = judge if within is None else within
 
     def judged(self, board: Board) -> tuple[list[float], float]:
         """The probability of every column, and the value for the side to move, without a search."""
@@ -71,11 +75,11 @@ class Network:
     def _planted(self, boards: Sequence[Board], most: int) -> Puct:
         return Puct(boards, self._evaluate, explore=EXPLORE, width=min(WIDTH, most), nodes=most + 2)
 
-    def search(self, board: Board) -> Puct:
-        """The search from this board, as far as it is allowed to go: visits, values and priors of the moves."""
-        most = self.simulations or 4096
+    def search(self, board: Board, simulations: int | None = None) -> Puct:
+        """The search from this board, so far or as far as it may go: visits, values and priors of the moves."""
+        most = simulations or self.simulations or 4096
         search = self._planted([board], most)
-        end = None if self.seconds is None else time.perf_counter() + self.seconds
+        end = None if self.seconds is None or simulations else time.perf_counter() + self.seconds
         done = 0
         while done < most and (end is None or time.perf_counter() < end):
             step = most - done if end is None else min(2 * WIDTH, most - done)
@@ -84,7 +88,7 @@ class Network:
         return search
 
     def _evaluate(self, planes: Any, legal: Any) -> tuple[Any, ...]:
-        found = self.judge(planes, legal)
+        found = self.within(planes, legal)
         said = np.log(np.maximum(found.policy, 1e-9)), found.value
         if found.score is None or found.score.shape != legal.shape:
             return said
@@ -118,7 +122,8 @@ def network_player(name: str) -> Network:
     from regard.models import Evaluator
 
     where, simulations, seconds = read_network_name(name)
-    return Network(Evaluator(load_network(where), mirror=True), simulations, seconds, name=name)
+    net = load_network(where)
+    return Network(Evaluator(net, mirror=True), simulations, seconds, within=Evaluator(net), name=name)
 
 
 def read_network_name(name: str) -> tuple[str, int | None, float | None]:

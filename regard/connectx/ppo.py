@@ -147,7 +147,7 @@ class Ppo:
                 'between the two; take norm="group" or "none"'
             )
         self.net, self.settings, self.ranks, self.options = net.to(ranks.device), settings, ranks, options
-        self.optimizer = training.adamw(net, settings, ranks.device)
+        self.optimizer = training.optimizer_of(net, settings, ranks.device)
         self.loss = ranks.shared(PpoLoss(net, options))
         self.boards = Boards(max(1, options.games // ranks.world), *size)
         self.pool: list[dict[str, Tensor]] = []

@@ -82,7 +82,7 @@ class Zero:
         size: tuple[int, int, int] = (6, 7, 4),
     ) -> None:  # fmt: skip
         self.net, self.settings, self.ranks, self.options = net.to(ranks.device), settings, ranks, options
-        self.optimizer = training.adamw(net, settings, ranks.device)
+        self.optimizer = training.optimizer_of(net, settings, ranks.device)
         self.lesson = ranks.shared(Lesson(net))
         self.boards = Boards(max(1, options.games // ranks.world), *size)
         self.buffer = Buffer(options.buffer, size[1])

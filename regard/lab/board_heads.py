@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.connectx import Board
-    from regard.models import BoardNet, Evaluator
+    from regard.connectx import Board, Network
+    from regard.models import BoardNet
 
 KINDS = ("row", "column", "diagonal", "local", "own", "opponent")
 SHIPPED = "four"
-WIDTH = 8  # leaves of a search that are judged at once
 
 _loading = threading.Lock()
 
@@ -50,57 +49,30 @@ def described(folder: Path) -> dict[str, Any]:
     }
 
 
-def loaded(folder: Path) -> tuple["BoardNet", "Evaluator"]:
-    """The network of a folder, and an evaluator that judges by it and its mirror image; kept once loaded."""
+def loaded(folder: Path) -> tuple["BoardNet", "Network"]:
+    """The network of a folder, as a model and as a player; kept once loaded."""
     stamp = (folder / "model.safetensors").stat().st_mtime_ns
     with _loading:
         return _loaded(folder, stamp)
 
 
 @lru_cache(maxsize=2)
-def _loaded(folder: Path, _: int) -> tuple["BoardNet", "Evaluator"]:
-    from regard.models import BoardNet, Evaluator, load
+def _loaded(folder: Path, _: int) -> tuple["BoardNet", "Network"]:
+    from regard.connectx import Network, load_network
+    from regard.models import Evaluator
 
-    net = load(folder)
-    if not isinstance(net, BoardNet):
-        raise ValueError(f"{folder} holds a {type(net).__name__}, not a board network")
-    return net.eval(), Evaluator(net, mirror=True)
-
-
-def planes_of(board: "Board") -> tuple[Any, Any]:
-    """(2, rows, columns) of float32, own stones and the opponent's, and which columns may be played."""
-    import numpy as np
-
-    squares = np.array(board.kaggle(), np.int8).reshape(board.rows, board.columns)
-    planes = np.stack([squares == board.turn, squares == 3 - board.turn]).astype(np.float32)
-    return planes, squares[0] == 0
+    net = load_network(folder).eval()
+    return net, Network(Evaluator(net, mirror=True), within=Evaluator(net))
 
 
-def judged(evaluator: "Evaluator", board: "Board") -> tuple[list[float], float]:
-    """The probability of every column, and the value for the side to move: one look, no search."""
-    planes, legal = planes_of(board)
-    found = evaluator(planes[None], legal[None])
-    return [float(p) for p in found.policy[0]], float(found.value[0])
-
-
-def chosen(evaluator: "Evaluator", board: "Board", simulations: int) -> dict[str, Any]:
+def chosen(player: "Network", board: "Board", simulations: int) -> dict[str, Any]:
     """The network's move: its likeliest column, or the one that a search of so many walks visits most."""
-    import numpy as np
-
-    from regard.connectx import Puct
-
     if simulations == 0:
-        policy, value = judged(evaluator, board)
+        policy, value = player.judged(board)
         return {"column": max(board.legal, key=lambda column: policy[column]), "value": value}
-
-    def evaluate(planes: Any, legal: Any) -> tuple[Any, Any]:
-        found = evaluator(planes, legal)
-        return np.log(np.maximum(found.policy, 1e-9)), found.value
-
-    search = Puct([board], evaluate, width=min(WIDTH, simulations), nodes=simulations + 2)
-    search.run(simulations)
-    visits = search.visits()[0]
-    return {"column": int(search.best()[0]), "value": float(search.q()[0][visits.argmax()])}
+    search = player.search(board, simulations)
+    column = int(search.best()[0])
+    return {"column": column, "value": float(search.q()[0][column])}
 
 
 def looked(net: "BoardNet", board: "Board", square: int) -> list[dict[str, Any]]:
@@ -112,7 +84,8 @@ def looked(net: "BoardNet", board: "Board", square: int) -> list[dict[str, Any]]
 
     import regard
 
-    planes = torch.from_numpy(planes_of(board)[0])[None]
+    squares = torch.tensor(board.kaggle()).view(board.rows, board.columns)
+    planes = torch.stack([squares == board.turn, squares == 3 - board.turn])[None].float()
     with regard.watch(net) as seen, torch.no_grad():
         net(planes)
     found = []

@@ -8,8 +8,8 @@ from .clock import clock as clock
 from .grammar import phrases as phrases
 from .loop import Interrupted as Interrupted
 from .loop import Loop as Loop
-from .loop import adamw as adamw
 from .loop import asked_to_stop as asked_to_stop
+from .loop import optimizer_of as optimizer_of
 from .loop import threads as threads
 from .loop import told as told
 from .metrics import Metrics as Metrics

@@ -1,4 +1,4 @@
-"""The loop: a batch, its gradient, a step of AdamW; evaluation, checkpoints, and going on where a run stopped.
+"""The loop: a batch, its gradient, a step of the optimizer; evaluation, checkpoints, and going on where a run stopped.
 
 All that is random in a step is drawn from a seed made of the run's seed, the step and the rank, and the batch of a step
 follows from its number. So a run that was interrupted and resumed does what it would have done without: on a CPU, bit
@@ -25,6 +25,7 @@ from regard.training.batches import Order, part
 from regard.training.checkpoint import gather, latest, load_checkpoint, save_checkpoint, spread
 from regard.training.examples import Batch, Examples
 from regard.training.metrics import Metrics, Row
+from regard.training.muon import Muon, is_matrix
 from regard.training.ranks import Ranks
 from regard.training.settings import Settings
 
@@ -77,7 +78,7 @@ class Loop:
         settings, ranks = self.settings, self.ranks
         self._check_parts()
         self.objective.to(ranks.device)
-        optimizer = adamw(self.model, settings, ranks.device)
+        optimizer = optimizer_of(self.model, settings, ranks.device)
         state = self._restored(optimizer)
         metrics = Metrics(self.folder, state.step, self.tensorboard) if ranks.first else None
         asked = ranks.shared(self.objective)
@@ -210,16 +211,22 @@ class Loop:
             self.shown(row)
 
 
-def adamw(model: nn.Module, settings: Settings, device: torch.device) -> torch.optim.Optimizer:
-    """AdamW that decays matrices and leaves biases and norms alone."""
+def optimizer_of(model: nn.Module, settings: Settings, device: torch.device) -> torch.optim.Optimizer:
+    """AdamW, or Muon with AdamW for what is no matrix; both decay matrices and leave biases and norms alone."""
     wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in wanted if p.dim() > 1], "weight_decay": settings.weight_decay},
+    by_direction = [p for p in wanted if settings.optimizer == "muon" and is_matrix(p)]
+    taken = set(by_direction)
+    rest: list[dict[str, Any]] = [
+        {"params": [p for p in wanted if p.dim() > 1 and p not in taken]},
         {"params": [p for p in wanted if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(
-        groups, lr=settings.learning_rate, betas=settings.betas, fused=device.type in ("cpu", "cuda")
-    )
+    options: dict[str, Any] = {
+        "lr": settings.learning_rate, "betas": settings.betas, "weight_decay": settings.weight_decay,
+        "fused": device.type in ("cpu", "cuda"),
+    }  # fmt: skip
+    if settings.optimizer == "muon":
+        return Muon(by_direction, rest, **options)
+    return torch.optim.AdamW(rest, **options)
 
 
 def evaluate(objective: nn.Module, examples: Examples, settings: Settings, ranks: Ranks) -> float:

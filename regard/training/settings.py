@@ -5,6 +5,7 @@ from math import cos, pi
 
 PRECISIONS = ("float32", "bfloat16")
 STORES = ("float32", "float16", "bfloat16")
+OPTIMIZERS = ("adamw", "muon")
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,8 @@ class Settings:
     minutes             the time to train for: the learning rate then follows the clock instead of the steps
     batch               examples of one update, those of all ranks together
     accumulate          rounds a batch is computed in, for batches that do not fit into memory at once
-    learning_rate       of AdamW, the highest: it rises for `warmup` steps and falls along a cosine to `floor` times it
+    optimizer           "adamw", or "muon", which learns more from each example where there are large matrices
+    learning_rate       the highest: it rises for `warmup` steps and falls along a cosine to `floor` times it
     weight_decay        of matrices (not of biases and norms)
     clip                the gradient's norm is cut to this
     evaluate_every      steps between two evaluations
@@ -35,6 +37,7 @@ class Settings:
     minutes: float | None = None
     batch: int = 64
     accumulate: int = 1
+    optimizer: str = "adamw"
     learning_rate: float = 1e-3
     warmup: int = 100
     floor: float = 0.02
@@ -64,7 +67,7 @@ class Settings:
             raise ValueError(
                 f"accumulate must divide the batch, got {self.accumulate} rounds for {self.batch} examples"
             )
-        for name, choices in (("precision", PRECISIONS), ("store", STORES)):
+        for name, choices in (("precision", PRECISIONS), ("store", STORES), ("optimizer", OPTIMIZERS)):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")
         object.__setattr__(self, "betas", tuple(self.betas))  # JSON has lists

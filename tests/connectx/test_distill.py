@@ -127,9 +127,11 @@ def test_the_same_seed_gives_the_same_weights_and_another_others(folder: Path, t
     assert not all(torch.equal(a[name], c[name]) for name in a)
 
 
-def test_a_stopped_run_goes_on_as_if_nothing_had_happened(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_stopped_run_goes_on_as_if_nothing_had_happened(optimizer: str, folder: Path, tmp_path: Path) -> None:
     plan = starting.Plan("distill", labels=str(folder), graded=50)
-    whole = starting.start(plan, CONFIG, SETTINGS, tmp_path / "whole")
+    settings = replace(SETTINGS, optimizer=optimizer)
+    whole = starting.start(plan, CONFIG, settings, tmp_path / "whole")
 
     class Stop(Exception):
         pass
@@ -139,7 +141,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(folder: Path, tmp_path
             raise Stop
 
     with pytest.raises(Stop):
-        starting.start(plan, CONFIG, SETTINGS, tmp_path / "parts", shown=stop)
+        starting.start(plan, CONFIG, settings, tmp_path / "parts", shown=stop)
     label(folder, Draw(SIZE, fewest=3, seed=9), positions=50)  # labels made meanwhile are not taken
     parts = starting.resume(tmp_path / "parts")
     one, two = weights(whole.folder), weights(parts.folder)

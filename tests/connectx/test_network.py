@@ -123,6 +123,9 @@ def test_numpy_agrees_with_torch(net: BoardNet, plain: bool, size: tuple[int, in
     assert np.abs(here.value - there.value).max() < 2e-3
     assert there.score is not None
     assert np.abs(here.score - there.score).max() < 2e-3
+    here, there = forward.one_sided(planes, legal), Evaluator(net)(planes, legal)
+    assert np.abs(here.policy - there.policy).max() < 2e-3
+    assert np.abs(here.value - there.value).max() < 2e-3
 
 
 def test_what_cannot_be_packed_is_said(net: BoardNet) -> None:

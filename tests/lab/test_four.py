@@ -15,7 +15,7 @@ import torch
 from playwright.sync_api import Browser, expect
 
 from lab_page import Opened, needs_axe, opening
-from regard.connectx import AlphaBeta, Board, Solver
+from regard.connectx import AlphaBeta, Board, Network, Solver
 from regard.lab import Lab, Settings
 from regard.lab import board_heads as heads
 from regard.lab import thinker_child as child
@@ -525,8 +525,8 @@ class TestNetwork:
         net, board = heads.loaded(folder)[0], Board.from_moves("4453")
         found = heads.looked(net, board, 17)
         assert len(found) == 8
-        planes, _ = heads.planes_of(board)
-        x = net.stem(torch.from_numpy(planes)[None])
+        squares = torch.tensor(board.kaggle()).view(1, 6, 7)
+        x = net.stem(torch.stack([squares == 1, squares == 2], 1).float())  # four stones: the first player moves
         for block in net.blocks[:2]:
             x = block(x)
         layer = net.attention[0]
@@ -543,9 +543,9 @@ class TestNetwork:
 
     @pytest.mark.parametrize("simulations", [0, 25])
     def test_its_move_is_legal_and_a_win_is_found_by_search(self, folder: Path, simulations: int) -> None:
-        evaluator = heads.loaded(folder)[1]
+        player = heads.loaded(folder)[1]
         board = Board.from_moves("112233")
-        found = heads.chosen(evaluator, board, simulations)["column"]
+        found = heads.chosen(player, board, simulations)["column"]
         assert found in board.legal
         if simulations:
             assert found == 3
@@ -555,7 +555,7 @@ class TestNetwork:
         page.tab.wait_for_selector(".policy li")
         done_thinking(page)
         board = Board.from_moves(LATE)
-        policy, value = heads.judged(Evaluator(load(folder), mirror=True), board)
+        policy, value = Network(Evaluator(load(folder), mirror=True)).judged(board)
         shown = [float(one.get_attribute("data-value") or "9") for one in page.tab.locator(".policy-share").all()]
         np.testing.assert_allclose(shown, policy, atol=1e-6)
         said = page.tab.locator(".value-words strong").get_attribute("data-value") or ""

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from regard.lab.asking import Asked, Mistake, as_json, asked, post, real, whole, words
-from regard.lab.board_heads import described, find_network, judged, loaded, looked
+from regard.lab.board_heads import described, find_network, loaded, looked
 from regard.lab.thinker import Thinker
 from regard.lab.work import Job
 
@@ -207,8 +207,8 @@ async def look(request: Request) -> Response:
             raise Mistake("", "no-network", "there is no network here")
         board = running(given)
         square = whole(given, "square", 0, 0, board.rows * board.columns - 1)
-        net, evaluator = loaded(folder)
-        policy, value = judged(evaluator, board)
+        net, player = loaded(folder)
+        policy, value = player.judged(board)
         return {"policy": policy, "value": value, "heads": looked(net, board, square)}
 
     return as_json(await run_in_threadpool(work))
