@@ -5,8 +5,8 @@
 Writes VIEW-THEME-LANGUAGE.png into the folder, build/lab unless another is named. Needs Chromium.
 """
 
+import argparse
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -29,7 +29,9 @@ LOCALES = {"en": "en-US", "zh": "zh-CN"}
 
 def main() -> None:
     """Take all of them."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/lab")
+    parser = argparse.ArgumentParser(description="Screenshots of the lab: every view, light and dark, both languages.")
+    parser.add_argument("folder", nargs="?", default="build/lab", type=Path, help="where to (build/lab)")
+    folder: Path = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     chromium = shutil.which("chromium")
     if chromium is None:
