@@ -11,7 +11,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,7 +48,7 @@ class Method(Protocol):
         ...
 
 
-# What a network is worth: {"error": …, …}, of which `error` is the smaller the better.
+# What a network is worth: {"error": …, "doubt": …, …}, of which `doubt` is the smaller the better.
 Grade = Callable[[models.BoardNet], Row]
 
 
@@ -60,7 +60,7 @@ class Standing:
     seconds: float = 0.0
     processor_seconds: float = 0.0
     positions: int = 0
-    best: float = math.inf
+    doubt: float = math.inf  # of the best network
     best_step: int = 0
     own: dict[str, Any] = field(default_factory=dict)  # the method's
 
@@ -94,7 +94,7 @@ class Course:
         if self.anew and ranks.first and standing.best_step:
             best = models.load(self.folder)
             assert isinstance(best, models.BoardNet)
-            standing.best = self.grade(best)["error"]
+            standing.doubt = self.grade(best)["doubt"]
         metrics = training.Metrics(self.folder, standing.step, self.tensorboard) if ranks.first else None
         began, worked = time.monotonic() - standing.seconds, time.process_time() - standing.processor_seconds
         since = (time.monotonic(), standing.positions)
@@ -142,7 +142,8 @@ class Course:
         training.spread(
             {name: value for name, value in tensors.items() if name not in mine}, self.method.net, self.method.optimizer
         )
-        standing = Standing(**kept)
+        known = {one.name for one in fields(Standing)}  # one who was saved by an older version is graded anew
+        standing = Standing(**{name: value for name, value in kept.items() if name in known})
         self.method.recall({name.removeprefix("method."): value for name, value in mine.items()}, standing.own)
         return standing
 
@@ -162,8 +163,8 @@ class Course:
             row = {"step": standing.step, "split": "grade", "seconds": round(standing.seconds, 2), **self.grade(net)}
             row["positions"] = standing.positions
             self._say(metrics, row)
-            if row["error"] < standing.best:
-                standing.best, standing.best_step = row["error"], standing.step
+            if row["doubt"] < standing.doubt:
+                standing.doubt, standing.best_step = row["doubt"], standing.step
                 with training.told(self.folder):
                     models.save(net, self.folder)
         self.ranks.wait()

@@ -11,7 +11,7 @@ import torch
 
 from regard import models, training
 from regard.connectx import Board, Draw, Solver, label, read_labels, starting
-from regard.connectx.distill import FAR, NEAR, Deck, Lesson, draws, tensors_of
+from regard.connectx.distill import EARLY, ENOUGH, FAR, LATE, NEAR, SETTLED, Deck, Lesson, draws, tensors_of
 from regard.connectx.grading import grade, some_of_each
 from regard.connectx.labels import FULL, Labels
 from regard.connectx.quality import SETS
@@ -52,9 +52,7 @@ def test_a_batch_follows_from_its_number_and_has_every_stage(folder: Path) -> No
     deck, again = Deck(labels, 256, seed=1), Deck(labels, 256, seed=1)
     assert all(torch.equal(a, b) for a, b in zip(deck(7), again(7), strict=True))
     assert not torch.equal(deck(7)[0], deck(8)[0])
-    places, turned = deck.places(3)
-    third = np.minimum(3 * deck.labels.stones[places] // 20, 2)
-    assert np.bincount(third, minlength=3).min() > 25
+    _, turned = deck.places(3)
     assert 80 < turned.sum() < 176
     parts = [deck(7, slice(rank, None, 2)) for rank in range(2)]
     assert torch.equal(torch.cat([parts[0][3], parts[1][3]]).sum(), deck(7)[3].sum())
@@ -94,10 +92,34 @@ def test_positions_are_drawn_by_how_far_their_end_is(folder: Path) -> None:
             moves += 1
         assert weights[at] == pytest.approx(min(1.0, max(NEAR, moves / FAR)))
     deck = Deck(labels, 8192, seed=1)
-    drawn = deck.labels[deck.places(0)[0]]
-    for ply in range(6, 12):  # a wider range than chance gives
-        here, there = draws(drawn[drawn.stones == ply]), draws(labels[labels.stones == ply])
-        assert here.mean() > there.mean() or there.min() == there.max()
+    chance, wanted = chances(deck), draws(deck.labels) * np.where(deck.settled, SETTLED, 1.0)
+    for ply in np.unique(deck.labels.stones):
+        here = deck.labels.stones == ply
+        np.testing.assert_allclose(chance[here] / chance[here].sum(), wanted[here] / wanted[here].sum(), atol=1e-9)
+    drawn = np.bincount(deck.places(0)[0], minlength=len(labels))
+    np.testing.assert_allclose(np.add.reduceat(drawn, range(0, len(labels), 300)) / 8192,
+                               np.add.reduceat(chance, range(0, len(labels), 300)), atol=0.02)  # fmt: skip
+
+
+def test_every_number_of_stones_has_its_share(folder: Path) -> None:
+    labels = read_labels(folder)
+    deck = Deck(labels, 256, seed=1)
+    chance, stones = chances(deck), deck.labels.stones
+    plies, count = np.unique(stones, return_counts=True)
+    share = np.array([chance[stones == ply].sum() for ply in plies])
+    full = count >= min(ENOUGH, np.median(count))
+    third = np.minimum(3 * plies // 20, 2)
+    middle = share[full & (third == 1)]
+    np.testing.assert_allclose(middle, middle[0])
+    np.testing.assert_allclose(share[full & (third == 0)], EARLY * middle[0])
+    np.testing.assert_allclose(share[full & (third == 2)], LATE * middle[0])
+    assert (share[~full] < EARLY * middle[0]).all()
+    assert (share > 0).all()
+
+
+def chances(deck: Deck) -> np.ndarray:
+    """How likely each label is drawn."""
+    return np.diff(deck.reaches, prepend=0.0)
 
 
 def test_what_a_position_counts_for_in_the_loss() -> None:
@@ -168,14 +190,29 @@ def test_with_more_labels_the_best_network_is_graded_again(folder: Path, tmp_pat
     assert newest is not None
     kept = json.loads((newest / "state.json").read_text())
     assert kept["best_step"] == 20
-    # Had the positions it was graded on been easier, it might have seemed perfect.
-    (newest / "state.json").write_text(json.dumps({**kept, "best": 0.0}))
+    # Had the positions it was graded on been easier, it might have seemed perfect. An older version kept its error too.
+    (newest / "state.json").write_text(json.dumps({**kept, "doubt": 0.0, "best": 0.0}))
     label(folder, Draw(SIZE, fewest=3, seed=10), positions=50)
     done = starting.resume(run, more=True)
     assert done.results["best_step"] > 20
     rows = training.read_metrics(run / "metrics.jsonl")
     grades = {row["step"]: row["error"] for row in rows if row["split"] == "grade"}
     assert done.results["alone"]["error"] == pytest.approx(grades[done.results["best_step"]])
+
+
+def test_doubt_is_what_is_left_for_moves_that_lose_something(folder: Path) -> None:
+    held = some_of_each(read_labels(folder).parts()[1], 100)
+    net = models.BoardNet(CONFIG).eval()
+    torch.nn.init.zeros_(net.policy.answer.weight)
+    torch.nn.init.zeros_(net.policy.answer.bias)  # every legal move is as likely as any other
+    third = np.minimum(3 * held.stones // 20, 2)
+    doubts = []
+    for scores in held.scores.tolist():
+        legal = [score for score in scores if score != FULL]
+        kept = [score for score in legal if np.sign(score) == np.sign(max(legal))]
+        doubts.append(np.log(len(legal) / len(kept)))
+    wanted = np.mean([np.mean(np.array(doubts)[third == number]) for number in np.unique(third)])
+    assert grade(net, held)["doubt"] == pytest.approx(wanted, abs=1e-5)
 
 
 def test_it_learns(folder: Path, tmp_path: Path) -> None:
