@@ -50,20 +50,20 @@ def wait_for(process: subprocess.Popen[str], folder: Path, step: int) -> None:
 
 
 def test_kill_9_loses_at_most_the_work_since_the_last_checkpoint(tiny: Any, tmp_path: Path) -> None:
-    plan = tiny(steps=60, checkpoint_every=1, evaluate_every=15)
+    plan = tiny(steps=40, checkpoint_every=1, evaluate_every=10)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(plan, whole)
     rng = random.Random(0)
     for _ in range(3):
         before = newest(parts)
         process = subprocess.Popen(child(plan, parts), env=ENVIRONMENT, text=True)
-        wait_for(process, parts, before + 7)
+        wait_for(process, parts, before + 5)
         time.sleep(rng.random() * 0.02)  # somewhere in a step, or in the writing of a checkpoint
         process.kill()
         assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
         path = latest(parts / "checkpoints")
         assert path is not None
-        assert load_checkpoint(path)[1]["step"] == newest(parts) >= before + 7
+        assert load_checkpoint(path)[1]["step"] == newest(parts) >= before + 5
         if (parts / "model.json").exists():
             load(parts)
     resume(parts)
