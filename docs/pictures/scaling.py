@@ -18,6 +18,7 @@ from rich.console import Console
 from regard import models
 from regard.connectx import starting
 from regard.connectx.course import Row, read_about
+from regard.files import write_whole
 from regard.pictures.bars import quiet
 from regard.pictures.colours import theme_named
 from regard.pictures.picture import Picture, drawing, new_figure
@@ -54,7 +55,7 @@ def trained(channels: int, layers: int, positions: int, given: argparse.Namespac
         starting.resume(folder, shown=shown)
     results = read_about(folder)["results"]
     alone = results["alone"]
-    found = {name: alone[name] for name in ("error", "error_begin", "error_middle", "error_end")}
+    found = {name: alone[name] for name in ("error", "error_begin", "error_middle", "error_end") if name in alone}
     console.print(f"{folder.name}: error {100 * found['error']:.2f} %", " " * 60, highlight=False)
     return {
         "channels": channels, "layers": layers, "parameters": results["parameters"], "positions": positions,
@@ -98,7 +99,7 @@ def picture(rows: list[dict[str, float]], theme: str = "light") -> Picture:
 
 
 def _short(value: float) -> str:
-    return f"{value / 1e6:g} M" if value >= 1e6 else f"{value / 1e3:.3g} k" if value >= 1e3 else f"{value:g}"
+    return f"{value / 1e6:.3g} M" if value >= 1e6 else f"{value / 1e3:.3g} k" if value >= 1e3 else f"{value:g}"
 
 
 def main() -> int:
@@ -114,7 +115,9 @@ def main() -> int:
         if given.labels is None:
             parser.error("say what to learn from: --labels FOLDER")
         found = [trained(*size, positions, given) for size in SIZES for positions in POSITIONS]
-        kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_whole(kept, json.dumps(found, indent=1) + "\n")
+    if not kept.exists():
+        parser.error(f"there is no {kept} to draw yet: leave out --draw-only")
     rows = json.loads(kept.read_text(encoding="utf-8"))
     print(picture(rows).save(HERE / "scaling.svg"))
     return 0

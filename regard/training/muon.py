@@ -5,7 +5,8 @@ odd polynomial bring every singular value near 1), so that what is seldom asked 
 is. A convolution's weights count as a matrix with one row for each channel that it makes.
 
 A step is as long as one of AdamW with the same learning rate usually is, so that both can share one: what is no
-matrix, or one with fewer than FEWEST rows or columns, is left to AdamW.
+matrix, or one with fewer than FEWEST rows or columns, is left to AdamW. torch.optim.Muon takes no convolutions and
+computes in bfloat16, which is slow on processors that have no such unit.
 
     Jordan et al., Muon: An optimizer for hidden layers in neural networks, 2024
     Liu et al., Muon is scalable for LLM training, 2025: the length of a step
@@ -45,7 +46,8 @@ class Muon(torch.optim.AdamW):
     """Muon for matrices, AdamW for all else, in one.
 
     matrices    parameters of two or more dimensions; the first is the rows
-    rest        parameters, or groups of them, as AdamW takes them; `options` are AdamW's too
+    rest        groups of all other parameters, for AdamW
+    options     of AdamW; the matrices take its learning rate and weight decay
     """
 
     def __init__(self, matrices: Iterable[nn.Parameter], rest: Iterable[dict[str, Any]], **options: Any) -> None:
@@ -53,7 +55,7 @@ class Muon(torch.optim.AdamW):
         self.add_param_group({"params": list(matrices), "by_direction": True})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]  # torch's has overloads
         """One step of each; the matrices' gradients are used up."""
         for group in self.param_groups:
             if group.get("by_direction"):
