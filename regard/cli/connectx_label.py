@@ -21,6 +21,9 @@ def label(
     fewest: Annotated[int, typer.Option(metavar="N", help="Games are labelled from so many stones on.")] = 10,
     early: Annotated[float, typer.Option(metavar="X", help="Share of games from the first third of the board.")] = 0.1,
     middle: Annotated[float, typer.Option(metavar="X", help="Share of games from the second third.")] = 0.5,
+    most: Annotated[
+        int | None, typer.Option(metavar="N", help="Instead of these shares: games begin with --fewest to N stones.")
+    ] = None,
     follow: Annotated[
         int, typer.Option(metavar="N", help="Of the first two thirds: all that follows a position within N moves.")
     ] = 0,
@@ -51,8 +54,8 @@ def label(
 
         rows, columns, inarow = read_size(size)
         draw = Draw(
-            (rows, columns, inarow), fewest=fewest, early=early, middle=middle, follow=follow, network=network,
-            seed=seed,
+            (rows, columns, inarow), fewest=fewest, early=early, middle=middle, most=most, follow=follow,
+            network=network, seed=seed,
         )  # fmt: skip
         known: Book | None = None
         if os.path.isdir(book):

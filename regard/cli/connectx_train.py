@@ -65,7 +65,7 @@ def train(
 
     distill learns from positions that the solver has scored, ppo and zero from games against itself. Networks are
     graded by the solver, on positions they have not learnt from, and the best is kept. Ctrl-C saves a checkpoint, and
-    --resume RUN goes on as if nothing had happened. Several processes: torchrun --nproc-per-node 2 -m regard …
+    --resume RUN goes on as if nothing had happened. Several processes: torchrun --nproc-per-node 2 -m -- regard …
 
     Example: regard connectx train --method distill --labels labels --minutes 60 --out runs/mine
     """

@@ -58,7 +58,7 @@ def train(
 
     `regard train translate` learns English → Chinese from a small grammar in about two minutes and draws what its
     cross-attention aligns. Ctrl-C saves a checkpoint; `--resume RUN` goes on as if nothing had happened. Several
-    processes: torchrun --nproc-per-node 2 -m regard train …
+    processes: torchrun --nproc-per-node 2 -m -- regard train …
 
     Example: regard train translate --data dates
     """

@@ -1,14 +1,16 @@
 """Distillation: a network learns from positions whose every move the solver has scored.
 
     policy    cross-entropy with softmax(5 · class + ¼ · score): moves that keep the value share nearly all of it, and
-              among them the perfect ones (the soonest win, the latest loss) have the most
+              among them the perfect ones (the soonest win, the latest loss) have the most; and, for more,
+              −log(what all moves that keep the value have together): whether a move errs counts for more than which
+              of the good ones it is
     value     (v − class of the best move)²
-    score     Huber loss of each move's score / 10
+    score     Huber loss of each move's score / 10, three times
 
-A class is 1 for a win, 0 for a draw, −1 for a loss. Every number of stones gets the same share of the batches, so that
-openings, which are few, are not lost among end games; a smaller one if there are fewer such positions than ENOUGH and
-than half of the numbers have, and in the last third of the board, which is learnt first; a larger one in the first,
-which is learnt last.
+A class is 1 for a win, 0 for a draw, −1 for a loss. A number of stones gets a share of the batches that grows with the
+square root of how many such positions there are: the first openings, which are few, are not lost among the rest, nor
+are the hundred thousands with eight and nine stones met less often than is needed to learn them. End games (the last
+third of the board) are learnt first and get less, openings (the first third) last and get more.
 
 Of positions with as many stones, those are drawn most that teach most. Of two, one is over within seven moves, and is
 played right soon; mistakes are made where the end is far: a position is drawn by how far it is (`draws`). Of two, one
@@ -35,9 +37,9 @@ from regard.connectx.course import Row
 from regard.connectx.labels import FULL, Labels
 
 CLASS, SCORE = 5.0, 0.25  # what a class and a point of the score add to a move's logit in the target
-SCORE_SCALE = 10.0
-ENOUGH = 2_000  # positions with as many stones, for a full share: fewer would be learnt by heart
-EARLY, LATE = 1.5, 0.25  # the share of a number of stones in the first and last third of the board, beside others
+TARGET, KEEPING = 0.5, 2.0  # what the target counts in the policy's loss, and what keeping the value
+SCORE_SCALE, SCORES = 10.0, 3.0  # scores are told as a tenth; what their loss counts
+EARLY, LATE = 1.5, 0.25  # what a number of stones gets more in the first third of the board, and less in the last
 SETTLED = 0.25  # how often a position is drawn all of whose moves are worth the same, beside others
 FAR, NEAR = 21, 0.2  # moves to the end from which on a position is drawn in full, and how often at least, beside it
 AVERAGE = 0.999
@@ -53,7 +55,7 @@ class Deck:
     >>> board = Board.from_moves("445566")
     >>> one = lambda value: np.array([value])
     >>> labels = Labels(board.shape, one(board.position), one(board.mask), np.zeros((1, 7), np.int8), one(0))
-    >>> planes, legal, policy, value, score, weight = Deck(labels, batch=4, seed=0)(0)
+    >>> planes, legal, policy, value, score, weight, keeps = Deck(labels, batch=4, seed=0)(0)
     >>> planes.shape, policy.sum(-1)
     (torch.Size([4, 2, 6, 7]), tensor([1., 1., 1., 1.]))
     """
@@ -65,9 +67,8 @@ class Deck:
         self.labels, self.batch, self.seed = labels[order], batch, seed
         self.settled = all_alike(self.labels.scores)
         plies, first, count = np.unique(self.labels.stones, return_index=True, return_counts=True)
-        share = np.minimum(count, min(ENOUGH, np.median(count)))
         third = np.minimum(3 * plies // (labels.shape.rows * labels.shape.columns), 2)
-        share = share * np.array([EARLY, 1.0, LATE])[third]
+        share = np.sqrt(count) * np.array([EARLY, 1.0, LATE])[third]
         weight = draws(self.labels) * np.where(self.settled, SETTLED, 1.0)
         weight *= np.repeat(share / np.add.reduceat(weight, first), count)
         self.reaches = weight.cumsum() / weight.sum()  # up to which number, of 0 … 1, each label is drawn
@@ -79,11 +80,14 @@ class Deck:
         return np.minimum(places, len(self.reaches) - 1), random.random(self.batch) < 0.5
 
     def __call__(self, step: int, part: slice = slice(None)) -> Lot:
-        """Planes, legal columns, the targets of policy, value and score, and what the last two count."""
+        """Planes, legal columns, the targets of policy, value and score, what the last two count, and which moves lose
+        nothing."""
         places, turned = self.places(step)
         places, turned = places[part], turned[part]
         weight = np.where(self.settled[places], 1 / SETTLED, 1.0).astype(np.float32)
-        return (*tensors_of(self.labels[places], turned), torch.from_numpy(weight[:, None]))
+        lot = tensors_of(self.labels[places], turned)
+        _, legal, _, value, score = lot
+        return (*lot, torch.from_numpy(weight[:, None]), legal & (score.sign() == value))
 
 
 def all_alike(scores: NDArray[np.int8]) -> NDArray[np.bool_]:
@@ -148,19 +152,31 @@ class Lesson(nn.Module):
         self.net = net
 
     def forward(
-        self, planes: Tensor, legal: Tensor, policy: Tensor, value: Tensor, score: Tensor, weight: Tensor | None = None
+        self,
+        planes: Tensor,
+        legal: Tensor,
+        policy: Tensor,
+        value: Tensor,
+        score: Tensor,
+        weight: Tensor | None = None,
+        keeps: Tensor | None = None,
     ) -> Tensor:
-        """`weight` (N, 1) says what values and scores of each position count; the same unless given."""
+        """`weight` (N, 1) says what values and scores of each position count; the same unless given. `keeps`
+        (N, columns), the moves that lose nothing, are asked for besides the policy's target."""
         judged = self.net(planes)
         logits = judged.policy.masked_fill(~legal, -1e9)
         share = torch.ones_like(value) if weight is None else weight / weight.mean()
-        losses = [-(policy * logits.log_softmax(-1)).sum(-1).mean(), (share * (judged.value - value).square()).mean()]
+        chosen = logits.log_softmax(-1)
+        first = -(policy * chosen).sum(-1).mean()
+        if keeps is not None:
+            first = TARGET * first - KEEPING * chosen.masked_fill(~keeps, -1e9).logsumexp(-1).mean()
+        losses = [first, (share * (judged.value - value).square()).mean()]
         if judged.score is not None:
             if judged.score.shape == score.shape:
                 found, wanted = judged.score * legal, score
             else:  # one number: that of the best move
                 found, wanted = judged.score, score.masked_fill(~legal, -1e9).amax(-1, keepdim=True)
-            losses.append((share * F.smooth_l1_loss(found, wanted, reduction="none")).mean())
+            losses.append(SCORES * (share * F.smooth_l1_loss(found, wanted, reduction="none")).mean())
         return torch.stack(losses)
 
 

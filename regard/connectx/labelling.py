@@ -59,6 +59,7 @@ class Draw:
                     unless it has a book
     early           share of games that begin within the first third of the board, and
     middle          within the second; the others begin in the last
+    most            instead of early and middle: games begin with any number of stones from `fewest` to this
     follow          instead of a game from the first two thirds, all positions that follow within so many moves, none
                     of which loses at once; 0 plays on
     network         the folder of a network that plays a part of the games
@@ -70,6 +71,7 @@ class Draw:
     fewest: int = 10
     early: float = 0.1
     middle: float = 0.5
+    most: int | None = None
     follow: int = 0
     network: str | None = None
     by_network: float = 0.5
@@ -79,6 +81,8 @@ class Draw:
         cells = self.size[0] * self.size[1]
         if not 0 <= self.fewest < cells:
             raise ValueError(f"fewest must be 0 to {cells - 1} stones, got {self.fewest}")
+        if self.most is not None and not self.fewest <= self.most < cells:
+            raise ValueError(f"most must be {self.fewest} (fewest) to {cells - 1} stones, got {self.most}")
         for name in ("early", "middle", "by_network"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a share of games, 0 to 1, got {getattr(self, name)}")
@@ -89,6 +93,8 @@ class Draw:
 
     def starts(self, count: int, random: np.random.Generator) -> NDArray[np.int64]:
         """With how many stones each of so many games begins."""
+        if self.most is not None:
+            return random.integers(self.fewest, self.most + 1, count)
         cells = self.size[0] * self.size[1]
         edges = np.maximum([self.fewest, cells // 3, 2 * cells // 3, cells - 2], self.fewest)
         third = random.choice(3, count, p=[self.early, self.middle, 1 - self.early - self.middle])

@@ -1,6 +1,6 @@
 """One process or several: what they share is small, and the same code runs in both cases.
 
-`torchrun --nproc-per-node 2 -m regard train …` starts several; each computes its part of every batch.
+`torchrun --nproc-per-node 2 -m -- regard train …` starts several; each computes its part of every batch.
 """
 
 import os

@@ -150,6 +150,12 @@ def test_all_that_follows_a_position_is_labelled(early: int, fewest: int, most: 
         assert not line(int(labels.position[at] ^ labels.mask[at]), labels.shape)
 
 
+def test_games_can_begin_with_a_chosen_number_of_stones(tmp_path: Path) -> None:
+    label(tmp_path, Draw(SMALL, fewest=7, most=8, follow=1, seed=1), positions=400)
+    stones = np.bincount(read_labels(tmp_path).stones, minlength=20)
+    assert set(np.flatnonzero(stones)) == {7, 8, 9}
+
+
 def test_every_opening_is_labelled_once(tmp_path: Path) -> None:
     label(tmp_path, Draw(SMALL, fewest=2, early=1, middle=0, seed=1), positions=40)
     before = read_labels(tmp_path)
@@ -212,6 +218,7 @@ def test_a_shard_never_takes_the_place_of_another(tmp_path: Path) -> None:
     ("changes", "complaint"),
     [
         ({"fewest": 42}, "fewest must be 0 to 41"),
+        ({"fewest": 8, "most": 7}, r"most must be 8 \(fewest\) to 41 stones, got 7"),
         ({"early": 1.5}, "early is a share"),
         ({"follow": 9}, "follow must be 0 to 8 moves"),
         ({"early": 0.6, "middle": 0.6}, "shares of all games"),
