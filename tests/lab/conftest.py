@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from lab_page import CHROMIUM, FLAGS, Opened, opening
 from regard.claims import SHIPPED, read
+from regard.connectx import Solver
 from regard.lab import Lab, Settings
 from regard.lab.page import STATIC
 
@@ -31,6 +32,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory, results: Path) -> Iterator[Lab
     settings = Settings(warm=False, data=tmp_path_factory.mktemp("data"), claims=results)
     with Lab(settings, port=0) as served:
         yield served
+
+
+@pytest.fixture(scope="session")
+def solver() -> Solver:
+    return Solver(table_bits=20)
 
 
 @pytest.fixture(scope="session")

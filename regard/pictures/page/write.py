@@ -21,6 +21,7 @@ from regard.pictures.page.encoding import Factors, encode, packed_text, weights_
 Array = np.ndarray
 
 THUMBNAIL = 40  # cells on a side, at most
+FILES = ("page.html", "page.css", "numbers.js", "map.js", "page.js")  # the programs follow one another
 
 
 @dataclass(frozen=True)
@@ -163,9 +164,11 @@ def block(name: str, content: list[bytes]) -> str:
 
 def _assemble(title: str, facts: dict[str, Any], blocks: list[str]) -> str:
     folder = files("regard.pictures.page")
-    html, css, js = ((folder / f"page.{ending}").read_text(encoding="utf-8") for ending in ("html", "css", "js"))
+    html, css, *programs = ((folder / name).read_text(encoding="utf-8") for name in FILES)
     # Inside a script element `<` could open or close another one; JSON has another way to write it.
     data = json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c")
     # A lone surrogate, half of a character, cannot be written as UTF-8.
     data = data.encode("utf-8", "backslashreplace").decode()
-    return Template(html).substitute(title=escape(title), style=css, facts=data, blocks="\n".join(blocks), program=js)
+    return Template(html).substitute(
+        title=escape(title), style=css, facts=data, blocks="\n".join(blocks), program="\n".join(programs)
+    )
