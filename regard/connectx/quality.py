@@ -136,7 +136,7 @@ def find_sets(folder: str | os.PathLike[str]) -> dict[str, Path]:
     paths = {name: Path(folder) / f"{name}.txt" for name in SETS}
     missing = [path.name for path in paths.values() if not path.is_file()]
     if missing:
-        raise ValueError(f"{folder} must hold the six standard sets, but {', '.join(missing)} is not there")
+        raise ValueError(f"{folder} must hold the six standard sets, but there is no {' and no '.join(missing)}")
     return paths
 
 
