@@ -9,6 +9,7 @@ import json
 import threading
 from functools import lru_cache
 from importlib.resources import files
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,6 @@ def described(folder: Path) -> dict[str, Any]:
     config = words["config"]
     every = config.get("attn_every")
     layers = 0 if every is None else config["layers"] // every
-    size = (folder / "model.safetensors").stat().st_size
     return {
         "name": folder.name,
         "kind": words["kind"],
@@ -45,8 +45,19 @@ def described(folder: Path) -> dict[str, Any]:
         "blocks": config["layers"],
         "layers": layers,
         "heads": config["heads"],
-        "parameters": size // 4,
+        "parameters": _parameters(folder / "model.safetensors"),
     }
+
+
+def _parameters(file: Path) -> int:
+    """How many numbers are learnt, by the file's first line; what norms have counted is in it, too, and is not."""
+    with file.open("rb") as stream:
+        tensors = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+    return sum(
+        prod(about["shape"])
+        for name, about in tensors.items()
+        if name != "__metadata__" and not name.endswith((".mean", ".variance"))
+    )
 
 
 def loaded(folder: Path) -> tuple["BoardNet", "Network"]:

@@ -42,6 +42,11 @@ def test_without_a_network_the_page_says_how_to_get_one(opened: Open) -> None:
 
 
 class TestNetwork:
+    def test_it_is_described_without_being_loaded(self, folder: Path) -> None:
+        found = heads.described(folder)
+        learnt = sum(parameter.numel() for parameter in load(folder).parameters())
+        assert (found["name"], found["layers"], found["parameters"]) == ("small", 2, learnt)
+
     def test_kinds_of_squares(self) -> None:
         board = Board.from_moves("44")
         found = dict(zip(heads.KINDS, heads.kinds(board), strict=True))
