@@ -139,4 +139,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print(f"\nstopped; games that ended are in {KEPT}, and the same command goes on from there", file=sys.stderr)
+        sys.exit(130)
