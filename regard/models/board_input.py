@@ -40,7 +40,7 @@ class Lines(nn.Module):
     def __init__(self, inarow: int) -> None:
         super().__init__()
         self.inarow = inarow
-        self.others: Tensor
+        self.others: Tensor  # three dimensions: of four they would become channels-last, which torchrun cannot send
         self.register_buffer("others", _other_squares(inarow), persistent=False)
 
     def forward(self, planes: Float[Tensor, "b 2 rows columns"]) -> Float[Tensor, "b _ rows columns"]:
@@ -48,7 +48,7 @@ class Lines(nn.Module):
         taken = planes.sum(1, keepdim=True)
         own = planes.reshape(2 * batch, 1, rows, columns)
         other = planes.flip(1).reshape(2 * batch, 1, rows, columns)
-        others, reach = self.others.to(planes.dtype), self.inarow - 1
+        others, reach = self.others[:, None].to(planes.dtype), self.inarow - 1
         # (2B, directions, places in the line, rows, columns)
         stones = F.conv2d(own, others, padding=reach).unflatten(1, (len(DIRECTIONS), self.inarow))
         outside = F.pad(other, [reach] * 4, value=1.0)  # no line goes on there either
@@ -71,7 +71,7 @@ def _count(which: Float[Tensor, "b directions places rows columns"]) -> Float[Te
     return which.sum((1, 2))[:, None]
 
 
-def _other_squares(inarow: int) -> Float[Tensor, "k 1 w w"]:
+def _other_squares(inarow: int) -> Float[Tensor, "k w w"]:
     """For each direction and each place of a square in a line, ones where the other squares of the line are."""
     middle, kernels = inarow - 1, []
     for down, right in DIRECTIONS:
@@ -81,4 +81,4 @@ def _other_squares(inarow: int) -> Float[Tensor, "k 1 w w"]:
                 if place != here:
                     kernel[middle + (place - here) * down, middle + (place - here) * right] = 1
             kernels.append(kernel)
-    return torch.stack(kernels)[:, None]
+    return torch.stack(kernels)

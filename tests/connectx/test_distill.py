@@ -12,7 +12,7 @@ from torch import nn
 
 from regard import models, training
 from regard.connectx import Board, Draw, Solver, label, read_labels, starting
-from regard.connectx.distill import EARLY, FAR, LATE, NEAR, SETTLED, TARGET, Deck, Lesson, draws, tensors_of
+from regard.connectx.distill import EARLY, FAR, LATE, MANY, NEAR, SETTLED, TARGET, Deck, Lesson, draws, tensors_of
 from regard.connectx.grading import grade, some_of_each
 from regard.connectx.labels import FULL, Labels
 from regard.connectx.quality import SETS
@@ -109,12 +109,12 @@ def test_every_number_of_stones_has_its_share(folder: Path) -> None:
     plies, count = np.unique(stones, return_counts=True)
     share = np.array([chance[stones == ply].sum() for ply in plies])
     assert count.max() > 2 * count.min()
-    by_root = share / np.sqrt(count)
+    by_many = share / count**MANY
     third = np.minimum(3 * plies // 20, 2)
-    middle = by_root[third == 1]
+    middle = by_many[third == 1]
     np.testing.assert_allclose(middle, middle[0])
-    np.testing.assert_allclose(by_root[third == 0], EARLY * middle[0])
-    np.testing.assert_allclose(by_root[third == 2], LATE * middle[0])
+    np.testing.assert_allclose(by_many[third == 0], EARLY * middle[0])
+    np.testing.assert_allclose(by_many[third == 2], LATE * middle[0])
 
 
 def chances(deck: Deck) -> np.ndarray:

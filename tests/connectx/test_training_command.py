@@ -141,12 +141,13 @@ def test_equal_positions_are_equal() -> None:
     assert [one.steps * one.batch for one in settings if one.steps] == [10_000, 10_000]
 
 
-def test_two_processes(labels: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", [["distill"], ["ppo", "--set", "games=8", "--set", "moves=4", "--set", "epochs=1"]])
+def test_two_processes(method: list[str], labels: str, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     started = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
-    started += ["--master-port", str(port), "-m", "regard", "connectx", "train", "--method", "distill"]
+    started += ["--master-port", str(port), "-m", "regard", "connectx", "train", "--method", *method]
     started += ["--labels", labels, "--out", str(tmp_path / "run"), *TINY, "--steps", "6", "--evaluate-every", "3"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     result = subprocess.run(started, capture_output=True, text=True, env=environment, check=False)
