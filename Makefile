@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --disable-pip-version-check -q -c constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test bench check browser pictures clean
+.PHONY: help lab test bench check style types browser pictures clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -17,15 +17,24 @@ help:  ## this list
 lab: $(VENV)/.runs  ## open the lab: see attention computed, number by number
 	@$(BIN)/regard lab
 
-# Four at once, for two cores: many wait for a page.
-test: check browser  ## style, types, rooms and tests
-	$(BIN)/pytest -n 4 --dist worksteal
+test: style browser  ## style, types, rooms and tests
+	@$(MAKE) --no-print-directory -j2 types $(VENV)/.compiled
+	$(BIN)/pytest -n 5 --dist worksteal  # for two cores: many tests wait for a page
 
-check: $(VENV)/.installed
+check: style types  ## all but the tests
+
+style: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+# A game compiles what plays, once. Else each of the processes that test would.
+$(VENV)/.compiled: $(wildcard regard/connectx/*.py) | $(VENV)/.installed
+	-@$(BIN)/regard connectx arena minimax:2 mcts:10 solver network:8 --games 2 --processes 1 >/dev/null
+	@touch $@
 
 # Tests of pages need a browser, those of Chinese in pictures a font that has it, and those of access axe-core. None is
 # on PyPI.

@@ -19,8 +19,12 @@ def label(
         str, typer.Option(metavar="FILE", help='Of openings: a file, a folder of `regard connectx book`, "shipped".')
     ] = "shipped",
     fewest: Annotated[int, typer.Option(metavar="N", help="Games are labelled from so many stones on.")] = 10,
-    early: Annotated[float, typer.Option(metavar="X", help="Share of games from the first third of the board.")] = 0.1,
-    middle: Annotated[float, typer.Option(metavar="X", help="Share of games from the second third.")] = 0.5,
+    early: Annotated[
+        float | None, typer.Option(metavar="X", help="Share of games from the first third of the board; else 0.1.")
+    ] = None,
+    middle: Annotated[
+        float | None, typer.Option(metavar="X", help="Share of games from the second third; else 0.5.")
+    ] = None,
     most: Annotated[
         int | None, typer.Option(metavar="N", help="Instead of these shares: games begin with --fewest to N stones.")
     ] = None,
@@ -53,9 +57,11 @@ def label(
         from .progress import progress, timed
 
         rows, columns, inarow = read_size(size)
+        shares = {name: share for name, share in (("early", early), ("middle", middle)) if share is not None}
+        if shares and most is not None:
+            raise ValueError(f"--most says where all games begin: leave --{' and --'.join(shares)} out, or --most")
         draw = Draw(
-            (rows, columns, inarow), fewest=fewest, early=early, middle=middle, most=most, follow=follow,
-            network=network, seed=seed,
+            (rows, columns, inarow), fewest=fewest, most=most, follow=follow, network=network, seed=seed, **shares
         )  # fmt: skip
         known: Book | None = None
         if os.path.isdir(book):
