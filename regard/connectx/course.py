@@ -48,7 +48,7 @@ class Method(Protocol):
         ...
 
 
-# What a network is worth: {"error": …, "doubt": …, …}, of which `doubt` is the smaller the better.
+# What a network is worth: {"error": …, "doubt": …, …}, both the smaller the better.
 Grade = Callable[[models.BoardNet], Row]
 
 
@@ -60,7 +60,7 @@ class Standing:
     seconds: float = 0.0
     processor_seconds: float = 0.0
     positions: int = 0
-    doubt: float = math.inf  # of the best network
+    least: float = math.inf  # what the best network has of what networks are chosen by
     best_step: int = 0
     own: dict[str, Any] = field(default_factory=dict)  # the method's
 
@@ -75,6 +75,7 @@ class Course:
     folder      of the run: run.json, checkpoints, metrics.jsonl, and the best network as model.safetensors
     shown       hears of every row of metrics
     anew        grade the best network again first: by other positions than before, its grade says nothing
+    best_by     of which of its grades the best network has least
     """
 
     method: Method
@@ -86,6 +87,7 @@ class Course:
     tensorboard: bool = False
     report_every: int = 10
     anew: bool = False
+    best_by: str = "doubt"
 
     def run(self) -> Standing:
         """Train from the beginning, or from the last checkpoint."""
@@ -94,7 +96,7 @@ class Course:
         if self.anew and ranks.first and standing.best_step:
             best = models.load(self.folder)
             assert isinstance(best, models.BoardNet)
-            standing.doubt = self.grade(best)["doubt"]
+            standing.least = self.grade(best)[self.best_by]
         metrics = training.Metrics(self.folder, standing.step, self.tensorboard) if ranks.first else None
         began, worked = time.monotonic() - standing.seconds, time.process_time() - standing.processor_seconds
         since = (time.monotonic(), standing.positions)
@@ -163,8 +165,8 @@ class Course:
             row = {"step": standing.step, "split": "grade", "seconds": round(standing.seconds, 2), **self.grade(net)}
             row["positions"] = standing.positions
             self._say(metrics, row)
-            if row["doubt"] < standing.doubt:
-                standing.doubt, standing.best_step = row["doubt"], standing.step
+            if row[self.best_by] < standing.least:
+                standing.least, standing.best_step = row[self.best_by], standing.step
                 with training.told(self.folder):
                     models.save(net, self.folder)
         self.ranks.wait()

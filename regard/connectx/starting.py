@@ -210,7 +210,10 @@ def _go(
             row |= won_against(now, plan.opponents, games=plan.trials)
         return row
 
-    course = Course(method, graded, settings, path, ranks, shown, tensorboard, report_every=every, anew=anew)
+    # Doubt tells networks apart that are taught what is good. Who plays himself becomes sure of what he plays, and doubt
+    # would choose the one who has only just begun.
+    best_by = "doubt" if plan.method == "distill" else "error"
+    course = Course(method, graded, settings, path, ranks, shown, tensorboard, every, anew, best_by)
     standing = course.run()
     results = _results(standing, path, chosen)
     if ranks.first:

@@ -76,4 +76,4 @@ def quiet(axes: "Axes", theme: str) -> None:
     """Only the frame that is needed to read the bars."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.tick_params(length=0, labelcolor=theme_named(theme).ink)
+    axes.tick_params(which="both", length=0, labelcolor=theme_named(theme).ink)

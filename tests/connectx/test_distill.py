@@ -221,8 +221,8 @@ def test_with_more_labels_the_best_network_is_graded_again(folder: Path, tmp_pat
     assert newest is not None
     kept = json.loads((newest / "state.json").read_text())
     assert kept["best_step"] == 20
-    # Had the positions it was graded on been easier, it might have seemed perfect. An older version kept its error too.
-    (newest / "state.json").write_text(json.dumps({**kept, "doubt": 0.0, "best": 0.0}))
+    # Had the positions it was graded on been easier, it might have seemed perfect. An older version called it doubt.
+    (newest / "state.json").write_text(json.dumps({**kept, "least": 0.0, "doubt": 0.0}))
     label(folder, Draw(SIZE, fewest=3, seed=10), positions=50)
     done = starting.resume(run, more=True)
     assert done.results["best_step"] > 20

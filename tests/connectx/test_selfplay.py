@@ -99,6 +99,21 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(method: str, options: 
     assert any(name.startswith("optimizer.") for name in one)
 
 
+def test_the_one_that_errs_least_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = iter((0.3, 0.1, 0.2))
+    doubts = iter((0.1, 0.2, 0.3))  # surer with every update
+    plan = starting.Plan("ppo", labels=str(_labels(tmp_path)), graded=20, trials=2, options=tuple(PPO.items()))
+    real = starting.grade
+
+    def grade(net: models.BoardNet, *given: Any, **options: Any) -> dict[str, Any]:
+        found = real(net, *given, **options)
+        return {**found, "error": next(errors, 0.1), "doubt": next(doubts, 0.2)}
+
+    monkeypatch.setattr(starting, "grade", grade)
+    done = starting.start(plan, CONFIG, replace(SETTINGS, steps=3, evaluate_every=1), tmp_path / "run")
+    assert done.results["best_step"] == 2
+
+
 def _labels(folder: Path) -> Path:
     label(folder / "labels", Draw(fewest=30, seed=3, early=0.0, middle=0.0), positions=2000)
     return folder / "labels"
