@@ -74,7 +74,7 @@ def course_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = None
                 label = name.removeprefix("won_against_").replace("_", ":")
                 axes[1].plot(
                     *_by_minute(here, name, 100), color=colours.accent, linestyle=dashes, marker=marker, markersize=3,
-                    linewidth=1.2, label=f"against {label}",
+                    linewidth=1.2, clip_on=False, label=f"against {label}",
                 )  # fmt: skip
             axes[1].set_ylim(0, 100)
             axes[1].set_ylabel("games won (%)")
