@@ -1,10 +1,11 @@
 """Error against positions and against parameters: what more training, and what a larger network, would give.
 
-    python docs/pictures/scaling.py --labels labels --runs runs/scaling [--without SETS] [--draw-only]
+    python docs/pictures/scaling.py --labels labels --runs runs/scaling [--without SETS] [--only 64x5] [--draw-only]
 
 Trains networks of several sizes on several numbers of positions, each run whole (its learning rate falls to nothing at
 its own end), with the options of the shipped network; grades all on the same held-out positions; writes scaling.json
-and scaling.svg beside this file. A run that was stopped is gone on with, one that is done is not made again.
+and scaling.svg beside this file. A run that was stopped is gone on with, one that is done is not made again: with
+--only, which draws nothing, several cores can train networks of one size each, and then one draws.
 """
 
 import argparse
@@ -32,7 +33,7 @@ console = Console()
 
 def trained(channels: int, layers: int, positions: int, given: argparse.Namespace) -> dict[str, float]:
     """What a run of this size came to; made, gone on with, or read."""
-    folder = Path(given.runs) / f"{channels}x{layers}-{positions}"
+    folder = Path(given.runs) / f"{_named(channels, layers)}-{positions}"
 
     def shown(row: Row) -> None:
         if row["split"] == "train":
@@ -98,6 +99,10 @@ def picture(rows: list[dict[str, float]], theme: str = "light") -> Picture:
     return Picture(figure, title, theme)
 
 
+def _named(channels: int, layers: int) -> str:
+    return f"{channels}x{layers}"
+
+
 def _short(value: float) -> str:
     return f"{value / 1e6:.3g} M" if value >= 1e6 else f"{value / 1e3:.3g} k" if value >= 1e3 else f"{value:g}"
 
@@ -108,13 +113,17 @@ def main() -> int:
     parser.add_argument("--labels", help="folder of labels")
     parser.add_argument("--without", help="folder of the standard sets, whose positions are left out")
     parser.add_argument("--runs", default="runs/scaling", help="folder of the runs")
+    parser.add_argument("--only", choices=[_named(*size) for size in SIZES], help="train networks of one size")
     parser.add_argument("--draw-only", action="store_true", help="draw scaling.json as it is")
     given = parser.parse_args()
     kept = HERE / "scaling.json"
     if not given.draw_only:
         if given.labels is None:
             parser.error("say what to learn from: --labels FOLDER")
-        found = [trained(*size, positions, given) for size in SIZES for positions in POSITIONS]
+        sizes = [size for size in SIZES if given.only in (None, _named(*size))]
+        found = [trained(*size, positions, given) for size in sizes for positions in POSITIONS]
+        if given.only is not None:
+            return 0
         write_whole(kept, json.dumps(found, indent=1) + "\n")
     if not kept.exists():
         parser.error(f"there is no {kept} to draw yet: leave out --draw-only")
