@@ -210,8 +210,8 @@ def _go(
             row |= won_against(now, plan.opponents, games=plan.trials)
         return row
 
-    # Doubt tells networks apart that are taught what is good. Who plays himself becomes sure of what he plays, and doubt
-    # would choose the one who has only just begun.
+    # Doubt tells networks apart that are taught what is good. Who plays himself becomes sure of what he plays, and by
+    # doubt the one who has only just begun would be chosen.
     best_by = "doubt" if plan.method == "distill" else "error"
     course = Course(method, graded, settings, path, ranks, shown, tensorboard, every, anew, best_by)
     standing = course.run()
