@@ -19,7 +19,7 @@ lab: $(VENV)/.runs  ## open the lab: see attention computed, number by number
 
 test: style browser  ## style, types, rooms and tests
 	@$(MAKE) --no-print-directory -j2 types $(VENV)/.compiled
-	$(BIN)/pytest -n 5 --dist worksteal  # for two cores: many tests wait for a page
+	$(BIN)/pytest -n 4 --dist worksteal  # for two cores: many tests wait for a page
 
 check: style types  ## all but the tests
 
