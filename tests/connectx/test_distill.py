@@ -251,13 +251,13 @@ def test_it_learns(folder: Path, tmp_path: Path) -> None:
     torch.manual_seed(0)
     before = grade(models.BoardNet(CONFIG).eval(), held)
     plan = starting.Plan("distill", labels=str(folder), graded=200)
-    done = starting.start(plan, CONFIG, replace(SETTINGS, steps=150, evaluate_every=50), tmp_path / "run")
+    done = starting.start(plan, CONFIG, replace(SETTINGS, steps=400, evaluate_every=100), tmp_path / "run")
     assert done.results["alone"]["error"] < 0.6 * before["error"]
     rows = training.read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert {row["split"] for row in rows} == {"train", "grade"}
     assert rows[0]["loss"] > rows[-2]["loss"]
     about = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert about["results"]["positions"] == 150 * 32
+    assert about["results"]["positions"] == 400 * 32
     # Another run may begin with what this one has learnt.
     further = starting.Plan("distill", labels=str(folder), graded=200, start=str(tmp_path / "run"))
     again = starting.start(further, CONFIG, replace(SETTINGS, steps=1), tmp_path / "further")
