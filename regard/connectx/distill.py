@@ -7,11 +7,10 @@
     value     (v − class of the best move)²
     score     Huber loss of each move's score / 10, three times
 
-A class is 1 for a win, 0 for a draw, −1 for a loss. A number of stones gets a share of the batches that grows with how
-many such positions there are, a little slower: the first openings, which are few, are not lost among the rest, nor are
-the hundred thousands with eight and nine stones met less often than is needed to learn them. End games (the last third
-of the board) are learnt first and get less. Openings (the first third) follow few rules, must be learnt one by one, and
-get far more.
+A class is 1 for a win, 0 for a draw, −1 for a loss. A number of stones gets a share of the batches that grows with the
+square root of how many such positions there are: the first openings, which are few, are not lost among the rest, nor
+are the hundred thousands with eight and nine stones met less often than is needed to learn them. End games (the last
+third of the board) are learnt first and get less, openings (the first third) last and get more.
 
 Of positions with as many stones, those are drawn most that teach most. Of two, one is over within seven moves, and is
 played right soon; mistakes are made where the end is far: a position is drawn by how far it is (`draws`). Of two, one
@@ -40,10 +39,9 @@ from regard.connectx.labels import FULL, Labels
 CLASS, SCORE = 5.0, 0.25  # what a class and a point of the score add to a move's logit in the target
 TARGET, KEEPING = 0.5, 2.0  # what the target counts in the policy's loss, and what keeping the value
 SCORE_SCALE, SCORES = 10.0, 3.0  # scores are told as a tenth; what their loss counts
-MANY = 0.75  # the power of the number of labels with as many stones that their share grows with
-EARLY, LATE = 5.0, 0.2  # what a number of stones gets more in the first third of the board, and less in the last
+EARLY, LATE = 1.5, 0.25  # what a number of stones gets more in the first third of the board, and less in the last
 SETTLED = 0.25  # how often a position is drawn all of whose moves are worth the same, beside others
-FAR, NEAR = 34, 0.1  # moves to the end from which on a position is drawn in full, and how often at least, beside it
+FAR, NEAR = 21, 0.2  # moves to the end from which on a position is drawn in full, and how often at least, beside it
 AVERAGE = 0.999
 
 Lot = tuple[Tensor, ...]
@@ -70,7 +68,7 @@ class Deck:
         self.settled = all_alike(self.labels.scores)
         plies, first, count = np.unique(self.labels.stones, return_index=True, return_counts=True)
         third = np.minimum(3 * plies // (labels.shape.rows * labels.shape.columns), 2)
-        share = count**MANY * np.array([EARLY, 1.0, LATE])[third]
+        share = np.sqrt(count) * np.array([EARLY, 1.0, LATE])[third]
         weight = draws(self.labels) * np.where(self.settled, SETTLED, 1.0)
         weight *= np.repeat(share / np.add.reduceat(weight, first), count)
         self.reaches = weight.cumsum() / weight.sum()  # up to which number, of 0 … 1, each label is drawn
@@ -111,7 +109,7 @@ def draws(labels: Labels) -> NDArray[np.float64]:
     >>> position, mask = (np.array([getattr(board, bits) for board in boards]) for bits in ("position", "mask"))
     >>> scores = np.array([[-2, -1, 0, 1, 0, -1, -2], [-2, -1, 18, 1, 18, 1, -2], [-2, -1, 18, 0, 0, 0, 18]], np.int8)
     >>> draws(Labels(boards[0].shape, position, mask, scores, np.zeros(3, np.uint8)))
-    array([1. , 0.1, 0.1])
+    array([1. , 0.2, 0.2])
     """
     best = labels.scores.max(1).astype(np.int64)
     free = labels.shape.rows * labels.shape.columns - labels.stones
