@@ -8,6 +8,7 @@ import typer
 
 from .connectx_compare import compare
 from .connectx_label import label
+from .connectx_memorize import memorize
 from .connectx_solver import book, solve
 from .connectx_train import train
 from .progress import progress
@@ -29,6 +30,7 @@ app.command()(solve)
 app.command()(book)
 app.command()(label)
 app.command()(train)
+app.command()(memorize)
 app.command()(compare)
 
 PLAYERS = (

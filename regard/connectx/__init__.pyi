@@ -27,6 +27,8 @@ from .labels import Labels as Labels
 from .labels import read_labels as read_labels
 from .match import Game as Game
 from .match import play_game as play_game
+from .memorizing import Memorized as Memorized
+from .memorizing import memorize as memorize
 from .network import Network as Network
 from .network import load_network as load_network
 from .network import networks as networks

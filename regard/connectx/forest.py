@@ -17,6 +17,7 @@ NEW, WAITING, GROWN, KNOWN, FORCED = 0, 1, 2, 3, 4  # what a node is; FORCED has
 OPEN = 2.0  # instead of a value: nothing to be seen at a glance
 SURE = 1 - 1e-9  # the mean of values that are all 1
 NO_GUESS = 9.0
+PROVED = 1.0  # what a value weighs that is proved
 
 
 class Forest(NamedTuple):
@@ -27,7 +28,8 @@ class Forest(NamedTuple):
     guess: Array  # what each move is thought to be worth for the side that makes it, before it is tried; or NO_GUESS
     moves: Array  # the squares that are walked: all possible ones, or those that win or do not lose at once
     visits: Array
-    total: Array  # the sum of values, for the side to move at the node
+    total: Array  # the sum of values, for the side to move at the node, each times what it weighs
+    weight: Array  # the sum of what they weigh
     waiting: Array  # walks under way, each counted as lost until its value comes
     kind: Array
     used: Array
@@ -51,20 +53,21 @@ def planted(games: int, nodes: int, columns: int) -> Forest:
 
     return Forest(
         child=empty(np.int32, columns), prior=empty(np.float32, columns), guess=empty(np.float32, columns),
-        moves=empty(np.int64), visits=empty(np.int32), total=empty(np.float64), waiting=empty(np.int32),
-        kind=empty(np.int8), used=np.ones(games, np.int64),
+        moves=empty(np.int64), visits=empty(np.int32), total=empty(np.float64), weight=empty(np.float64),
+        waiting=empty(np.int32), kind=empty(np.int8), used=np.ones(games, np.int64),
     )  # fmt: skip
 
 
 @compiled
-def _count_up(game: int, end: int, value: float, forest: Forest, leaves: Leaves) -> None:
+def _count_up(game: int, end: int, value: float, weight: float, forest: Forest, leaves: Leaves) -> None:
     """Count a value, for the side to move at the end of the walk, on all nodes passed; they wait no longer."""
     for at in range(leaves.length[end], -1, -1):
         node = leaves.path[end, at]
         if forest.kind[game, node] == KNOWN and forest.visits[game, node] > 0:  # whatever came of this walk
-            value = forest.total[game, node] / forest.visits[game, node]
+            value = forest.total[game, node] / forest.weight[game, node]
         forest.visits[game, node] += 1
-        forest.total[game, node] += value
+        forest.total[game, node] += value * weight
+        forest.weight[game, node] += weight
         forest.waiting[game, node] -= 1
         value = -value
 
@@ -81,11 +84,11 @@ def _prove(game: int, end: int, forest: Forest, leaves: Leaves, shape: Shape) ->
                 if child == 0 or forest.kind[game, child] != KNOWN:
                     decided = False
                 else:
-                    value = max(value, -forest.total[game, child] / forest.visits[game, child])
+                    value = max(value, -forest.total[game, child] / forest.weight[game, child])
         if not decided and value < SURE:
             return
         forest.kind[game, node] = KNOWN
-        forest.total[game, node] = value * forest.visits[game, node]
+        forest.total[game, node] = value * forest.weight[game, node]
 
 
 @compiled
@@ -144,11 +147,11 @@ def walk(
                     forest.waiting[game, leaves.path[end, at]] -= 1
                 continue
             if kind == KNOWN:
-                _count_up(game, end, forest.total[game, node] / forest.visits[game, node], forest, leaves)
+                _count_up(game, end, forest.total[game, node] / forest.weight[game, node], PROVED, forest, leaves)
                 continue
             if value != OPEN:
                 forest.kind[game, node] = KNOWN
-                _count_up(game, end, value, forest, leaves)
+                _count_up(game, end, value, PROVED, forest, leaves)
                 _prove(game, end, forest, leaves, shape)
                 continue
             forest.kind[game, node] = WAITING
@@ -171,10 +174,20 @@ def _at_a_glance(here: int, stones: int, shape: Shape) -> tuple[float, int]:
 
 
 @compiled
+def _lost(game: int, node: int, forest: Forest) -> float:
+    """What the walks under way through a node weigh, that count as lost: each as much as those before it."""
+    visits = forest.visits[game, node]
+    each: float = forest.weight[game, node] / visits if visits else 1.0
+    lost: float = forest.waiting[game, node] * each
+    return lost
+
+
+@compiled
 def _chosen(game: int, node: int, forest: Forest, explore: float, shape: Shape) -> int:
     visits = forest.visits[game, node] + forest.waiting[game, node]
     # A guess counts as one visit. Without, a move not tried yet is thought to be worth a little less than the node is.
-    unknown = (forest.total[game, node] - forest.waiting[game, node]) / max(visits, 1) - 0.2
+    lost = _lost(game, node, forest)
+    unknown = (forest.total[game, node] - lost) / max(forest.weight[game, node] + lost, 1) - 0.2
     spread = explore * np.sqrt(visits)
     chosen, highest = -1, -1e18
     for column in range(shape.columns):
@@ -182,18 +195,20 @@ def _chosen(game: int, node: int, forest: Forest, explore: float, shape: Shape) 
             continue
         child = forest.child[game, node, column]
         tried = forest.visits[game, child] + forest.waiting[game, child] if child else 0
-        worth = -(forest.total[game, child] + forest.waiting[game, child]) if child else 0.0
+        lost = _lost(game, child, forest) if child else 0.0
+        worth = -(forest.total[game, child] + lost) if child else 0.0
+        weight = forest.weight[game, child] + lost if child else 0.0
         guess = forest.guess[game, node, column]
         value = unknown
         if guess != NO_GUESS:
-            value = (worth + guess) / (tried + 1)
+            value = (worth + guess) / (weight + 1)
         elif tried:
-            value = worth / tried
+            value = worth / weight
         upper = value + spread * forest.prior[game, node, column] / (1 + tried)
         if (
             child
             and forest.kind[game, child] == KNOWN
-            and forest.total[game, child] > SURE * forest.visits[game, child]
+            and forest.total[game, child] > SURE * forest.weight[game, child]
         ):
             upper -= 1e9  # known to lose: only where nothing else is left
         if upper > highest:
@@ -202,8 +217,17 @@ def _chosen(game: int, node: int, forest: Forest, explore: float, shape: Shape) 
 
 
 @compiled
-def grow(ends: Array, priors: Array, guesses: Array, values: Array, most: int, forest: Forest, leaves: Leaves) -> None:
-    """What was said of the leaves at these ends: a policy, guesses and a value each."""
+def grow(
+    ends: Array,
+    priors: Array,
+    guesses: Array,
+    values: Array,
+    weights: Array,
+    most: int,
+    forest: Forest,
+    leaves: Leaves,
+) -> None:
+    """What was said of the leaves at these ends: a policy, guesses, a value and what it weighs each."""
     for number in range(len(ends)):
         end = ends[number]
         game, node = end // most, leaves.node[end]
@@ -211,14 +235,14 @@ def grow(ends: Array, priors: Array, guesses: Array, values: Array, most: int, f
         for column in range(priors.shape[1]):
             forest.prior[game, node, column] = priors[number, column]
             forest.guess[game, node, column] = guesses[number, column]
-        _count_up(game, end, values[number], forest, leaves)
+        _count_up(game, end, values[number], weights[number], forest, leaves)
 
 
 @compiled
 def know(end: int, value: float, most: int, forest: Forest, leaves: Leaves, shape: Shape) -> None:
     """The exact value of the leaf at this end."""
     forest.kind[end // most, leaves.node[end]] = KNOWN
-    _count_up(end // most, end, value, forest, leaves)
+    _count_up(end // most, end, value, PROVED, forest, leaves)
     _prove(end // most, end, forest, leaves, shape)
 
 
@@ -253,6 +277,7 @@ def move_on(columns: Array, position: Array, mask: Array, over: Array, forest: F
                 forest.moves[game, free] = forest.moves[game, at]
                 forest.visits[game, free] = forest.visits[game, at]
                 forest.total[game, free] = forest.total[game, at]
+                forest.weight[game, free] = forest.weight[game, at]
                 forest.kind[game, free] = forest.kind[game, at]
                 free += 1
             for at in range(free):
@@ -264,5 +289,6 @@ def move_on(columns: Array, position: Array, mask: Array, over: Array, forest: F
             forest.child[game, at] = 0
             forest.visits[game, at] = 0
             forest.total[game, at] = 0.0
+            forest.weight[game, at] = 0.0
             forest.kind[game, at] = NEW
         forest.used[game] = max(free, 1)

@@ -9,11 +9,14 @@ float16.
 
 import importlib
 import json
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
 Array = np.ndarray
+
+GROUP, FULLEST, SCATTER, SHIFT = 4, 8, 0x1E3779B97F4A7C15, 33  # of regard.models.board_memory, which does not travel
 
 
 class Judged(NamedTuple):
@@ -69,7 +72,29 @@ class Forward:
                 x = x + self._attention(f"attention.{(number + 1) // every - 1}", x)
         columns = self._reading("policy", x, columns=True)
         score = columns[..., 1] if self.config["score"] == "columns" else None
-        return columns[..., 0], np.tanh(self._reading("value", x, columns=False)[..., 0]), score
+        value = self._reading("value", x, columns=False)[..., 0] + self._by_heart(planes)
+        return columns[..., 0], np.tanh(value), score
+
+    def _by_heart(self, planes: Array) -> Array:
+        """What the memory adds to values, as regard.models.board_memory has it: (N,)."""
+        size, table = tuple(self.config.get("memory", ())), self.weights.get("memory.table")
+        if table is None or size[:2] != planes.shape[2:]:
+            return np.zeros(len(planes), np.float32)
+        rows, columns, stones = size
+        groups = np.array(list(combinations(range(columns), min(GROUP, columns))))
+        names = {tuple(group): number for number, group in enumerate(groups.tolist())}
+        other = [names[tuple(columns - 1 - column for column in reversed(group))] for group in groups.tolist()]
+        heights = planes.sum((1, 2)).astype(np.int64)  # (N, columns)
+        own = (planes[:, 0] * (1 << np.arange(rows - 1, -1, -1))[:, None]).sum(1).astype(np.int64)
+        held = (own + (1 << heights))[:, groups]  # (N, G, 4)
+        digits = 1 << (rows + 1) * np.arange(groups.shape[1] - 1, -1, -1)
+        code = np.minimum(
+            (held * digits).sum(-1) + (np.arange(len(groups)) << (rows + 1) * groups.shape[1]),
+            (held[..., ::-1] * digits).sum(-1) + (np.array(other) << (rows + 1) * groups.shape[1]),
+        )
+        found = table[(code * SCATTER >> SHIFT) & (len(table) - 1)]
+        found = found * (heights[:, groups].sum(-1) <= FULLEST)
+        return np.asarray(found.sum(1) * (heights.sum(1) <= stones), np.float32)
 
     def _conv(self, name: str, x: Array) -> Array:
         """3×3 with zeros around: nine shifted boards side by side, and one matrix product."""

@@ -63,8 +63,13 @@ class Labels:
 
     def parts(self) -> tuple["Labels", "Labels"]:
         """What may be learnt from, and what is held out: by the key alone, so that a position never changes sides."""
-        held = _scattered(keys_of(self.position, self.mask, self.shape)) % np.uint64(HELD_OUT) == 0
+        held = self.held_out()
         return self[~held], self[held]
+
+    def held_out(self) -> NDArray[np.bool_]:
+        """(N,) which are never learnt from."""
+        held: NDArray[np.bool_] = _scattered(keys_of(self.position, self.mask, self.shape)) % np.uint64(HELD_OUT) == 0
+        return held
 
 
 def record_type(columns: int) -> np.dtype[np.void]:

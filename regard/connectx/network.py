@@ -2,7 +2,8 @@
 
 The policy is the mean of what the network says of the board and of its mirror image; no move is looked ahead. With
 simulations, PUCT walks down the tree so many times (puct.py); it knows the rules, but no solver. There a position is
-judged as it stands: its mirror image would cost as much again, and says hardly more.
+judged as it stands: its mirror image would cost as much again, and says hardly more. Where the network has a memory of
+openings, their values outweigh what it thinks of positions farther down.
 """
 
 import os
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from regard.connectx.board import Board
+from regard.connectx.forest import NO_GUESS
 from regard.connectx.puct import Puct
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ NETWORKS = Path(__file__).with_name("networks")
 SHIPPED = "four"  # the one that is meant when none is named
 WIDTH = 8  # leaves of a tree that are judged at once
 EXPLORE = 1.5
+BY_HEART = 100.0  # what a value that the network knows by heart weighs in the search, beside others
 SCORE_SHARPNESS = 5.0  # what makes a value of a score: one of 2, which the network tells as 0.2, is worth 0.76
 
 
@@ -39,14 +42,17 @@ class Network:
     simulations     walks of the search for a move; None with no `seconds`: the policy alone
     seconds         the time for a move instead
     within          who judges the positions of the search; `judge` unless given
+    memory          (rows, columns, stones) of the positions whose values the network knows by heart, as its
+                    configuration has it; () for none
     """
 
     def __init__(
         self, judge: Judge, simulations: int | None = None, seconds: float | None = None, *,
-        within: Judge | None = None, name: str = "network",
+        within: Judge | None = None, memory: Sequence[int] = (), name: str = "network",
     ) -> None:  # fmt: skip
         self.judge, self.simulations, self.seconds, self.name = judge, simulations, seconds, name
         self.within = judge if within is None else within
+        self.memory = tuple(memory)
 
     def judged(self, board: Board) -> tuple[list[float], float]:
         """The probability of every column, and the value for the side to move, without a search."""
@@ -89,10 +95,13 @@ class Network:
 
     def _evaluate(self, planes: Any, legal: Any) -> tuple[Any, ...]:
         found = self.within(planes, legal)
-        said = np.log(np.maximum(found.policy, 1e-9)), found.value
-        if found.score is None or found.score.shape != legal.shape:
-            return said
-        return *said, np.tanh(SCORE_SHARPNESS * found.score)
+        guesses = np.full(legal.shape, NO_GUESS)
+        if found.score is not None and found.score.shape == legal.shape:
+            guesses = np.tanh(SCORE_SHARPNESS * found.score)
+        weights = np.ones(len(planes))
+        if self.memory[:2] == planes.shape[2:]:
+            weights[planes.sum((1, 2, 3)) <= self.memory[2]] = BY_HEART
+        return np.log(np.maximum(found.policy, 1e-9)), found.value, guesses, weights
 
 
 def load_network(where: str | os.PathLike[str] = SHIPPED) -> "BoardNet":
@@ -123,7 +132,9 @@ def network_player(name: str) -> Network:
 
     where, simulations, seconds = read_network_name(name)
     net = load_network(where)
-    return Network(Evaluator(net, mirror=True), simulations, seconds, within=Evaluator(net), name=name)
+    return Network(
+        Evaluator(net, mirror=True), simulations, seconds, within=Evaluator(net), memory=net.config.memory, name=name
+    )
 
 
 def read_network_name(name: str) -> tuple[str, int | None, float | None]:

@@ -6,7 +6,8 @@ Each game has its tree, all in arrays. One round walks down every tree, at each 
 
 (P: what the policy gives the move; Q: the mean value found for it, n its visits, N those of the node), gathers the
 leaves of all games into one batch for the network, and counts the values back up. A network that also says what each
-move is worth has looked a move ahead for nothing: its guess counts as the first visit.
+move is worth has looked a move ahead for nothing: its guess counts as the first visit. Values that somebody is surer of
+weigh more in the means.
 
 Nobody is asked where a line can be completed at once or two of the opponent's cannot both be stopped, nor where an
 oracle (the solver) knows the position; where just one move does not lose at once it is made, and what follows is looked
@@ -28,8 +29,11 @@ from regard.connectx.forest import KNOWN, NEW, NO_GUESS, SURE, Leaves, grow, kno
 
 Array = np.ndarray
 
+LEAST = 1e-9  # that a value may weigh
+
 # Planes (N, 2, rows, columns) and legal (N, columns) in; policy logits (N, columns) and values (N,) out and, of those
-# who can tell, what each move is worth for the side that makes it, (N, columns) in −1 … 1.
+# who can tell, what each move is worth for the side that makes it, (N, columns) in −1 … 1, and what each value weighs
+# in a mean, (N,), at least LEAST; 1 unless told.
 Evaluate = Callable[[Array, Array], tuple[Any, ...]]
 # The value of a position, −1, 0 or 1 for the side to move.
 Oracle = Callable[[Board], int]
@@ -119,12 +123,12 @@ class Puct:
 
     def q(self) -> Array:
         """(games, columns): the mean value of each move for the side that plays it; 0 where it was not tried."""
-        totals, visits = self._of_children(self._forest.total), self.visits()
-        return -totals / np.maximum(visits, 1)
+        totals, weights = self._of_children(self._forest.total), self._of_children(self._forest.weight)
+        return -totals / np.maximum(weights, LEAST)
 
     def value(self) -> Array:
         """(games,): the value of each root for the side to move."""
-        return self._forest.total[:, 0] / np.maximum(self._forest.visits[:, 0], 1)
+        return self._forest.total[:, 0] / np.maximum(self._forest.weight[:, 0], LEAST)
 
     def prior(self) -> Array:
         """(games, columns): what the policy gives each move at the root."""
@@ -162,9 +166,10 @@ class Puct:
         if board.shape != self.shape:
             raise ValueError("the boards of a search are of one size")
         self.position[game], self.mask[game], self.over[game] = board.position, board.mask, board.over
-        for array in (self._forest.child, self._forest.visits, self._forest.total, self._forest.kind):
-            array[game, : self._forest.used[game]] = 0
-        self._forest.used[game] = 1
+        forest = self._forest
+        for array in (forest.child, forest.visits, forest.total, forest.weight, forest.kind):
+            array[game, : forest.used[game]] = 0
+        forest.used[game] = 1
 
     def board(self, game: int) -> Board:
         """The board of a game as it stands."""
@@ -218,6 +223,7 @@ class Puct:
             legal = (masks[:, None] >> top) & 1 == 0
             logits, values, *told = (np.asarray(answer, np.float64) for answer in self.evaluate(planes, legal))
             guesses = told[0] if told else np.full(legal.shape, NO_GUESS)
+            weights = told[1] if len(told) > 1 else np.ones(len(asked))
             if logits.shape != legal.shape or values.size != len(asked):
                 raise ValueError(
                     f"evaluate must give logits {legal.shape} and {len(asked)} values, "
@@ -226,4 +232,4 @@ class Puct:
             logits = np.where(legal, logits, -np.inf)
             priors = np.maximum(np.exp(logits - logits.max(1, keepdims=True)), 1e-12 * legal)
             priors /= priors.sum(1, keepdims=True)
-            grow(asked, priors, guesses, values.reshape(-1), self.width, forest, leaves)
+            grow(asked, priors, guesses, values.reshape(-1), weights, self.width, forest, leaves)

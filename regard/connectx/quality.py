@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.connectx.board import Board
 from regard.connectx.match import Game
 from regard.connectx.players import Player
@@ -138,6 +141,13 @@ def find_sets(folder: str | os.PathLike[str]) -> dict[str, Path]:
     if missing:
         raise ValueError(f"{folder} must hold the six standard sets, but there is no {' and no '.join(missing)}")
     return paths
+
+
+def bits_of_sets(folder: str | os.PathLike[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions and masks of the six standard sets, for what must not learn from them."""
+    boards = [board for file in find_sets(folder).values() for board, _ in read_set(file)]
+    position, mask = (np.array([getattr(board, name) for board in boards], np.int64) for name in ("position", "mask"))
+    return position, mask
 
 
 def _sign(score: int) -> int:

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from regard import models, training
@@ -17,7 +16,7 @@ from regard.connectx.grading import grade, some_of_each
 from regard.connectx.labelling import Draw, label
 from regard.connectx.labels import Labels, read_labels, shards
 from regard.connectx.ppo import Ppo, PpoOptions
-from regard.connectx.quality import find_sets, read_set
+from regard.connectx.quality import bits_of_sets
 from regard.connectx.trials import won_against
 from regard.connectx.zero import Zero, ZeroOptions
 
@@ -241,9 +240,7 @@ def _labels(plan: Plan, path: Path, ranks: training.Ranks) -> tuple[Labels | Non
     if plan.labels is not None:
         labels = read_labels(plan.labels, most=plan.shards)
         if plan.without is not None:
-            boards = [board for file in find_sets(plan.without).values() for board, _ in read_set(file)]
-            position, mask = (np.array([getattr(one, bits) for one in boards]) for bits in ("position", "mask"))
-            labels = labels.without(position, mask)
+            labels = labels.without(*bits_of_sets(plan.without))
         return labels.parts()
     folder = path / "graded"
     if ranks.first and not (folder.exists() and shards(folder)):

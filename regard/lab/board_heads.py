@@ -73,7 +73,7 @@ def _loaded(folder: Path, _: int) -> tuple["BoardNet", "Network"]:
     from regard.models import Evaluator
 
     net = load_network(folder).eval()
-    return net, Network(Evaluator(net, mirror=True), within=Evaluator(net))
+    return net, Network(Evaluator(net, mirror=True), within=Evaluator(net), memory=net.config.memory)
 
 
 def chosen(player: "Network", board: "Board", simulations: int) -> dict[str, Any]:

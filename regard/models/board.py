@@ -7,8 +7,9 @@
              and off the whole board
     value    tanh of a number read off all squares            (B, 1), in [−1, 1]
 
-No weight knows the size of the board. Two planes are enough: the zeros around the board look like empty squares to the
-first convolution only; from the second on an empty square carries the first one's bias, and the outside does not.
+No weight knows the size of the board, but for those of a memory of openings, if there is one: it adds to the value, and
+is silent on other boards (board_memory.py). Two planes are enough: the zeros around the board look like empty squares to
+the first convolution only; from the second on an empty square carries the first one's bias, and the outside does not.
 
 Everything runs in torch's channels-last format, in which attention needs no copy and convolutions are faster, and on
 a CPU the convolutions run in tiles, which takes a third of the multiplications (board_tiles.py).
@@ -27,6 +28,7 @@ from regard.models.board_config import BoardConfig
 from regard.models.board_conv import BoardConv
 from regard.models.board_heads import Reading
 from regard.models.board_input import ADDED, Lines
+from regard.models.board_memory import Memory
 from regard.models.board_norm import BatchNorm, fold_after, fold_before, norm_of
 
 
@@ -106,6 +108,10 @@ class BoardNet(nn.Module):
         )
         self.policy = Reading(config, columns=True, answers=2 if config.score == "columns" else 1)
         self.value = Reading(config, columns=False, answers=2 if config.score == "position" else 1)
+        self.memory = None
+        if config.memory:
+            rows, columns, stones = config.memory
+            self.memory = Memory(rows, columns, stones, config.memory_bits)
         self._lay_out()
         self.register_load_state_dict_post_hook(lambda module, _: module._lay_out())  # type: ignore[no-untyped-call]
 
@@ -127,7 +133,8 @@ class BoardNet(nn.Module):
         if legal is not None:
             logits = logits.masked_fill(~legal, float("-inf"))
         score = {"none": None, "position": whole[:, 1:], "columns": columns[..., -1]}[self.config.score]
-        return Judgement(logits, whole[:, :1].tanh(), score)
+        value = whole[:, :1] if self.memory is None else whole[:, :1] + self.memory(planes)
+        return Judgement(logits, value.tanh(), score)
 
     def for_inference(self) -> "BoardNet":
         """A network of its own that computes the same in eval mode, faster: batch norms folded into the convolutions.

@@ -52,6 +52,9 @@ class BoardConfig:
     value_hidden    width of the hidden layer in both heads
     score           "position": one more output (B, 1); "columns": one for every move (B, columns); unbounded,
                     for what a solver says of the moves left to the end
+    memory          (rows, columns, stones): values of positions with so few stones on boards of this size are learnt by
+                    heart (board_memory.py), in a table of
+    memory_bits     2 to this power numbers; () for none
     """
 
     channels: int = 144
@@ -66,6 +69,8 @@ class BoardConfig:
     head_channels: int = 32
     value_hidden: int = 64
     score: Score = "none"
+    memory: Sequence[int] = ()  # kept as a tuple
+    memory_bits: int = 19
 
     def __post_init__(self) -> None:
         for name in ("channels", "heads", "layers", "planes", "head_channels", "value_hidden"):
@@ -84,11 +89,29 @@ class BoardConfig:
                     f"lines is how many in a row win, at least 2, with the planes of own and the opponent's stones; "
                     f"got lines={self.lines} and planes={self.planes}"
                 )
+        object.__setattr__(self, "memory", tuple(self.memory))
+        if self.memory:
+            self._check_memory()
         check_choice(self, "norm", get_args(BoardNorm))
         check_choice(self, "bias", get_args(BoardBias))
         check_choice(self, "score", get_args(Score))
         check_heads(self.channels, self.heads)
         object.__setattr__(self, "sees", check_sights(self.sees, self.heads))
+
+    def _check_memory(self) -> None:
+        whole = all(isinstance(number, int) and number > 0 for number in self.memory)
+        if len(self.memory) != 3 or not whole or self.planes != 2:
+            raise ValueError(
+                f"memory is (rows, columns, stones), three whole numbers above 0, with two planes; got {self.memory} "
+                f"and planes={self.planes}"
+            )
+        check_whole(self, "memory_bits")
+        rows, columns, _ = self.memory
+        if rows > 9 or columns > 16 or self.memory_bits > 28:
+            raise ValueError(
+                f"a memory is of boards with at most 9 rows and 16 columns and has at most 2^28 numbers, "
+                f"got {rows}×{columns} and 2^{self.memory_bits}"
+            )
 
     @property
     def attentions(self) -> int:

@@ -10,7 +10,7 @@ import torch
 from regard.connectx import Board, Network, Player, Puct, load_network, player
 from regard.connectx.exporting import export
 from regard.connectx.forward import Forward, packed_network
-from regard.connectx.network import read_network_name
+from regard.connectx.network import _as_planes, read_network_name
 from regard.connectx.quality import grade_set
 from regard.models import BoardNet, Evaluator, save
 from submissions import BOARDS, answers
@@ -126,6 +126,22 @@ def test_numpy_agrees_with_torch(net: BoardNet, plain: bool, size: tuple[int, in
     here, there = forward.one_sided(planes, legal), Evaluator(net)(planes, legal)
     assert np.abs(here.policy - there.policy).max() < 2e-3
     assert np.abs(here.value - there.value).max() < 2e-3
+
+
+def test_a_memory_travels(folder: Path) -> None:
+    net = BoardNet(load_network(folder).config, memory=(6, 7, 6), memory_bits=12).eval()
+    assert net.memory is not None
+    with torch.no_grad():
+        net.memory.table.normal_(std=0.2)
+    inference = net.for_inference()
+    weights = {name: value.numpy() for name, value in inference.state_dict().items()}
+    forward = Forward(packed_network(asdict(inference.config), weights))
+    for size in ((6, 7, 4), (5, 6, 4)):
+        boards = [Board.from_moves(moves, *size) for moves in ("", "4", "344", "3465", "123456", "1234561")]
+        planes, legal = (np.stack(parts) for parts in zip(*map(_as_planes, boards), strict=True))
+        assert np.abs(forward(planes, legal).value - Evaluator(net, mirror=True)(planes, legal).value).max() < 2e-3
+        silent = np.abs(forward._by_heart(planes)) == 0
+        assert silent.tolist() == ([False] * 5 + [True] if size == (6, 7, 4) else [True] * 6)
 
 
 def test_what_cannot_be_packed_is_said(net: BoardNet) -> None:

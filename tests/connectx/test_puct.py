@@ -1,5 +1,7 @@
 """Search led by a policy and a value: wins, blocks, the truth on small boards, and batches that equal single games."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -31,6 +33,25 @@ def truth(board: Board) -> list[int | None]:
 def sign(score: int | None) -> int:
     assert score is not None
     return (score > 0) - (score < 0)
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_a_value_that_weighs_more_counts_for_more(width: int) -> None:
+    """Positions with one stone are said to be lost, but for that after column 3; what follows says the opposite."""
+
+    def sure_of_the_next(heavy: float, planes: Array, legal: Array) -> tuple[Array, Array, Array, Array]:
+        stones = planes.sum((1, 2, 3))
+        third = planes[:, :, -1, 2].sum(1) > 0
+        values = np.where(third, -0.9, 0.9) * np.where(stones % 2 == 1, 1, -1) * np.where(stones == 1, 1, -1)
+        return np.zeros(legal.shape), values, np.zeros(legal.shape), np.where(stones == 1, heavy, 1.0)
+
+    for weight, trusted in ((1.0, False), (1000.0, True)):
+        search = Puct([Board()], partial(sure_of_the_next, weight), width=width)
+        search.run(160)
+        assert (search.best()[0] == 2) == trusted
+        assert search.visits().sum() == 160 or width > 1
+        assert (search._forest.waiting == 0).all()
+    assert search.q()[0, 2] > 0.5
 
 
 @pytest.mark.parametrize(("moves", "column"), [("112233", 3), ("12131", 0), ("1122331", 3)])

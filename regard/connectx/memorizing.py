@@ -1,0 +1,279 @@
+"""A network learns by heart what openings are worth: the table of its memory (`regard.models`, board_memory.py).
+
+Every position with few stones that is not settled at a glance is taken, with its exact value, but for those that
+networks are graded by. What the network says of it without a memory, as it stands and mirrored, is computed once; what
+is missing to the value is then learnt in a few passes:
+
+    for each number that a position touches     g = tanh(said + Σ numbers) − value
+                                                number −= rate · g / √(sum of all g² of this number so far)
+
+The network's other weights stay as they are, and so does its policy.
+"""
+
+import hashlib
+import io
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard import models
+from regard.connectx.batch import checked_shape, planes_of
+from regard.connectx.bookmaking import to_solve
+from regard.connectx.compiled import compiled
+from regard.connectx.labels import Labels, keys_of, mirrored_bits, stones_of
+from regard.connectx.solver import Solver
+from regard.files import write_whole
+from regard.training import asked_to_stop
+
+Array = np.ndarray
+
+AT_ONCE = 512
+SAVE_EVERY = 60.0  # seconds
+SUREST = 7.0  # how far from 0 what a network says, before its tanh, is taken to be at most
+START = 1e-2  # what the sum of squares begins with: the first steps are not too long
+RATE = 0.3
+
+Report = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+
+
+@dataclass(frozen=True)
+class Memorized:
+    """The network with its memory, and the mean squared error of its values before and after."""
+
+    net: models.BoardNet
+    learnt: int
+    held_out: int
+    before: tuple[float, float]  # of what was learnt, and of what was held out
+    after: tuple[float, float]
+
+
+def memorize(
+    net: models.BoardNet,
+    solver: Solver,
+    *,
+    stones: int = 10,
+    bits: int = 19,
+    passes: int = 20,
+    without: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    seed: int = 0,
+    kept: str | os.PathLike[str] | None = None,
+    processes: int = 1,
+    report: Report = lambda what, done, total: None,
+) -> Memorized:
+    """The network with a memory of all positions with at most so many stones.
+
+    without     positions and masks that are left out, as are their mirror images
+    kept        a folder for what the network says of them, which takes longest: what is there is not computed again
+    processes   that ask the network
+    """
+    if passes < 1:
+        raise ValueError(f"passes must be at least 1, got {passes}")
+    if net.config.planes != 2:
+        raise ValueError(
+            f"a memory goes with planes of own and the opponent's stones, this network has {net.config.planes}"
+        )
+    known = openings(solver, stones, report)
+    if without is not None:
+        known = known.without(*without)
+    shape = known.shape
+    size = (shape.rows, shape.columns, stones)
+    bare = _with_memory(net, memory=())
+    remembering = _with_memory(net, memory=size, memory_bits=bits)
+    said = _asked(bare, known, None if kept is None else Path(kept) / _name(bare, known), processes, report)
+    places = _places(remembering, known, report)
+    value = known.scores[:, 0].astype(np.float32)
+    held = known.held_out()
+    learnt = ~held
+
+    table, squares = np.zeros(1 << bits, np.float32), np.full(1 << bits, START, np.float32)
+
+    def errors() -> tuple[float, float]:
+        wrong = [(_values(places, table, said[:, side]) - value) ** 2 for side in range(2)]
+        return tuple(float(np.mean([w[which].mean() for w in wrong])) for which in (learnt, held))  # type: ignore[return-value]
+
+    before = errors()
+    chosen = np.flatnonzero(learnt)
+    for number in range(passes):
+        random = np.random.default_rng([seed, number])
+        side = random.integers(0, 2, len(known))
+        heard = said[np.arange(len(known)), side]
+        _pass(random.permutation(chosen), places, table, squares, heard, value, RATE * (1 - number / passes))
+        report("learning", 1, passes)
+    with torch.no_grad():
+        assert remembering.memory is not None
+        remembering.memory.table.copy_(torch.from_numpy(table))
+    return Memorized(remembering.eval(), int(learnt.sum()), int(held.sum()), before, errors())
+
+
+def openings(solver: Solver, stones: int, report: Report = lambda what, done, total: None) -> Labels:
+    """Every position with at most so many stones that is not settled at a glance, with its value as the only score.
+
+    >>> solver = Solver(4, 4, 3, table_bits=16)
+    >>> known = openings(solver, 4)
+    >>> len(known), known.scores.shape, np.unique(known.scores).tolist()
+    (37, (37, 1), [-1, 0, 1])
+    """
+    most = solver.rows * solver.columns - 1
+    if not 0 <= stones <= most:
+        raise ValueError(f"stones must be 0 to {most}, got {stones}")
+    size = (solver.rows, solver.columns, solver.inarow)
+    shape = checked_shape(*size)
+    layers = [to_solve(n, *size)[:2] for n in range(stones + 1)]
+    position, mask = (np.concatenate(parts).view(np.int64) for parts in zip(*layers, strict=True))
+    keys = keys_of(position, mask, shape)
+    keys = np.sort(np.minimum(keys, keys_of(mirrored_bits(position, shape), mirrored_bits(mask, shape), shape)))
+    position, mask = stones_of(keys, shape)
+    values = np.zeros((len(mask), 1), np.int8)
+    with asked_to_stop() as stop:
+        for part in _parts(len(mask)):
+            if stop.is_set():
+                raise KeyboardInterrupt
+            scores = [solver.score(int(p), int(m)) for p, m in zip(position[part], mask[part], strict=True)]
+            values[part, 0] = np.sign(scores)
+            report("solving", len(scores), len(mask))
+    return Labels(shape, position, mask, values, np.zeros(len(mask), np.uint8))
+
+
+def _with_memory(net: models.BoardNet, **changes: Any) -> models.BoardNet:
+    """The network with another memory, which is empty, or with none."""
+    other = models.BoardNet(replace(net.config, **changes))
+    theirs = {name: value for name, value in net.state_dict().items() if not name.startswith("memory.")}
+    other.load_state_dict({**other.state_dict(), **theirs})
+    return other.eval()
+
+
+def _asked(
+    net: models.BoardNet, known: Labels, kept: Path | None, processes: int, report: Report
+) -> NDArray[np.float32]:
+    """(N, 2): what the network says of each position and of its mirror image, before its tanh."""
+    said = np.full((len(known), 2), np.nan, np.float32)
+    if kept is not None and kept.exists():
+        said = np.load(kept, allow_pickle=False)
+    left = [part for part in _parts(len(known)) if np.isnan(said[part]).any()]
+    report("asking", len(known) - sum(part.stop - part.start for part in left), len(known))
+    saved = time.monotonic()
+
+    def save() -> None:
+        if kept is not None:
+            file = io.BytesIO()
+            np.save(file, said)
+            write_whole(kept, file.getvalue())
+
+    with asked_to_stop() as stop, _workers(net, known, processes) as answers:
+        try:
+            for part, found in answers(left):
+                said[part] = found
+                report("asking", part.stop - part.start, len(known))
+                if time.monotonic() - saved > SAVE_EVERY:
+                    save()
+                    saved = time.monotonic()
+                if stop.is_set():
+                    raise KeyboardInterrupt
+        finally:
+            save()
+    return said
+
+
+def _name(net: models.BoardNet, known: Labels) -> str:
+    """Of the file that holds what this network says of these positions."""
+    parts = [known.position.tobytes(), known.mask.tobytes(), *(v.numpy().tobytes() for v in net.state_dict().values())]
+    return f"said-{hashlib.sha256(b''.join(parts)).hexdigest()[:16]}.npy"
+
+
+Answers = Callable[[list[slice]], Iterator[tuple[slice, NDArray[np.float32]]]]
+
+
+@contextmanager
+def _workers(net: models.BoardNet, known: Labels, processes: int) -> Iterator[Answers]:
+    """What answers for parts of the positions: this process, or several."""
+    if processes == 1:
+        _prepare(net, known)
+        yield lambda parts: map(_answer, parts)
+        return
+    context = multiprocessing.get_context("spawn")
+    weights = {name: value.numpy() for name, value in net.state_dict().items()}
+    given = (net.config, weights, known)
+    pool = ProcessPoolExecutor(processes, context, initializer=_prepare_process, initargs=given)
+    try:
+        yield lambda parts: pool.map(_answer, parts)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_asking: tuple[models.BoardNet, Labels] | None = None
+
+
+def _prepare_process(config: models.BoardConfig, weights: dict[str, Array], known: Labels) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    torch.set_num_threads(1)  # each process has a core
+    net = models.BoardNet(config)
+    net.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+    _prepare(net.eval(), known)
+
+
+def _prepare(net: models.BoardNet, known: Labels) -> None:
+    global _asking
+    _asking = net.for_inference(), known
+
+
+def _answer(part: slice) -> tuple[slice, NDArray[np.float32]]:
+    assert _asking is not None
+    net, known = _asking
+    planes = torch.from_numpy(planes_of(known.position[part], known.mask[part], known.shape)).float()
+    with torch.inference_mode():
+        values = [net(side).value[:, 0].double().atanh() for side in (planes, planes.flip(-1))]
+    return part, torch.stack(values, 1).clamp(-SUREST, SUREST).float().numpy()
+
+
+def _places(net: models.BoardNet, known: Labels, report: Report) -> NDArray[np.int32]:
+    """(N, groups): which numbers of the table each position touches, −1 for none."""
+    memory = net.memory
+    assert memory is not None
+    found = np.empty((len(known), len(memory.groups)), np.int32)
+    for part in _parts(len(known)):
+        planes = torch.from_numpy(planes_of(known.position[part], known.mask[part], known.shape)).float()
+        found[part] = torch.where(memory.few(planes), memory.places(planes), -1).numpy()
+        report("looking up", part.stop - part.start, len(known))
+    return found
+
+
+@compiled
+def _pass(order: Array, places: Array, table: Array, squares: Array, said: Array, value: Array, rate: float) -> None:
+    for at in order:
+        total = said[at]
+        for group in range(places.shape[1]):
+            if places[at, group] >= 0:
+                total += table[places[at, group]]
+        gradient = np.tanh(total) - value[at]
+        for group in range(places.shape[1]):
+            place = places[at, group]
+            if place >= 0:
+                squares[place] += gradient * gradient
+                table[place] -= rate * gradient / np.sqrt(squares[place])
+
+
+@compiled
+def _values(places: Array, table: Array, said: Array) -> Array:
+    found = np.empty(len(said), np.float32)
+    for at in range(len(said)):
+        total = said[at]
+        for group in range(places.shape[1]):
+            if places[at, group] >= 0:
+                total += table[places[at, group]]
+        found[at] = np.tanh(total)
+    return found
+
+
+def _parts(count: int) -> list[slice]:
+    return [slice(first, min(first + AT_ONCE, count)) for first in range(0, count, AT_ONCE)]
