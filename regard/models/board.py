@@ -7,9 +7,10 @@
              and off the whole board
     value    tanh of a number read off all squares            (B, 1), in [−1, 1]
 
-No weight knows the size of the board, but for those of a memory of openings, if there is one: it adds to the value, and
-is silent on other boards (board_memory.py). Two planes are enough: the zeros around the board look like empty squares to
-the first convolution only; from the second on an empty square carries the first one's bias, and the outside does not.
+No weight knows the size of the board, but for those of a memory of openings, if there is one: it adds to the value and
+is silent on other boards (board_memory.py). Two planes are enough: the zeros around the board look like empty squares
+to the first convolution only; from the second on an empty square carries the first one's bias, and the outside does
+not.
 
 Everything runs in torch's channels-last format, in which attention needs no copy and convolutions are faster, and on
 a CPU the convolutions run in tiles, which takes a third of the multiplications (board_tiles.py).
