@@ -4,8 +4,9 @@
 
 Trains networks of several sizes on several numbers of positions, each run whole (its learning rate falls to nothing at
 its own end), with the options of the shipped network; grades all on the same held-out positions; writes scaling.json
-and scaling.svg beside this file. A run that was stopped is gone on with, one that is done is not made again: with
---only, which draws nothing, several cores can train networks of one size each, and then one draws.
+and scaling.svg beside this file, and says what power of each the error goes with. A run that was stopped is gone on
+with, one that is done is not made again: with --only, which draws nothing, several cores can train networks of one size
+each, and then one draws.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
 from rich.console import Console
 
@@ -28,6 +30,7 @@ HERE = Path(__file__).parent
 SIZES = ((16, 3), (32, 4), (64, 5))  # channels, blocks
 POSITIONS = (60_000, 120_000, 240_000, 480_000)
 BATCH = 256
+SHIPPED = (9_900_000, 1_273_411)  # positions, and parameters but for the memory
 console = Console()
 
 
@@ -99,6 +102,18 @@ def picture(rows: list[dict[str, float]], theme: str = "light") -> Picture:
     return Picture(figure, title, theme)
 
 
+def law(rows: list[dict[str, float]], name: str) -> str:
+    """The powers of positions and parameters that fit the error best, and what they foretell of the shipped network.
+
+    The runs on the fewest positions are left out: most of what they have is the beginning.
+    """
+    used = [row for row in rows if row["positions"] > min(POSITIONS)]
+    given = np.array([[1.0, np.log(row["positions"]), np.log(row["parameters"])] for row in used])
+    fit, *_ = np.linalg.lstsq(given, np.log([row[name] for row in used]), rcond=None)
+    foretold = 100 * np.exp(fit @ [1.0, *np.log(SHIPPED)])
+    return f"{name}: positions^{fit[1]:.2f} · parameters^{fit[2]:.2f}; of the shipped network {foretold:.1f} %"
+
+
 def _named(channels: int, layers: int) -> str:
     return f"{channels}x{layers}"
 
@@ -128,6 +143,8 @@ def main() -> int:
     if not kept.exists():
         parser.error(f"there is no {kept} to draw yet: leave out --draw-only")
     rows = json.loads(kept.read_text(encoding="utf-8"))
+    for name in ("error", "error_begin", "error_middle", "error_end"):
+        print(law(rows, name))
     print(picture(rows).save(HERE / "scaling.svg"))
     return 0
 

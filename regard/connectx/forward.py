@@ -16,7 +16,7 @@ import numpy as np
 
 Array = np.ndarray
 
-GROUP, FULLEST, SCATTER, SHIFT = 4, 8, 0x1E3779B97F4A7C15, 33  # of regard.models.board_memory, which does not travel
+GROUP, SCATTER, SHIFT = 5, 0x1E3779B97F4A7C15, 33  # of regard.models.board_memory, which does not travel
 
 
 class Judged(NamedTuple):
@@ -86,14 +86,13 @@ class Forward:
         other = [names[tuple(columns - 1 - column for column in reversed(group))] for group in groups.tolist()]
         heights = planes.sum((1, 2)).astype(np.int64)  # (N, columns)
         own = (planes[:, 0] * (1 << np.arange(rows - 1, -1, -1))[:, None]).sum(1).astype(np.int64)
-        held = (own + (1 << heights))[:, groups]  # (N, G, 4)
+        held = (own + (1 << heights))[:, groups]  # (N, G, 5)
         digits = 1 << (rows + 1) * np.arange(groups.shape[1] - 1, -1, -1)
         code = np.minimum(
             (held * digits).sum(-1) + (np.arange(len(groups)) << (rows + 1) * groups.shape[1]),
             (held[..., ::-1] * digits).sum(-1) + (np.array(other) << (rows + 1) * groups.shape[1]),
         )
         found = table[(code * SCATTER >> SHIFT) & (len(table) - 1)]
-        found = found * (heights[:, groups].sum(-1) <= FULLEST)
         return np.asarray(found.sum(1) * (heights.sum(1) <= stones), np.float32)
 
     def _conv(self, name: str, x: Array) -> Array:

@@ -7,7 +7,8 @@ is missing to the value is then learnt in a few passes:
     for each number that a position touches     g = tanh(said + Σ numbers) − value
                                                 number −= rate · g / √(sum of all g² of this number so far)
 
-The network's other weights stay as they are, and so does its policy.
+The network's other weights stay as they are, and so does its policy. A number of stones gets a share of each pass that
+grows with the square root of how many such positions there are.
 """
 
 import hashlib
@@ -103,7 +104,7 @@ def memorize(
         return tuple(float(np.mean([w[which].mean() for w in wrong])) for which in (learnt, held))  # type: ignore[return-value]
 
     before = errors()
-    chosen = np.flatnonzero(learnt)
+    chosen = _often(known, np.flatnonzero(learnt))
     for number in range(passes):
         random = np.random.default_rng([seed, number])
         side = random.integers(0, 2, len(known))
@@ -236,14 +237,21 @@ def _answer(part: slice) -> tuple[slice, NDArray[np.float32]]:
     return part, torch.stack(values, 1).clamp(-SUREST, SUREST).float().numpy()
 
 
+def _often(known: Labels, which: NDArray[np.int64]) -> NDArray[np.int64]:
+    """These positions for one pass, those with few stones several times: they are few, and all others follow them."""
+    stones = known.stones[which]
+    count = np.bincount(stones)[stones]
+    return np.repeat(which, np.sqrt(count.max() / count).astype(np.int64))
+
+
 def _places(net: models.BoardNet, known: Labels, report: Report) -> NDArray[np.int32]:
-    """(N, groups): which numbers of the table each position touches, −1 for none."""
+    """(N, groups): which numbers of the table each position touches."""
     memory = net.memory
     assert memory is not None
     found = np.empty((len(known), len(memory.groups)), np.int32)
     for part in _parts(len(known)):
         planes = torch.from_numpy(planes_of(known.position[part], known.mask[part], known.shape)).float()
-        found[part] = torch.where(memory.few(planes), memory.places(planes), -1).numpy()
+        found[part] = memory.places(planes).numpy()
         report("looking up", part.stop - part.start, len(known))
     return found
 
@@ -252,15 +260,12 @@ def _places(net: models.BoardNet, known: Labels, report: Report) -> NDArray[np.i
 def _pass(order: Array, places: Array, table: Array, squares: Array, said: Array, value: Array, rate: float) -> None:
     for at in order:
         total = said[at]
-        for group in range(places.shape[1]):
-            if places[at, group] >= 0:
-                total += table[places[at, group]]
+        for place in places[at]:
+            total += table[place]
         gradient = np.tanh(total) - value[at]
-        for group in range(places.shape[1]):
-            place = places[at, group]
-            if place >= 0:
-                squares[place] += gradient * gradient
-                table[place] -= rate * gradient / np.sqrt(squares[place])
+        for place in places[at]:
+            squares[place] += gradient * gradient
+            table[place] -= rate * gradient / np.sqrt(squares[place])
 
 
 @compiled
@@ -268,9 +273,8 @@ def _values(places: Array, table: Array, said: Array) -> Array:
     found = np.empty(len(said), np.float32)
     for at in range(len(said)):
         total = said[at]
-        for group in range(places.shape[1]):
-            if places[at, group] >= 0:
-                total += table[places[at, group]]
+        for place in places[at]:
+            total += table[place]
         found[at] = np.tanh(total)
     return found
 

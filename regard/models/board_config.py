@@ -107,9 +107,9 @@ class BoardConfig:
             )
         check_whole(self, "memory_bits")
         rows, columns, _ = self.memory
-        if rows > 9 or columns > 16 or self.memory_bits > 28:
+        if rows > 9 or columns > 12 or self.memory_bits > 28:
             raise ValueError(
-                f"a memory is of boards with at most 9 rows and 16 columns and has at most 2^28 numbers, "
+                f"a memory is of boards with at most 9 rows and 12 columns and has at most 2^28 numbers, "
                 f"got {rows}×{columns} and 2^{self.memory_bits}"
             )
 

@@ -1,10 +1,10 @@
-"""What openings are worth, by heart: a learnt number for every four columns as they stand.
+"""What openings are worth, by heart: a learnt number for every five columns as they stand.
 
-    m = Σ table[place(group, what stands in its columns)]           over all groups of four columns
+    m = Σ table[place(group, what stands in its columns)]           over all groups of five columns
     value = tanh(what the value head reads off the squares + m)
 
 What an opening is worth follows from no rule that a few convolutions can find, but there are not many of them. A
-position touches 35 numbers of half a million, on 6×7, so that learning one changes little of what is known of others,
+position touches 21 numbers of half a million, on 6×7, so that learning one changes little of what is known of others,
 and a million positions are learnt in seconds (`regard connectx memorize`); convolutions would have to move all their
 weights for each. This is an n-tuple network (Thill, Koch and Konen, Reinforcement learning with n-tuples on the game
 Connect-4, 2012) whose tuples are columns.
@@ -21,8 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-GROUP = 4  # columns
-FULLEST = 8  # stones in a group of which there is a number
+GROUP = 5  # columns
 SCATTER = 0x1E3779B97F4A7C15  # odd, with bits all over: the golden ratio's
 SHIFT = 33  # which bits of the product are the place
 
@@ -37,7 +36,7 @@ class Memory(nn.Module):
     >>> memory = Memory(6, 7, stones=10, bits=12)
     >>> planes = torch.zeros(1, 2, 6, 7)
     >>> memory(planes), memory.table.shape, memory.places(planes).shape
-    (tensor([[0.]], grad_fn=<MulBackward0>), torch.Size([4096]), torch.Size([1, 35]))
+    (tensor([[0.]], grad_fn=<MulBackward0>), torch.Size([4096]), torch.Size([1, 21]))
     """
 
     def __init__(self, rows: int, columns: int, stones: int, bits: int) -> None:
@@ -49,23 +48,18 @@ class Memory(nn.Module):
         turned = [numbers[tuple(columns - 1 - column for column in reversed(group))] for group in groups]
         self.groups: Tensor
         self.names: Tensor
-        self.register_buffer("groups", torch.tensor(groups), persistent=False)  # (G, 4)
+        self.register_buffer("groups", torch.tensor(groups), persistent=False)  # (G, 5)
         self.register_buffer("names", torch.tensor([list(numbers.values()), turned]), persistent=False)  # (2, G)
 
     def forward(self, planes: Float[Tensor, "b 2 rows columns"]) -> Float[Tensor, "b 1"]:
         if planes.shape[2:] != (self.rows, self.columns):
             return planes.new_zeros(len(planes), 1)
-        found = torch.where(self.few(planes), self.table[self.places(planes)], 0.0)
-        return found.sum(1, keepdim=True) * self.speaks(planes)[:, None]
+        return self.table[self.places(planes)].sum(1, keepdim=True) * self.speaks(planes)[:, None]
 
     def speaks(self, planes: Float[Tensor, "b 2 rows columns"]) -> Bool[Tensor, " b"]:
         """Which positions it is of."""
         fits = planes.shape[2:] == (self.rows, self.columns)
         return (planes.sum((1, 2, 3)) <= self.stones) & fits
-
-    def few(self, planes: Float[Tensor, "b 2 rows columns"]) -> Bool[Tensor, "b groups"]:
-        """Which groups have so few stones that there is a number for them."""
-        return planes.sum((1, 2))[:, self.groups].sum(-1) <= FULLEST
 
     def places(self, planes: Float[Tensor, "b 2 rows columns"]) -> Int[Tensor, "b groups"]:
         """Where in the table the number of each group is.
@@ -75,7 +69,7 @@ class Memory(nn.Module):
         powers = 2 ** torch.arange(self.rows - 1, -1, -1, device=planes.device)
         own = (planes[:, 0].long() * powers[:, None]).sum(1)
         columns = own + 2 ** planes.sum((1, 2)).long()  # (B, columns)
-        groups = columns[:, self.groups]  # (B, G, 4)
+        groups = columns[:, self.groups]  # (B, G, 5)
         size = groups.shape[-1]
         digits = 2 ** ((self.rows + 1) * torch.arange(size - 1, -1, -1, device=planes.device))
         name = self.names * 2 ** ((self.rows + 1) * size)
