@@ -72,4 +72,5 @@ def memorize(
         typer.echo(f"{found.learnt:,} positions learnt, {found.held_out:,} held out; the network is in {folder}")
         typer.echo("mean squared error of values     learnt   held out")
         for when, error in (("before", found.before), ("after", found.after)):
-            typer.echo(f"{when:<30}{error[0]:>9.4f}{error[1]:>11.4f}")
+            learnt, held_out = ("–" if one is None else f"{one:.4f}" for one in error)
+            typer.echo(f"{when:<30}{learnt:>9}{held_out:>11}")

@@ -11,15 +11,7 @@ The network's other weights stay as they are, and so does its policy. A number o
 grows with the square root of how many such positions there are.
 """
 
-import hashlib
-import io
-import multiprocessing
 import os
-import signal
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,31 +24,27 @@ from regard import models
 from regard.connectx.batch import checked_shape, planes_of
 from regard.connectx.bookmaking import to_solve
 from regard.connectx.compiled import compiled
+from regard.connectx.judging import Report, judged_values, parts_of
 from regard.connectx.labels import Labels, keys_of, mirrored_bits, stones_of
 from regard.connectx.solver import Solver
-from regard.files import write_whole
 from regard.training import asked_to_stop
 
 Array = np.ndarray
 
-AT_ONCE = 512
-SAVE_EVERY = 60.0  # seconds
-SUREST = 7.0  # how far from 0 what a network says, before its tanh, is taken to be at most
 START = 1e-2  # what the sum of squares begins with: the first steps are not too long
 RATE = 0.3
-
-Report = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 
 @dataclass(frozen=True)
 class Memorized:
-    """The network with its memory, and the mean squared error of its values before and after."""
+    """The network with its memory, and the mean squared error of its values before and after: of positions that it
+    learnt, and of those held out (None where there are none)."""
 
     net: models.BoardNet
     learnt: int
     held_out: int
-    before: tuple[float, float]  # of what was learnt, and of what was held out
-    after: tuple[float, float]
+    before: tuple[float | None, float | None]
+    after: tuple[float | None, float | None]
 
 
 def memorize(
@@ -91,7 +79,7 @@ def memorize(
     size = (shape.rows, shape.columns, stones)
     bare = _with_memory(net, memory=())
     remembering = _with_memory(net, memory=size, memory_bits=bits)
-    said = _asked(bare, known, None if kept is None else Path(kept) / _name(bare, known), processes, report)
+    said = judged_values(bare, known, None if kept is None else Path(kept), processes=processes, report=report)
     places = _places(remembering, known, report)
     value = known.scores[:, 0].astype(np.float32)
     held = known.held_out()
@@ -99,11 +87,11 @@ def memorize(
 
     table, squares = np.zeros(1 << bits, np.float32), np.full(1 << bits, START, np.float32)
 
-    def errors() -> tuple[float, float]:
-        wrong = [(_values(places, table, said[:, side]) - value) ** 2 for side in range(2)]
-        return tuple(float(np.mean([w[which].mean() for w in wrong])) for which in (learnt, held))  # type: ignore[return-value]
+    def error(which: NDArray[np.bool_]) -> float | None:
+        wrong = [(_values(places[which], table, said[which, side]) - value[which]) ** 2 for side in range(2)]
+        return float(np.mean(wrong)) if which.any() else None
 
-    before = errors()
+    before = error(learnt), error(held)
     chosen = _often(known, np.flatnonzero(learnt))
     for number in range(passes):
         random = np.random.default_rng([seed, number])
@@ -114,7 +102,7 @@ def memorize(
     with torch.no_grad():
         assert remembering.memory is not None
         remembering.memory.table.copy_(torch.from_numpy(table))
-    return Memorized(remembering.eval(), int(learnt.sum()), int(held.sum()), before, errors())
+    return Memorized(remembering.eval(), int(learnt.sum()), int(held.sum()), before, (error(learnt), error(held)))
 
 
 def openings(solver: Solver, stones: int, report: Report = lambda what, done, total: None) -> Labels:
@@ -137,7 +125,7 @@ def openings(solver: Solver, stones: int, report: Report = lambda what, done, to
     position, mask = stones_of(keys, shape)
     values = np.zeros((len(mask), 1), np.int8)
     with asked_to_stop() as stop:
-        for part in _parts(len(mask)):
+        for part in parts_of(len(mask)):
             if stop.is_set():
                 raise KeyboardInterrupt
             scores = [solver.score(int(p), int(m)) for p, m in zip(position[part], mask[part], strict=True)]
@@ -154,89 +142,6 @@ def _with_memory(net: models.BoardNet, **changes: Any) -> models.BoardNet:
     return other.eval()
 
 
-def _asked(
-    net: models.BoardNet, known: Labels, kept: Path | None, processes: int, report: Report
-) -> NDArray[np.float32]:
-    """(N, 2): what the network says of each position and of its mirror image, before its tanh."""
-    said = np.full((len(known), 2), np.nan, np.float32)
-    if kept is not None and kept.exists():
-        said = np.load(kept, allow_pickle=False)
-    left = [part for part in _parts(len(known)) if np.isnan(said[part]).any()]
-    report("asking", len(known) - sum(part.stop - part.start for part in left), len(known))
-    saved = time.monotonic()
-
-    def save() -> None:
-        if kept is not None:
-            file = io.BytesIO()
-            np.save(file, said)
-            write_whole(kept, file.getvalue())
-
-    with asked_to_stop() as stop, _workers(net, known, processes) as answers:
-        try:
-            for part, found in answers(left):
-                said[part] = found
-                report("asking", part.stop - part.start, len(known))
-                if time.monotonic() - saved > SAVE_EVERY:
-                    save()
-                    saved = time.monotonic()
-                if stop.is_set():
-                    raise KeyboardInterrupt
-        finally:
-            save()
-    return said
-
-
-def _name(net: models.BoardNet, known: Labels) -> str:
-    """Of the file that holds what this network says of these positions."""
-    parts = [known.position.tobytes(), known.mask.tobytes(), *(v.numpy().tobytes() for v in net.state_dict().values())]
-    return f"said-{hashlib.sha256(b''.join(parts)).hexdigest()[:16]}.npy"
-
-
-Answers = Callable[[list[slice]], Iterator[tuple[slice, NDArray[np.float32]]]]
-
-
-@contextmanager
-def _workers(net: models.BoardNet, known: Labels, processes: int) -> Iterator[Answers]:
-    """What answers for parts of the positions: this process, or several."""
-    if processes == 1:
-        _prepare(net, known)
-        yield lambda parts: map(_answer, parts)
-        return
-    context = multiprocessing.get_context("spawn")
-    weights = {name: value.numpy() for name, value in net.state_dict().items()}
-    given = (net.config, weights, known)
-    pool = ProcessPoolExecutor(processes, context, initializer=_prepare_process, initargs=given)
-    try:
-        yield lambda parts: pool.map(_answer, parts)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-_asking: tuple[models.BoardNet, Labels] | None = None
-
-
-def _prepare_process(config: models.BoardConfig, weights: dict[str, Array], known: Labels) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    torch.set_num_threads(1)  # each process has a core
-    net = models.BoardNet(config)
-    net.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
-    _prepare(net.eval(), known)
-
-
-def _prepare(net: models.BoardNet, known: Labels) -> None:
-    global _asking
-    _asking = net.for_inference(), known
-
-
-def _answer(part: slice) -> tuple[slice, NDArray[np.float32]]:
-    assert _asking is not None
-    net, known = _asking
-    planes = torch.from_numpy(planes_of(known.position[part], known.mask[part], known.shape)).float()
-    with torch.inference_mode():
-        values = [net(side).value[:, 0].double().atanh() for side in (planes, planes.flip(-1))]
-    return part, torch.stack(values, 1).clamp(-SUREST, SUREST).float().numpy()
-
-
 def _often(known: Labels, which: NDArray[np.int64]) -> NDArray[np.int64]:
     """These positions for one pass, those with few stones several times: they are few, and all others follow them."""
     stones = known.stones[which]
@@ -249,7 +154,7 @@ def _places(net: models.BoardNet, known: Labels, report: Report) -> NDArray[np.i
     memory = net.memory
     assert memory is not None
     found = np.empty((len(known), len(memory.groups)), np.int32)
-    for part in _parts(len(known)):
+    for part in parts_of(len(known)):
         planes = torch.from_numpy(planes_of(known.position[part], known.mask[part], known.shape)).float()
         found[part] = memory.places(planes).numpy()
         report("looking up", part.stop - part.start, len(known))
@@ -277,7 +182,3 @@ def _values(places: Array, table: Array, said: Array) -> Array:
             total += table[place]
         found[at] = np.tanh(total)
     return found
-
-
-def _parts(count: int) -> list[slice]:
-    return [slice(first, min(first + AT_ONCE, count)) for first in range(0, count, AT_ONCE)]

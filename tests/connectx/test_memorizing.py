@@ -30,6 +30,8 @@ def net() -> BoardNet:
 def test_values_are_known_afterwards_and_policies_as_they_were(net: BoardNet, solver: Solver) -> None:
     known = openings(solver, 6)
     found = memorize(net, solver, stones=6, bits=14, passes=30)
+    assert found.before[0] is not None
+    assert found.after[0] is not None
     assert found.before[0] > 0.5  # it knew nothing
     assert found.after[0] < 0.02
     assert found.learnt + found.held_out == len(known)
@@ -50,7 +52,7 @@ def test_what_is_left_out_is_not_learnt(net: BoardNet, solver: Solver) -> None:
 def test_a_stop_loses_nothing_and_processes_change_nothing(
     net: BoardNet, solver: Solver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.connectx.memorizing.AT_ONCE", 64)
+    monkeypatch.setattr("regard.connectx.judging.AT_ONCE", 64)
     at_once = memorize(net, solver, stones=5, bits=12, passes=3)
     asked: list[int] = []
 
