@@ -111,7 +111,7 @@ def openings(solver: Solver, stones: int, report: Report = lambda what, done, to
     >>> solver = Solver(4, 4, 3, table_bits=16)
     >>> known = openings(solver, 4)
     >>> len(known), known.scores.shape, np.unique(known.scores).tolist()
-    (37, (37, 1), [-1, 0, 1])
+    (89, (89, 1), [-1, 1])
     """
     most = solver.rows * solver.columns - 1
     if not 0 <= stones <= most:

@@ -29,7 +29,7 @@ def net() -> BoardNet:
 
 def test_values_are_known_afterwards_and_policies_as_they_were(net: BoardNet, solver: Solver) -> None:
     known = openings(solver, 6)
-    found = memorize(net, solver, stones=6, bits=14, passes=30)
+    found = memorize(net, solver, stones=6, bits=20, passes=100)  # five columns: one number for each position
     assert found.before[0] is not None
     assert found.after[0] is not None
     assert found.before[0] > 0.5  # it knew nothing

@@ -77,8 +77,12 @@ def test_rounding_stays_within_a_few_times_that_of_the_sum():
     with torch.no_grad():
         exact = F.conv2d(x.double(), conv.weight.double(), padding=1)
         error = (conv(x) - exact).square().mean().sqrt() / exact.std()
-        plain = (F.conv2d(x, conv.weight, padding=1) - exact).square().mean().sqrt() / exact.std()
-    assert error < 8 * plain
+        # One product after another, which no processor does otherwise: torch's own convolution keeps as many sums as
+        # the processor's registers are wide, and rounds the less.
+        products = F.unfold(x, 3, padding=1).transpose(1, 2) * conv.weight[0].flatten()
+        sums = np.cumsum(products.numpy(), -1, dtype=np.float32)[..., -1]
+        plain = (torch.from_numpy(sums) - exact[:, 0].flatten(1)).square().mean().sqrt() / exact.std()
+    assert error < 4 * plain
     assert error < 3e-6
 
 
