@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 KINDS = ("row", "column", "diagonal", "local", "own", "opponent")
 SHIPPED = "four"
+MEMORY = "memory.table"
 
 _loading = threading.Lock()
 
@@ -33,11 +34,13 @@ def find_network(given: Path | None) -> Path | None:
 
 
 def described(folder: Path) -> dict[str, Any]:
-    """What a network is made of, read from its files without loading it."""
+    """What a network is made of, read from its files without loading it. `memory`: rows, columns and stones of the
+    positions that it knows by heart, and how many numbers that takes; None without."""
     words = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     config = words["config"]
     every = config.get("attn_every")
     layers = 0 if every is None else config["layers"] // every
+    sizes = _sizes(folder / "model.safetensors")
     return {
         "name": folder.name,
         "kind": words["kind"],
@@ -45,19 +48,21 @@ def described(folder: Path) -> dict[str, Any]:
         "blocks": config["layers"],
         "layers": layers,
         "heads": config["heads"],
-        "parameters": _parameters(folder / "model.safetensors"),
+        "parameters": sum(sizes.values()) - sizes.get(MEMORY, 0),
+        "memory": [*config.get("memory", ()), sizes[MEMORY]] if MEMORY in sizes else None,
     }
 
 
-def _parameters(file: Path) -> int:
-    """How many numbers are learnt, by the file's first line; what norms have counted is in it, too, and is not."""
+def _sizes(file: Path) -> dict[str, int]:
+    """How many numbers are learnt, by name, as the file's first line has it; what norms have counted is in it, too, and
+    is not."""
     with file.open("rb") as stream:
         tensors = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
-    return sum(
-        prod(about["shape"])
+    return {
+        name: prod(about["shape"])
         for name, about in tensors.items()
         if name != "__metadata__" and not name.endswith((".mean", ".variance"))
-    )
+    }
 
 
 def loaded(folder: Path) -> tuple["BoardNet", "Network"]:

@@ -46,6 +46,19 @@ class TestNetwork:
         found = heads.described(folder)
         learnt = sum(parameter.numel() for parameter in load(folder).parameters())
         assert (found["name"], found["layers"], found["parameters"]) == ("small", 2, learnt)
+        assert found["memory"] is None
+
+    def test_a_memory_is_told_apart(self, folder: Path, tmp_path: Path, opened: Open) -> None:
+        plain = heads.described(folder)
+        save(BoardNet("tiny", attn_every=2, sees=("all", "lines"), memory=(6, 7, 8), memory_bits=10), tmp_path)
+        found = heads.described(tmp_path)
+        assert (found["parameters"], found["memory"]) == (plain["parameters"], [6, 7, 8, 1024])
+        shipped = find_network(None)
+        assert shipped is not None
+        rows, columns, stones, numbers = heads.described(shipped)["memory"]
+        said = opened("#/four").tab.locator(".four-network .explanation").first.inner_text()
+        assert f"{rows} × {columns} boards with up to {stones} stones are worth, it has learnt by heart" in said
+        assert f"{numbers / 1e6:.2f} million numbers" in said
 
     def test_kinds_of_squares(self) -> None:
         board = Board.from_moves("44")

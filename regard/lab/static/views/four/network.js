@@ -28,11 +28,16 @@ export function networkView(kit, { go, facts }) {
     onchange: (order) => go({ sort: order }),
   });
   const waiting = h("p", { class: "thinking" }, t("four.network-loads"));
+  const said = [t("four.network-said", { name: facts.name, blocks: facts.blocks, channels: facts.channels, layers: facts.layers, heads: facts.heads, parameters: number(facts.parameters / 1e6, 2) })];
+  if (facts.memory) {
+    const [rows, columns, stones, numbers] = facts.memory;
+    said.push(t("four.network-remembers", { rows, columns, stones, numbers: number(numbers / 1e6, 2) }));
+  }
   const element = h(
     "section",
     { class: "card four-network", "aria-label": t("four.network") },
     h("h2", {}, t("four.network")),
-    h("p", { class: "explanation" }, t("four.network-said", { name: facts.name, blocks: facts.blocks, channels: facts.channels, layers: facts.layers, heads: facts.heads, parameters: number(facts.parameters / 1e6, 2) })),
+    h("p", { class: "explanation" }, said.join(" ")),
     waiting,
     h("div", { class: "network-thoughts" }, h("div", {}, h("h3", {}, t("four.policy")), bars), h("div", {}, h("h3", {}, t("four.value")), value)),
     facts.layers > 0
