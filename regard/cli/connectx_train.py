@@ -27,7 +27,9 @@ def train(
     out: Annotated[str | None, typer.Option(metavar="RUN", help="Folder of the run.")] = None,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
     more: Annotated[bool, typer.Option("--more", help="With --resume: take the labels made since, too.")] = False,
-    start: Annotated[str | None, typer.Option(metavar="RUN", help="Begin with this network's weights.")] = None,
+    start: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Begin with this network's weights; its memory stays.")
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="small, tiny, light, balanced or high; small to distill, tiny to play."),

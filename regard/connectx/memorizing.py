@@ -12,9 +12,8 @@ grows with the square root of how many such positions there are.
 """
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -77,8 +76,7 @@ def memorize(
         known = known.without(*without)
     shape = known.shape
     size = (shape.rows, shape.columns, stones)
-    bare = _with_memory(net, memory=())
-    remembering = _with_memory(net, memory=size, memory_bits=bits)
+    bare, remembering = models.remembering(net).eval(), models.remembering(net, size, bits).eval()
     said = judged_values(bare, known, None if kept is None else Path(kept), processes=processes, report=report)
     places = _places(remembering, known, report)
     value = known.scores[:, 0].astype(np.float32)
@@ -102,7 +100,7 @@ def memorize(
     with torch.no_grad():
         assert remembering.memory is not None
         remembering.memory.table.copy_(torch.from_numpy(table))
-    return Memorized(remembering.eval(), int(learnt.sum()), int(held.sum()), before, (error(learnt), error(held)))
+    return Memorized(remembering, int(learnt.sum()), int(held.sum()), before, (error(learnt), error(held)))
 
 
 def openings(solver: Solver, stones: int, report: Report = lambda what, done, total: None) -> Labels:
@@ -132,14 +130,6 @@ def openings(solver: Solver, stones: int, report: Report = lambda what, done, to
             values[part, 0] = np.sign(scores)
             report("solving", len(scores), len(mask))
     return Labels(shape, position, mask, values, np.zeros(len(mask), np.uint8))
-
-
-def _with_memory(net: models.BoardNet, **changes: Any) -> models.BoardNet:
-    """The network with another memory, which is empty, or with none."""
-    other = models.BoardNet(replace(net.config, **changes))
-    theirs = {name: value for name, value in net.state_dict().items() if not name.startswith("memory.")}
-    other.load_state_dict({**other.state_dict(), **theirs})
-    return other.eval()
 
 
 def _often(known: Labels, which: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -121,8 +121,8 @@ def start(
 
 
 def grown(folder: str | os.PathLike[str], layers: int | None = None) -> models.BoardConfig:
-    """The configuration of a network to start from, with as many layers or more."""
-    net = _loaded(folder)
+    """The configuration of a network to start from, with as many layers or more, and without its memory."""
+    net = _begun(folder)
     return models.deepened(net, net.config.layers if layers is None else layers).config
 
 
@@ -199,7 +199,7 @@ def _go(
     with _seeded(settings.seed):
         net = models.BoardNet(config)
         if plan.start is not None and training.latest(path / "checkpoints") is None:
-            net = models.deepened(_loaded(plan.start), config.layers)
+            net = models.deepened(_begun(plan.start), config.layers)
     method, every = _method(plan, net, learnt, settings, ranks)
     chosen = some_of_each(held, plan.graded)
 
@@ -263,6 +263,12 @@ def _results(standing: Standing, path: Path, held: Labels) -> dict[str, Any]:
         "alone": grade(net, held),
         "mirrored": grade(net, held, mirror=True, by_ply=False),
     }
+
+
+def _begun(folder: str | os.PathLike[str]) -> models.BoardNet:
+    """A network to start from. Its memory is left behind: it makes up for what these weights get wrong, so that they
+    would not learn it, and does not fit others."""
+    return models.remembering(_loaded(folder))
 
 
 def _loaded(folder: str | os.PathLike[str]) -> models.BoardNet:

@@ -5,6 +5,7 @@ from .board_config import BoardConfig as BoardConfig
 from .board_evaluator import Evaluation as Evaluation
 from .board_evaluator import Evaluator as Evaluator
 from .board_growth import deepened as deepened
+from .board_growth import remembering as remembering
 from .board_schedule import HeadSchedule as HeadSchedule
 from .board_sight import sight as sight
 from .config import DecoderConfig as DecoderConfig

@@ -1,5 +1,6 @@
-"""A trained board network made deeper: new blocks begin as doing nothing, so no training is lost."""
+"""A trained board network made deeper, or given a memory: what is new begins as doing nothing, so no training is lost."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -42,6 +43,22 @@ def deepened(net: BoardNet, layers: int) -> BoardNet:
                 parameter.zero_()
     deeper.set_heads(config.heads, before=net.heads_before, warmth=net.warmth)
     return deeper.train(net.training)
+
+
+def remembering(net: BoardNet, memory: Sequence[int] = (), bits: int | None = None) -> BoardNet:
+    """The same network with an empty memory of (rows, columns, stones) and 2^bits numbers, or with none.
+
+    >>> net = remembering(BoardNet("tiny"), (6, 7, 8), bits=10)
+    >>> net.config.memory, net.memory.table.abs().sum().item(), remembering(net).memory
+    ((6, 7, 8), 0.0, None)
+    """
+    config = replace(net.config, memory=memory, memory_bits=net.config.memory_bits if bits is None else bits)
+    other = BoardNet(config)
+    other.to(next(net.parameters()))
+    weights = {name: value for name, value in net.state_dict().items() if not name.startswith("memory.")}
+    other.load_state_dict({**other.state_dict(), **weights})
+    other.set_heads(net.config.heads, before=net.heads_before, warmth=net.warmth)
+    return other.train(net.training)
 
 
 def _silence(unit: Unit) -> None:

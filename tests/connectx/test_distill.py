@@ -284,6 +284,20 @@ def test_a_run_may_begin_with_a_network_and_more_layers(folder: Path, tmp_path: 
     assert done.results["alone"]["error"] == pytest.approx(grade(net.eval(), held)["error"], abs=0.05)
 
 
+def test_a_run_leaves_the_memory_of_the_network_it_begins_with_behind(folder: Path, tmp_path: Path) -> None:
+    """It makes up for what the old weights get wrong, and would hide that from the new ones."""
+    torch.manual_seed(0)
+    net = models.BoardNet(replace(CONFIG, memory=(4, 5, 6), memory_bits=8))
+    models.save(net, tmp_path / "start")
+    plan = starting.Plan("distill", labels=str(folder), graded=50, start=str(tmp_path / "start"))
+    config = starting.grown(tmp_path / "start")
+    assert config.memory == ()
+    starting.start(plan, config, replace(SETTINGS, steps=2), tmp_path / "run")
+    found = models.load(tmp_path / "run")
+    assert isinstance(found, models.BoardNet)
+    assert found.memory is None
+
+
 def test_the_standard_sets_are_left_out(tmp_path: Path) -> None:
     folder, sets = tmp_path / "labels", tmp_path / "sets"
     label(folder, Draw(fewest=30, early=0, middle=0, seed=2), positions=300)
