@@ -1,4 +1,4 @@
-"""A trained board network made deeper, or given a memory: what is new begins as doing nothing, so no training is lost."""
+"""A trained board network made deeper, or given a memory: what is new does nothing at first, so no training is lost."""
 
 from collections.abc import Sequence
 from dataclasses import replace
