@@ -1,6 +1,7 @@
 """`regard connectx memorize`: what openings are worth, learnt by heart."""
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -46,16 +47,15 @@ def memorize(
         solver = Solver(*read_size(size))
         left_out = None if without is None else quality.bits_of_sets(without)
         net = load_network(network)
-        folder.mkdir(parents=True, exist_ok=True)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         with ExitStack() as stack:
-            bars: dict[str, object] = {}
+            bars: dict[str, Callable[..., None]] = {}
 
             def report(what: str, done: int, total: int) -> None:
                 if what not in bars:
                     stack.close()
                     bars[what] = stack.enter_context(progress(what, total))
-                bars[what](done)  # type: ignore[operator]  # what a bar is called with
+                bars[what](done)
 
             try:
                 found = learn(

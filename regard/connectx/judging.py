@@ -52,6 +52,7 @@ def judged_values(
         if kept is not None:
             file = io.BytesIO()
             np.save(file, said)
+            kept.parent.mkdir(parents=True, exist_ok=True)
             write_whole(kept, file.getvalue())
 
     with asked_to_stop() as stop, _workers(net, known, processes) as answers:

@@ -128,3 +128,4 @@ def test_the_command(net: BoardNet, tmp_path: Path) -> None:
         refused = run.invoke(app, wrong)
         assert refused.exit_code == 2
         assert said in refused.stderr
+        assert not (tmp_path / "x").exists()
