@@ -49,7 +49,7 @@ def label(
     Example: regard connectx label labels --minutes 30
     """
     with said_plainly("connectx label"):
-        from regard.connectx import Book, Draw, Solver, label_openings, load_book
+        from regard.connectx import Book, Draw, Solver, arena, label_openings, load_book
         from regard.connectx import kept as kept_book
         from regard.connectx import label as make
 
@@ -68,7 +68,6 @@ def label(
             known = kept_book(book, rows, columns, inarow)
         elif book != "shipped" or (rows, columns, inarow) == (6, 7, 4):
             known = load_book(None if book == "shipped" else book)
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         if openings is not None and (positions is not None or minutes is not None or network is not None):
             raise ValueError("--openings labels every position; leave --positions, --minutes and --network out")
         bar = timed("labelling", minutes) if minutes is not None else progress("labelling", positions or 0)
@@ -87,8 +86,8 @@ def label(
                     label_openings(folder, openings, solver, report=report)
                 else:
                     make(
-                        folder, draw, positions=positions, minutes=minutes, processes=processes or cores, book=known,
-                        table_bits=table_bits, report=report,
+                        folder, draw, positions=positions, minutes=minutes, processes=processes or arena.cores(),
+                        book=known, table_bits=table_bits, report=report,
                     )  # fmt: skip
         except KeyboardInterrupt:
             stopped = True

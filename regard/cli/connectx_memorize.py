@@ -1,6 +1,5 @@
 """`regard connectx memorize`: what openings are worth, learnt by heart."""
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Annotated
@@ -35,7 +34,7 @@ def memorize(
         from pathlib import Path
 
         from regard import models
-        from regard.connectx import Solver, load_network, quality
+        from regard.connectx import Solver, arena, load_network, quality
         from regard.connectx import memorize as learn
 
         from .connectx import read_size
@@ -47,7 +46,6 @@ def memorize(
         solver = Solver(*read_size(size))
         left_out = None if without is None else quality.bits_of_sets(without)
         net = load_network(network)
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         with ExitStack() as stack:
             bars: dict[str, Callable[..., None]] = {}
 
@@ -60,7 +58,7 @@ def memorize(
             try:
                 found = learn(
                     net, solver, stones=stones, bits=bits, passes=passes, without=left_out, seed=seed, kept=folder,
-                    processes=processes or cores, report=report,
+                    processes=processes or arena.cores(), report=report,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 stack.close()

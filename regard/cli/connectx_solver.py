@@ -1,6 +1,5 @@
 """`regard connectx solve` and `regard connectx book`: perfect play, and the opening book it starts from."""
 
-import os
 from typing import Annotated
 
 import typer
@@ -60,10 +59,9 @@ def book(
     Example: regard connectx book --stones 4 --stones 5 --stones 6 --table-bits 28 --out my.book
     """
     with said_plainly("connectx book"):
-        from regard.connectx import make_book
+        from regard.connectx import arena, make_book
 
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         make_book(
-            stones, out=out, rows=rows, columns=columns, inarow=inarow, folder=folder, threads=threads or cores,
+            stones, out=out, rows=rows, columns=columns, inarow=inarow, folder=folder, threads=threads or arena.cores(),
             table_bits=table_bits, minutes=minutes,
         )  # fmt: skip

@@ -24,6 +24,7 @@ from regard.connectx.batch import checked_shape, planes_of
 from regard.connectx.bookmaking import to_solve
 from regard.connectx.compiled import compiled
 from regard.connectx.judging import Report, judged_values, parts_of
+from regard.connectx.labelling_openings import MOST
 from regard.connectx.labels import Labels, keys_of, mirrored_bits, stones_of
 from regard.connectx.solver import Solver
 from regard.training import asked_to_stop
@@ -111,7 +112,7 @@ def openings(solver: Solver, stones: int, report: Report = lambda what, done, to
     >>> len(known), known.scores.shape, np.unique(known.scores).tolist()
     (89, (89, 1), [-1, 1])
     """
-    most = solver.rows * solver.columns - 1
+    most = min(MOST, solver.rows * solver.columns - 1)
     if not 0 <= stones <= most:
         raise ValueError(f"stones must be 0 to {most}, got {stones}")
     size = (solver.rows, solver.columns, solver.inarow)

@@ -53,8 +53,8 @@ class BoardConfig:
     score           "position": one more output (B, 1); "columns": one for every move (B, columns); unbounded,
                     for what a solver says of the moves left to the end
     memory          (rows, columns, stones): values of positions with so few stones on boards of this size are learnt by
-                    heart (board_memory.py), in a table of
-    memory_bits     2 to this power numbers; () for none
+                    heart (board_memory.py); () for none
+    memory_bits     the table of the memory has 2 to this power numbers
     """
 
     channels: int = 144

@@ -12,7 +12,8 @@ Connect-4, 2012) whose tuples are columns.
 A position and its mirror image find the same numbers. The place in the table is a hash, so that groups may share a
 number: the others of a position set that right.
 
-The memory is of one size of board and of few stones. Of anything else it says nothing, m = 0.
+The memory is of one size of board and of few stones. Of anything else it says nothing, m = 0. How many in a row win it
+cannot see: like all that a network has learnt, it is of the game that it was taught.
 """
 
 from itertools import combinations

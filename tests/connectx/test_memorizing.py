@@ -120,7 +120,7 @@ def test_the_command(net: BoardNet, tmp_path: Path) -> None:
     assert isinstance(load(tmp_path / "out"), BoardNet)
     for wrong, said in (
         ([*given, "--out", str(tmp_path / "out")], "holds a model already"),
-        ([*given, "--stones", "30", "--out", str(tmp_path / "x")], "stones must be 0 to 19, got 30"),
+        ([*given, "--stones", "30", "--out", str(tmp_path / "x")], "stones must be 0 to 12, got 30"),
         (["connectx", "memorize", "nowhere", "--out", str(tmp_path / "x")], "holds no network"),
         ([*given, "--bits", "99", "--out", str(tmp_path / "x")], r"2^99"),
         ([*given, "--passes", "0", "--out", str(tmp_path / "x")], "passes"),

@@ -77,12 +77,12 @@ def test_rounding_stays_within_a_few_times_that_of_the_sum():
     with torch.no_grad():
         exact = F.conv2d(x.double(), conv.weight.double(), padding=1)
         error = (conv(x) - exact).square().mean().sqrt() / exact.std()
-        # One product after another, which no processor does otherwise: torch's own convolution keeps as many sums as
-        # the processor's registers are wide, and rounds the less.
+        # One product after another, which no processor does otherwise. Torch's own convolution is no measure: with AVX2
+        # it rounds as much as this, with AVX-512, which keeps more sums side by side, less than half as much.
         products = F.unfold(x, 3, padding=1).transpose(1, 2) * conv.weight[0].flatten()
         sums = np.cumsum(products.numpy(), -1, dtype=np.float32)[..., -1]
         plain = (torch.from_numpy(sums) - exact[:, 0].flatten(1)).square().mean().sqrt() / exact.std()
-    assert error < 4 * plain
+    assert error < 3.5 * plain
     assert error < 3e-6
 
 
