@@ -32,7 +32,7 @@ types: $(VENV)/.installed
 	$(BIN)/mypy
 
 # A game compiles what plays, once. Else each of the processes that test would.
-$(VENV)/.compiled: $(wildcard regard/connectx/*.py) | $(VENV)/.installed
+$(VENV)/.compiled: $(shell find regard/connectx -name '*.py') | $(VENV)/.installed
 	-@$(BIN)/regard connectx arena minimax:2 mcts:10 solver network:8 --games 2 --processes 1 >/dev/null
 	@touch $@
 

@@ -12,7 +12,7 @@ from side_by_side import Row, one_thread, race, report, steps
 from torch import Tensor, nn
 
 from regard.models import BoardNet, Evaluator
-from regard.models.board_conv import BoardConv
+from regard.models.board.convolution import BoardConv
 
 BATCH = 256
 

@@ -33,7 +33,8 @@ from rich.console import Console
 from rich.table import Table
 from side_by_side import RESULTS, machine, one_thread
 
-from regard.connectx import Board, Boards, export, player, validation
+from regard.connectx import Board, Boards, export, player
+from regard.connectx.kaggle import validation
 
 BOARDS = 4096
 BUDGET, LONGEST = 0.1, 0.13  # seconds: given, and allowed

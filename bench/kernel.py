@@ -1,7 +1,7 @@
 """Why the tiles are cut as they are: `python bench/kernel.py`. torch's CPU kernel on pieces of one problem.
 
-The numbers behind the constants of regard/attention/plan.py and tiles.py: how many keys the backward takes at a
-time, and from which length the kernel's own causal rule beats a staircase of blocks.
+The numbers behind the constants of regard/attention/kernels/block_plan.py and tiles.py: how many keys the backward
+takes at a time, and from which length the kernel's own causal rule beats a staircase of blocks.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from torch import Tensor
 
 import regard
 from regard import masks
-from regard.attention import plan as plans
-from regard.attention import tiles
+from regard.attention.kernels import block_plan as plans
+from regard.attention.kernels import tiles
 
 H, D_K = 8, 64
 

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from regard.models import DecoderConfig
 from regard.nn import Sinusoidal
 from regard.training import Loop, Ranks, make_plan, prepare, progress, read_metrics
-from regard.training.examples import Objective
+from regard.training.data.examples import Objective
 
 
 class TorchDecoder(nn.Module):

@@ -30,7 +30,7 @@ from rich.table import Table
 from side_by_side import RESULTS, one_thread
 
 from regard.connectx import Board, Player, player
-from regard.connectx.match import play_game
+from regard.connectx.arena.match import play_game
 
 LONGEST, WON = 0.5, 0.99
 POSITIONS = 100

@@ -29,7 +29,7 @@ from rich.progress import track
 from rich.table import Table
 
 from regard.connectx import Solver, Stones, position_of
-from regard.connectx.bookmaking import to_solve
+from regard.connectx.solver.build_book import to_solve
 
 RESULTS = Path(__file__).parent / "results"
 SETS = ("L3_R1", "L2_R1", "L2_R2", "L1_R1", "L1_R2", "L1_R3")

@@ -10,7 +10,7 @@ from . import pictures as pictures
 from . import training as training
 from .attention import attend as attend
 from .attention import trace as trace
-from .cost import cost as cost
-from .watch import watch as watch
+from .costs import cost as cost
+from .watching import watch as watch
 
 __version__: str

@@ -1,5 +1,5 @@
-"""torch's own layer, made safe: the public door to `regard.attention.compat`."""
+"""torch's own layer, made safe: the public door to `regard.attention.torch_compat`."""
 
-from regard.attention.compat import MultiheadAttention, replace
+from regard.attention.torch_compat import MultiheadAttention, replace
 
 __all__ = ["MultiheadAttention", "replace"]

@@ -10,13 +10,13 @@
 | `KVCache`, `GrowingCache`, `SlidingCache` | keys and values kept while decoding |
 """
 
-from regard.attention.alibi import Alibi
-from regard.attention.cache import GrowingCache, KVCache, SlidingCache
-from regard.attention.multihead import MultiHeadAttention
-from regard.attention.positions import Learned, Sinusoidal
-from regard.attention.rotary import Rotary
-from regard.attention.single import BareSelfAttention, SelfAttention
-from regard.attention.spatial import SpatialAttention
+from regard.attention.layers.kv_cache import GrowingCache, KVCache, SlidingCache
+from regard.attention.layers.multi_head import MultiHeadAttention
+from regard.attention.layers.self_attention import BareSelfAttention, SelfAttention
+from regard.attention.layers.spatial import SpatialAttention
+from regard.attention.positions.additive import Learned, Sinusoidal
+from regard.attention.positions.alibi import Alibi
+from regard.attention.positions.rotary import Rotary
 
 __all__ = [
     "Alibi",

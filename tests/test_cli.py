@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import regard
-from regard.attention import Trace, reference
+from regard.attention import Trace
+from regard.attention.reference import numpy_attention as reference
 from regard.cli import main
 
 CAT = "The cat sat on the mat"
@@ -172,6 +173,6 @@ def test_ctrl_c_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch:
     def interrupted(**_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importlib.import_module("regard.cost"), "run", interrupted)
+    monkeypatch.setattr(importlib.import_module("regard.cli.cost"), "_run", interrupted)
     assert main(["cost"]) == 130
     assert capsys.readouterr().err.strip() == ""

@@ -19,12 +19,12 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from rich.console import Console
 
 from regard import models
-from regard.connectx import starting
-from regard.connectx.course import Row, read_about
+from regard.connectx.training import run as starting
+from regard.connectx.training.loop import Row, read_about
 from regard.files import write_whole
-from regard.pictures.bars import quiet
 from regard.pictures.colours import theme_named
 from regard.pictures.picture import Picture, drawing, new_figure
+from regard.pictures.weights.bars import quiet
 
 HERE = Path(__file__).parent
 SIZES = ((16, 3), (32, 4), (64, 5))  # channels, blocks

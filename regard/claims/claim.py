@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from regard.claims.chart import Chart
-from regard.learn import Words
+from regard.claims.charts.chart import Chart
+from regard.languages import Words
 
 Row = dict[str, Any]  # a measurement: numbers, names, truths, None
 Settings = Mapping[str, Any]

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.claims.claim import IN_CHINESE, Claim
-from regard.claims.known import claims
+from regard.claims.registry import claims
 from regard.claims.result import SHIPPED, Result
-from regard.claims.terminal import NOISY, NOT_RUN, judged, machine_text, noisy
+from regard.claims.text import NOISY, NOT_RUN, judged, machine_text, noisy
 from regard.files import write_whole
 
 HEAD = """\

@@ -12,16 +12,15 @@ from typing import Annotated
 import typer
 
 import regard
-
-from .claims import app as claims
-from .connectx import app as connectx
-from .cost import cost
-from .generate import generate
-from .lab import lab
-from .learn import learn
-from .trace import trace
-from .train import train
-from .watch import watch
+from regard.cli.claims import app as claims
+from regard.cli.connectx import app as connectx
+from regard.cli.cost import cost
+from regard.cli.generate import generate
+from regard.cli.lab import lab
+from regard.cli.learn import learn
+from regard.cli.trace import trace
+from regard.cli.train import train
+from regard.cli.watch import watch
 
 app = typer.Typer(
     name="regard",

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .typed import said_plainly
+from regard.cli.errors import said_plainly
 
 if TYPE_CHECKING:
     from regard.claims import Claim, Size
-    from regard.learn import Language
+    from regard.languages import Language
 
 app = typer.Typer(
     name="claims",
@@ -116,8 +116,7 @@ def _run(chosen: "list[Claim]", size: "Size", seeds: int | None, again: bool, ou
     from rich.markup import escape
 
     from regard.claims import count, run, verdict_text
-
-    from .progress import progress
+    from regard.cli.progress_bar import progress
 
     console, done = Console(stderr=True, highlight=False, soft_wrap=True), 0
     total = sum(count(one, size, seeds) for one in chosen)
@@ -142,6 +141,6 @@ def _run(chosen: "list[Claim]", size: "Size", seeds: int | None, again: bool, ou
 
 
 def _language(asked: str | None) -> "Language":
-    from regard.learn import spoken
+    from regard.languages import spoken
 
     return spoken(asked, os.environ)

@@ -1,10 +1,13 @@
 """`regard cost`: operations and bytes."""
 
-from typing import Annotated
+import sys
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-from .typed import read_mask, said_plainly
+from regard.cli.errors import read_mask, said_plainly
+from regard.files import write_whole
 
 
 def cost(
@@ -28,10 +31,45 @@ def cost(
     Example: regard cost --mask "window(keys=256)" --backward --measure
     """
     with said_plainly("cost"):
-        from regard.cost import run
-
-        run(
+        _run(
             d_model=d_model, heads=heads, kv_heads=kv_heads, seq=seq, batch=batch, queries=queries,
             mask=read_mask(mask), dtype=dtype, backward=backward, cached=cached, materialised=materialised,
             measure=measure, plot=plot, json=json,
         )  # fmt: skip
+
+
+def _run(*, seq: str, measure: bool, plot: str | None, json: str | None, **options: Any) -> None:
+    """Print the cost as a table; measure it, draw it or write it as JSON where asked."""
+    from regard.costs import cost as predict
+
+    found = predict(seq=read_lengths(seq), **options)
+    measured = found.measure() if measure else None
+    if plot is not None:
+        found.plot(plot)
+        _say(f"wrote {plot}")
+    if json == "-":
+        sys.stdout.write((measured or found).to_json() + "\n")
+        return
+    if json is not None:
+        write_whole(json, (measured or found).to_json() + "\n")
+        _say(f"wrote {json}")
+    console = Console()
+    console.print(found.table())
+    if measured is not None:
+        console.print(measured.table())
+
+
+def read_lengths(text: str) -> list[int]:
+    """Lengths from text.
+
+    >>> read_lengths("512, 2048")
+    [512, 2048]
+    """
+    try:
+        return [int(part.replace("_", "")) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--seq takes whole numbers with commas between, such as 512,2048, got {text!r}") from None
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .typed import said_plainly
+from regard.cli.errors import said_plainly
 
 
 def generate(

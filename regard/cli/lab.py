@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .typed import said_plainly
+from regard.cli.errors import said_plainly
 
 if TYPE_CHECKING:
     from regard.lab import Lab

@@ -4,9 +4,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.errors import read_mask, said_plainly
 from regard.files import write_whole
-
-from .typed import read_mask, said_plainly
 
 
 def trace(

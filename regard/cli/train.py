@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .typed import said_plainly
+from regard.cli.errors import said_plainly
 
 if TYPE_CHECKING:
     from rich.console import Console

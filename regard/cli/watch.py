@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.errors import said_plainly
 from regard.files import write_whole
 
-from .typed import said_plainly
-
 if TYPE_CHECKING:
-    from regard.watch import Call, Given, Subject
+    from regard.watching import Call, Given, Subject
 
 
 def watch(
@@ -50,7 +49,8 @@ def watch(
     """
     with said_plainly("watch"):
         from regard.pictures import token_names
-        from regard.watch import print_findings, print_head, print_seen, subjects, telling_head
+        from regard.watching import named_models as subjects
+        from regard.watching import print_findings, print_head, print_seen, telling_head
 
         if (text is None) == (input is None):
             got = "neither" if text is None else "both"
@@ -79,13 +79,13 @@ def watch(
 
 
 def _is_run(model: str) -> bool:
-    from regard.watch import subjects
+    from regard.watching import named_models as subjects
 
     return ":" not in model and model not in subjects.DEMOS
 
 
 def _imported(model: str, text: str | None, file: str | None) -> "tuple[Subject, Given]":
-    from regard.watch import subjects
+    from regard.watching import named_models as subjects
 
     subject = subjects.find(model)
     return subject, subjects.from_file(file) if file is not None else subjects.from_text(subject, text or "")
@@ -96,7 +96,7 @@ def _of_a_run(name: str, text: str | None) -> "tuple[Subject, Given]":
     import torch
 
     from regard import training
-    from regard.watch import Given, Subject
+    from regard.watching import Given, Subject
 
     if text is None:
         raise ValueError(f"the run {name} reads TEXT with its own tokenizer; --input is for MODULE:FACTORY")

@@ -1,6 +1,6 @@
-from .app import Settings as Settings
-from .app import build as build
-from .saved import saved_page as saved_page
-from .saved import trace_page as trace_page
-from .serving import Lab as Lab
-from .serving import serve as serve
+from .server.app import Settings as Settings
+from .server.app import build as build
+from .server.saved_page import saved_page as saved_page
+from .server.saved_page import trace_page as trace_page
+from .server.serve import Lab as Lab
+from .server.serve import serve as serve

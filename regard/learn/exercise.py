@@ -33,12 +33,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from regard.learn.language import LANGUAGES, Language
+from regard.languages import LANGUAGES, Language
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from regard.learn.case import Case
+    from regard.learn.grader.case import Case
 
 FOLDER = Path(__file__).parent / "exercises"
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from regard.files import alone_in, write_whole
 from regard.learn.exercise import Exercise, exercises
+from regard.learn.grader.verdict import Verdict
 from regard.learn.state import VERSION, home
-from regard.learn.verdict import Verdict
 
 
 @dataclass

@@ -18,9 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.models.config import RecurrentConfig
-from regard.models.embedding import check_lengths, rows
-from regard.models.loss import cross_entropy
+from regard.models.transformer.config import RecurrentConfig
+from regard.models.transformer.embedding import check_lengths, rows
+from regard.models.transformer.loss import cross_entropy
 
 
 class Read(NamedTuple):

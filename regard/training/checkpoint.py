@@ -18,8 +18,8 @@ from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
 from torch import Tensor, nn
 
+from regard.durable_files import settle
 from regard.files import write_whole
-from regard.training.files import settle
 
 TENSORS, STATE = "state.safetensors", "state.json"
 

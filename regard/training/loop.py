@@ -21,12 +21,12 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from regard import models
-from regard.training.batches import Order, part
 from regard.training.checkpoint import gather, latest, load_checkpoint, save_checkpoint, spread
-from regard.training.examples import Batch, Examples
+from regard.training.data.batches import Order, part
+from regard.training.data.examples import Batch, Examples
+from regard.training.distributed import Ranks
 from regard.training.metrics import Metrics, Row
 from regard.training.muon import Muon, is_matrix
-from regard.training.ranks import Ranks
 from regard.training.settings import Settings
 
 REPORT_EVERY = 10

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from regard import models
-from regard.training.examples import Examples, MaskedExamples, Objective, PairExamples, TextExamples
-from regard.training.names import suggest
-from regard.training.pairs import Pair, named_pairs
+from regard.suggestions import suggest
+from regard.training.data.examples import Examples, MaskedExamples, Objective, PairExamples, TextExamples
+from regard.training.data.pairs import Pair, named_pairs
+from regard.training.data.text import PYTHON, named_text
 from regard.training.settings import Settings
-from regard.training.text import PYTHON, named_text
 from regard.training.tokenizer import END, KINDS, Tokenizer
 
 TASKS = ("translate", "language", "masked")

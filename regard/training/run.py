@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import models
-from regard.training.names import suggest
+from regard.suggestions import suggest
 from regard.training.plan import TASKS
 from regard.training.tokenizer import BEGIN, END, MASK, SPECIAL, UNKNOWN, Tokenizer
 

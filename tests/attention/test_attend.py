@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import attend, masks
-from regard.attention import attend_with_lse, reference
-from strategies import problems, rules
+from regard.attention import attend_with_lse
+from regard.attention.reference import numpy_attention as reference
+from support.strategies import problems, rules
 
 CLOSE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regard import masks
 from regard.attention import attend
-from regard.attention.cache import Cache
+from regard.attention.layers.kv_cache import Cache
 from regard.nn import GrowingCache, KVCache, SlidingCache
 
 APPENDS = st.lists(st.sampled_from([0, 1, 1, 1, 2, 3, 7, 20]), min_size=1, max_size=12)

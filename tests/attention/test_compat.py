@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import regard.compat
-from beside_torch import close, item, pair, right_padding, row, torch_may_warn
 from regard.compat import MultiheadAttention, replace
+from support.beside_torch import close, item, pair, right_padding, row, torch_may_warn
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from beside_torch import close, item, pair, right_padding, row, torch_may_warn
 from regard.compat import MultiheadAttention, replace
+from support.beside_torch import close, item, pair, right_padding, row, torch_may_warn
 
 
 def test_replace_keeps_everything_but_the_class() -> None:

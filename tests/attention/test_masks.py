@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import masks
-from regard.attention.masks.rule import HIDDEN, VISIBLE, Moved
-from regard.attention.plan import plan
-from strategies import rules
+from regard.attention.kernels.block_plan import plan
+from regard.attention.masks.mask import HIDDEN, VISIBLE, Moved
+from support.strategies import rules
 
 SIZES = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 40), st.integers(1, 40))
 

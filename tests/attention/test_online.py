@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.attention import online, reference
-from strategies import Problem, problems
+from regard.attention.reference import numpy_attention as reference
+from regard.attention.reference import online_softmax as online
+from support.strategies import Problem, problems
 
 rng = np.random.default_rng(0)
 

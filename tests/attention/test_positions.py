@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from regard import masks
 from regard.attention import attend
-from regard.attention.positions import sinusoidal
+from regard.attention.positions.additive import sinusoidal
 from regard.nn import Alibi, Learned, Rotary, Sinusoidal
 
 # -- sinusoidal ------------------------------------------------------------------------------------------

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from jaxtyping import TypeCheckError
 
-from regard.attention import reference
-from regard.attention.dimensions import check_shapes
-from regard.attention.reference import (
+from regard.attention.reference import numpy_attention as reference
+from regard.attention.reference.numpy_attention import (
     attention,
     log_sum_exp,
     merge_heads,
@@ -17,7 +16,8 @@ from regard.attention.reference import (
     softmax,
     split_heads,
 )
-from strategies import Problem, problems
+from regard.attention.reference.shapes import check_shapes
+from support.strategies import Problem, problems
 
 rng = np.random.default_rng(0)
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from rich.console import Console
 
 import regard
-from regard.attention import Trace, embed, print_trace, projections, reference, tokenize, trace_layer, worked
-from strategies import Problem, problems
+from regard.attention import Trace, embed, print_trace, projections, tokenize, trace_layer, worked
+from regard.attention.reference import numpy_attention as reference
+from support.strategies import Problem, problems
 
 rng = np.random.default_rng(0)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regard import attend, masks
 from regard.attention import Stream, WithLse, attend_with_lse, merge
-from strategies import rules
+from support.strategies import rules
 
 
 @given(st.integers(1, 40), st.integers(1, 200), st.data())

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from regard.claims import NAMES, claim_named, read, run
-from regard.claims.chart import Plot
+from regard.claims.charts.chart import Plot
 from regard.claims.claim import IN_CHINESE, SIZES
-from regard.claims.running import count
+from regard.claims.run_claim import count
 
 FOLDER = Path(__file__).parents[2] / "regard" / "claims" / "experiments"
 

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.claims import Claim, Figure, Judgement, claim_named, read, run
-from regard.claims.chart import Point
+from regard.claims.charts.chart import Point
+from regard.claims.charts.from_rows import bars, lines
 from regard.claims.claim import Row, words
-from regard.claims.fitting import fit, matched, parameters
-from regard.claims.intervals import T, interval, share, slope
-from regard.claims.plots import bars, lines
 from regard.claims.result import Part, Result
-from regard.claims.selecting import difference, over_seeds
-from regard.claims.timing import best_times, threads
+from regard.claims.statistics.intervals import T, interval, share, slope
+from regard.claims.statistics.rows import difference, over_seeds
+from regard.claims.statistics.timing import best_times, threads
+from regard.claims.tasks.fit import fit, matched, parameters
 
 
 def density(x: float, degrees: int) -> float:

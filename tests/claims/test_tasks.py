@@ -9,7 +9,7 @@ from regard.claims.experiments.heads_not_speed import OFFSETS, apart, batch_of
 from regard.claims.experiments.learned_mean import ITEMS as SIZE
 from regard.claims.experiments.learned_mean import Fixed
 from regard.claims.experiments.softmax import WAYS
-from regard.claims.retrieval import majority, retrieval
+from regard.claims.tasks.retrieval import majority, retrieval
 from regard.connectx import Board, Solver
 from regard.models import sight
 

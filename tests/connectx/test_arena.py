@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.connectx import Board, arena, openings
-from regard.connectx.arena import Plan, Standing, read_games, run
+from regard.connectx import Board, openings
+from regard.connectx.arena import round_robin as arena
+from regard.connectx.arena.round_robin import Plan, Standing, read_games, run
 
 PLAN = Plan(("random", "greedy", "minimax:2"), games=6, opening="random", plies=4)
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import plain_connectx as plain
+from regard.compiled import uncompiled
 from regard.connectx import Board
-from regard.connectx.bits import aligned, candidates, completing, count, fits, possible, shape
-from regard.connectx.compiled import uncompiled
+from regard.connectx.game.bitboard import aligned, candidates, completing, count, fits, possible, shape
+from support import plain_connectx as plain
 
 SIZES = st.tuples(st.integers(1, 7), st.integers(1, 9), st.integers(1, 5))
 

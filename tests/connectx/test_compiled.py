@@ -14,7 +14,7 @@ def inner(number):
 
 OUTER = """
 from inner import inner
-from regard.connectx.compiled import compiled
+from regard.compiled import compiled
 
 @compiled
 def outer(number):

@@ -11,11 +11,23 @@ import torch
 from torch import nn
 
 from regard import models, training
-from regard.connectx import Board, Draw, Solver, label, read_labels, starting
-from regard.connectx.distill import EARLY, FAR, LATE, NEAR, SETTLED, TARGET, Deck, Lesson, draws, tensors_of
-from regard.connectx.grading import grade, some_of_each
-from regard.connectx.labels import FULL, Labels
-from regard.connectx.quality import SETS
+from regard.connectx import Board, Draw, Solver, label, read_labels
+from regard.connectx.arena.move_quality import SETS
+from regard.connectx.data.labels import FULL, Labels
+from regard.connectx.training import run as starting
+from regard.connectx.training.distillation import (
+    EARLY,
+    FAR,
+    LATE,
+    NEAR,
+    SETTLED,
+    TARGET,
+    Deck,
+    Lesson,
+    draws,
+    tensors_of,
+)
+from regard.connectx.training.evaluation import grade, some_of_each
 
 SIZE = (4, 5, 3)
 CONFIG = models.BoardConfig(channels=16, heads=2, attn_every=2, layers=2, score="columns", lines=3)

@@ -8,10 +8,10 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from regard.connectx import Board
-from regard.connectx.gymnasium_env import ConnectX
-from regard.connectx.pettingzoo_env import ConnectXAec
+from regard.connectx.environments.gymnasium_env import ConnectX
+from regard.connectx.environments.pettingzoo_env import ConnectXAec
 
-NAME = "regard.connectx.gymnasium_env:regard/ConnectX-v0"
+NAME = "regard.connectx.environments.gymnasium_env:regard/ConnectX-v0"
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from regard.connectx import Board, export, player
-from regard.connectx.exporting import needed, source
-from regard.connectx.submission import agent_of
-from submissions import BOARDS, answers
+from regard.connectx.kaggle.export import ALPHA_BETA, SUBMISSION, needed, source
+from regard.connectx.kaggle.submission import agent_of
+from support.submissions import BOARDS, answers
 
 
 @pytest.mark.parametrize("numba", ["with", "without"])
@@ -63,12 +63,13 @@ def test_never_raises() -> None:
 
 def test_only_what_is_needed_travels() -> None:
     text = source("greedy")
-    assert "SOURCES['bits']" in text
-    assert "SOURCES['uct']" not in text
+    assert "SOURCES['connectx.game.bitboard']" in text
+    assert "SOURCES['connectx.search.mcts']" not in text
     assert "import torch" not in text
-    assert "regard.connectx" not in text.split('"""', 2)[2]
-    order = needed(["submission", "alphabeta"])
-    assert order.index("compiled") < order.index("bits") < order.index("board") < order.index("submission")
+    assert "regard." not in text.split('"""', 2)[2]
+    order = needed([SUBMISSION, ALPHA_BETA])
+    steps = ["compiled", "connectx.game.bitboard", "connectx.game.board", SUBMISSION]
+    assert sorted(steps, key=order.index) == steps
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_what_cannot_be_exported(name: str, out: str, message: str, tmp_path: Pa
 
 
 def test_a_slow_compiler_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.connectx import submission
+    from regard.connectx.kaggle import submission
 
     monkeypatch.setattr(submission, "FIRST", 0.0)
     act = agent_of("minimax:60s")

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from regard.connectx import Board, play_in_terminal, player
-from regard.connectx.game import hint_line, truth
+from regard.connectx.players.terminal_game import hint_line, truth
 
 
 def played(answers: list[str], board: Board | None = None, **options: object) -> tuple[Board, str]:

@@ -8,12 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.compiled import uncompiled
 from regard.connectx import Board, Draw, Solver, label, label_openings, read_labels
-from regard.connectx.bits import aligned, shape
-from regard.connectx.bookmaking import positions_with
-from regard.connectx.compiled import uncompiled
-from regard.connectx.drawing import drawn_positions
-from regard.connectx.labels import (
+from regard.connectx.data.labels import (  # fmt: skip
     FULL,
     keys_of,
     mirrored_bits,
@@ -22,7 +19,10 @@ from regard.connectx.labels import (
     recorded,
     stones_of,
     write_shard,
-)  # fmt: skip
+)
+from regard.connectx.data.random_positions import drawn_positions
+from regard.connectx.game.bitboard import aligned, shape
+from regard.connectx.solver.build_book import positions_with
 from regard.models import BoardNet, save
 
 SIZE = shape(6, 7, 4)

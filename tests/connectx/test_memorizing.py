@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from regard.cli import app
 from regard.connectx import Board, Network, Solver, load_network, memorize
-from regard.connectx.batch import planes_of
-from regard.connectx.memorizing import openings
+from regard.connectx.game.board_batch import planes_of
+from regard.connectx.training.opening_table import openings
 from regard.models import BoardNet, Evaluator, load, save
 
 SIZE = (4, 5, 3)
@@ -52,7 +52,7 @@ def test_what_is_left_out_is_not_learnt(net: BoardNet, solver: Solver) -> None:
 def test_a_stop_loses_nothing_and_processes_change_nothing(
     net: BoardNet, solver: Solver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.connectx.judging.AT_ONCE", 64)
+    monkeypatch.setattr("regard.connectx.data.batch_values.AT_ONCE", 64)
     at_once = memorize(net, solver, stones=5, bits=12, passes=3)
     asked: list[int] = []
 
@@ -87,7 +87,7 @@ def test_what_is_known_by_heart_outweighs_what_is_thought(solver: Solver) -> Non
 
     class Judge:
         def __call__(self, planes: np.ndarray, legal: np.ndarray) -> object:
-            from regard.models.board_evaluator import Evaluation
+            from regard.models.board.evaluator import Evaluation
 
             values = []
             for own, other in planes:

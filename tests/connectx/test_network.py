@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from regard.connectx import Board, Network, Player, Puct, load_network, player
-from regard.connectx.exporting import export
-from regard.connectx.forward import Forward, packed_network
-from regard.connectx.network import _as_planes, read_network_name
-from regard.connectx.quality import grade_set
+from regard.connectx.arena.move_quality import grade_set
+from regard.connectx.kaggle.export import export
+from regard.connectx.kaggle.numpy_network import Forward, packed_network
+from regard.connectx.players.network_player import _as_planes, read_network_name
 from regard.models import BoardNet, Evaluator, save
-from submissions import BOARDS, answers
+from support.submissions import BOARDS, answers
 
 
 @pytest.fixture(scope="module")

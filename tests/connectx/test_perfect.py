@@ -10,11 +10,11 @@ import pytest
 
 from regard.cli import main
 from regard.connectx import Board, Puct, Solver, openings, player
-from regard.connectx.arena import Plan, run
-from regard.connectx.game import truth
-from regard.connectx.players import Perfect
-from regard.connectx.quality import grade_games, total
-from regard.connectx.submission import PerfectInTime
+from regard.connectx.arena.move_quality import grade_games, total
+from regard.connectx.arena.round_robin import Plan, run
+from regard.connectx.kaggle.submission import PerfectInTime
+from regard.connectx.players.registry import Perfect
+from regard.connectx.players.terminal_game import truth
 
 SIZE = (4, 5, 4)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.connectx import AgentFile, Board, Forfeit, Player, agent, play_game, player
-from regard.connectx.players import Greedy, Random
+from regard.connectx.players.registry import Greedy, Random
 
 
 @pytest.mark.parametrize("name", ["random", "greedy", "minimax:3", "minimax:5ms", "mcts:20", "mcts:5ms", "minimax"])

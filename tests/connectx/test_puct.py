@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import plain_connectx as plain
 from regard.connectx import Board, Puct, gumbel
+from support import plain_connectx as plain
 
 Array = np.ndarray
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import plain_connectx as plain
 from regard.connectx import Board, play_game, player
-from regard.connectx.match import Game
-from regard.connectx.quality import SETS, Grades, find_sets, grade_games, grade_set, read_set, total
+from regard.connectx.arena.match import Game
+from regard.connectx.arena.move_quality import SETS, Grades, find_sets, grade_games, grade_set, read_set, total
+from support import plain_connectx as plain
 
 SIZE = (3, 4, 3)
 DATA = Path(__file__).parents[3] / "shared" / "data" / "connect4"

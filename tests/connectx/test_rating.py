@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.connectx import bradley_terry
-from regard.connectx.rating import ELO, decided, log_likelihood_ratio, score_interval
+from regard.connectx.arena.rating import ELO, decided, log_likelihood_ratio, score_interval
 
 Array = np.ndarray
 

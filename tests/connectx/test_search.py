@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import plain_connectx as plain
 from regard.connectx import AlphaBeta, Board, Solver, Uct
-from regard.connectx.alphabeta import SURE, WIN
-from regard.connectx.slices import in_slices
+from regard.connectx.search.alpha_beta import SURE, WIN
+from regard.connectx.search.time_budget import in_slices
+from support import plain_connectx as plain
 
 SIZE = (4, 4, 3)
 

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from regard import models, training
-from regard.connectx import Board, Draw, label, starting
-from regard.connectx.ppo import Played, Ppo, PpoOptions, advantages
-from regard.connectx.trials import won_against
-from regard.connectx.zero import Buffer, Zero, ZeroOptions
+from regard.connectx import Board, Draw, label
+from regard.connectx.training import run as starting
+from regard.connectx.training.alphazero import Buffer, Zero, ZeroOptions
+from regard.connectx.training.ppo import Played, Ppo, PpoOptions, advantages
+from regard.connectx.training.trial_games import won_against
 
 ALONE = training.Ranks(0, 1, torch.device("cpu"))
 CONFIG = models.BoardConfig(channels=16, heads=2, attn_every=2, layers=2, lines=4, norm="group")

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from regard.cli import main
 from regard.connectx import Book, Solver, Stones, kept, load_book, make_book, make_layer, position_of
-from regard.connectx.book import layer_size, ranking
-from regard.connectx.bookmaking import positions_with
-from regard.connectx.threats import rank
+from regard.connectx.solver.build_book import positions_with
+from regard.connectx.solver.opening_book import layer_size, ranking
+from regard.connectx.solver.threats import rank
 
 Array = np.ndarray
 SETS = Path(__file__).parents[3] / "shared" / "data" / "connect4"

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from regard.cli import main
-from regard.connectx import Draw, comparing, label, read_labels
+from regard.connectx import Draw, label, read_labels
+from regard.connectx.training import compare as comparing
 from regard.training import read_metrics
 
 TINY = ["--preset", "tiny", "--channels", "16", "--layers", "2", "--attn-every", "2", "--batch", "32", "--threads", "1"]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.connectx import export, validation
-from regard.connectx.validation import plan, validate
+from regard.connectx import export
+from regard.connectx.kaggle import validation
+from regard.connectx.kaggle.validation import plan, validate
 
 missing = importlib.util.find_spec("kaggle_environments") is None
 needs_kaggle = pytest.mark.skipif(

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from lab_page import CHROMIUM, FLAGS, Opened, opening
 from regard.claims import SHIPPED, read
 from regard.connectx import Solver
 from regard.lab import Lab, Settings
-from regard.lab.page import STATIC
+from regard.lab.server.page import STATIC
+from support.lab_page import CHROMIUM, FLAGS, Opened, opening
 
 
 @pytest.fixture(scope="session")

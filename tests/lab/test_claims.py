@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, expect
 
-from lab_page import Opened, needs_axe
 from regard.claims import NAMES, SHIPPED, claim_named, judged, read
 from regard.lab.api.claims import known, tried
-from regard.lab.work import Job, Stopped
+from regard.lab.server.job_queue import Job, Stopped
+from support.lab_page import Opened, needs_axe
 
 Open = Callable[..., Opened]
 Results = dict[str, dict[str, Any]]

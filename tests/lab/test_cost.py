@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from lab_page import Opened, needs_axe
-from regard.cost import Recurrent, cost
+from regard.costs import Recurrent, cost
 from regard.lab.api.cost import LENGTHS, VARIANTS, predicted
-from regard.lab.asking import Mistake
+from regard.lab.server.request_fields import Mistake
+from support.lab_page import Opened, needs_axe
 
 Open = Callable[..., Opened]
 

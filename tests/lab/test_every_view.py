@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from lab_page import Opened
-from regard.lab.page import views
-from regard.lab.saved import frame
+from regard.lab.server.page import views
+from regard.lab.server.saved_page import frame
+from support.lab_page import Opened
 
 Open = Callable[..., Opened]
 VIEWS = views()

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from four_page import LATE
 from regard.connectx import AlphaBeta, Board, Solver
-from regard.lab import thinker_child as child
 from regard.lab.api.four import PLAYERS, board_of, read
-from regard.lab.asking import Mistake
-from regard.lab.thinker import Thinker
-from regard.lab.work import Full, Job, Work
+from regard.lab.models import search_worker as child
+from regard.lab.models.search_process import Thinker
+from regard.lab.server.job_queue import Full, Job, Work
+from regard.lab.server.request_fields import Mistake
+from support.four_page import LATE
 
 
 def random_board(rows: int, columns: int, inarow: int, stones: int, seed: int) -> Board:

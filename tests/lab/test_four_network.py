@@ -8,13 +8,13 @@ import pytest
 import torch
 from playwright.sync_api import Browser, expect
 
-from four_page import LATE, done_thinking, press_column
-from lab_page import Opened, needs_axe, opening
 from regard.connectx import Board, Network
 from regard.lab import Lab, Settings
-from regard.lab import board_heads as heads
 from regard.lab.api.four import find_network
+from regard.lab.models import board_attention as heads
 from regard.models import BoardNet, Evaluator, load, save
+from support.four_page import LATE, done_thinking, press_column
+from support.lab_page import Opened, needs_axe, opening
 
 Open = Callable[..., Opened]
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from four_page import GAME, LATE, done_thinking, expected_stones, moves_of, press_column, stones
-from lab_page import Opened, needs_axe
 from regard.connectx import Board, Solver
+from support.four_page import GAME, LATE, done_thinking, expected_stones, moves_of, press_column, stones
+from support.lab_page import Opened, needs_axe
 
 Open = Callable[..., Opened]
 

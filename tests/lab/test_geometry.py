@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from lab_page import Opened, needs_axe
 from regard.attention import embed, projections
 from regard.lab.api.geometry import seen_from
-from regard.lab.asking import Mistake
+from regard.lab.server.request_fields import Mistake
+from support.lab_page import Opened, needs_axe
 
 Open = Callable[..., Opened]
 TOKENS = ["The", "cat", "sat", "on", "the", "mat"]

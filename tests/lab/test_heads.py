@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from playwright.sync_api import expect
 
 import regard
-from lab_page import Opened, needs_axe
 from regard import training
 from regard.attention import embed, masks, projections, tokenize
-from regard.lab import watched as remembered
 from regard.lab.api.heads import alignment, own_sentence
-from regard.lab.asking import Mistake
-from regard.lab.packed import packed
-from regard.lab.watched import RUNS, watched
+from regard.lab.models import watched_models as remembered
+from regard.lab.models.watched_models import RUNS, watched
+from regard.lab.server.array_encoding import packed
+from regard.lab.server.request_fields import Mistake
+from support.lab_page import Opened, needs_axe
 
 Open = Callable[..., Opened]
 TEXT = "The cat sat on the mat"

@@ -14,13 +14,14 @@ import torch
 from playwright.sync_api import expect
 
 import regard
-from lab_page import Opened, needs_axe
 from regard import training
-from regard.lab import watched as remembered
 from regard.lab.api.model import compared, head, overview
-from regard.lab.asking import Mistake
-from regard.lab.watched import known, watched
-from regard.watch import Seen, subjects
+from regard.lab.models import watched_models as remembered
+from regard.lab.models.watched_models import known, watched
+from regard.lab.server.request_fields import Mistake
+from regard.watching import Seen
+from regard.watching import named_models as subjects
+from support.lab_page import Opened, needs_axe
 
 Open = Callable[..., Opened]
 TEXT, OTHER = "The cat sat on the mat", "The dog sat under the table"
@@ -270,7 +271,7 @@ class TestDoctor:
             remembered._runs.clear()
 
     def test_every_finding_has_words(self, static: Path) -> None:
-        said = importlib.import_module("regard.watch.doctor").__doc__ or ""
+        said = importlib.import_module("regard.watching.doctor").__doc__ or ""
         named = set(re.findall(r"^\| ([a-z -]+) \|", said, re.MULTILINE)) - {"finding"}
         assert len(named) == 7
         words = json.loads((static / "text" / "model.en.json").read_text(encoding="utf-8"))

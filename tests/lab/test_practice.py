@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from lab_page import Opened, needs_axe
-from practice_page import WRONG_AXIS, Open, file_of, of_a_beginner
 from regard.lab import Lab
 from regard.learn import (
     DIAGRAMS,
@@ -17,6 +15,8 @@ from regard.learn import (
     checklist,
     find_drill,
 )
+from support.lab_page import Opened, needs_axe
+from support.practice_page import WRONG_AXIS, Open, file_of, of_a_beginner
 
 TABS = ["progress", "exercises", "drills", "cards", "interview", "diagram"]
 PHONE = {"width": 390, "height": 844}

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from lab_page import Opened
-from practice_page import Open, file_of, of_a_beginner
 from regard.lab import Lab
 from regard.learn import (
     Deck,
@@ -18,6 +16,8 @@ from regard.learn import (
     find_card,
     find_drill,
 )
+from support.lab_page import Opened
+from support.practice_page import Open, file_of, of_a_beginner
 
 
 @pytest.fixture

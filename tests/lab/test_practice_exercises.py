@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from lab_page import Opened
-from practice_page import SOFTMAX, WRONG_AXIS, Open, file_of, of_a_beginner, run, write
 from regard.lab import Lab, Settings
 from regard.learn import (
     Progress,
     find_exercise,
 )
+from support.lab_page import Opened
+from support.practice_page import SOFTMAX, WRONG_AXIS, Open, file_of, of_a_beginner, run, write
 
 
 @pytest.fixture

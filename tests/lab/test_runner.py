@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from regard.lab import Lab, Settings
-from regard.lab.work import KEPT
+from regard.lab.server.job_queue import KEPT
 from regard.learn import Progress, find_exercise
 
 SOFTMAX = find_exercise("softmax")
@@ -160,7 +160,7 @@ def _children() -> list[int]:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except (OSError, ValueError):
                 continue
-            if b"regard/learn/child.py" in command and parent == os.getpid():
+            if b"regard/learn/sandbox/child.py" in command and parent == os.getpid():
                 found.append(int(entry.name))
     return found
 

@@ -17,9 +17,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from regard.attention import Trace, embed, projections, reference, trace_layer
+from regard.attention import Trace, embed, projections, trace_layer
+from regard.attention.reference import numpy_attention as reference
 from regard.lab import Lab, Settings, build
-from regard.lab.work import Full, Job, Work
+from regard.lab.server.job_queue import Full, Job, Work
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -161,7 +162,7 @@ class TestEnding:
             time.sleep(0.5)  # nothing else is served meanwhile, as while torch is loaded
             return Response()
 
-        monkeypatch.setattr("regard.lab.serving.PATIENCE", 0.1)
+        monkeypatch.setattr("regard.lab.server.serve.PATIENCE", 0.1)
         with Lab(Settings(warm=False), port=0) as lab:
             lab.app.router.routes.insert(0, Route("/slow", slow))
             asking = threading.Thread(target=ask, args=[lab, "GET", f"/slow?key={lab.settings.token}"])

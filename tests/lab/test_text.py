@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.lab.page import LANGUAGES, STATIC, texts, views
+from regard.lab.server.page import LANGUAGES, STATIC, texts, views
 
 WRITTEN = re.compile(r"""\bt\(\s*"([\w.-]+)"|"((?:keep|kept)\.\w+)\"""")
 BEGUN = re.compile(r"\bt\(\s*`([\w.-]+\.)\$\{")

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Route, expect
 
-from lab_page import Opened, needs_axe
-from regard.attention import embed, masks, projections, reference, tokenize, trace_layer
+from regard.attention import embed, masks, projections, tokenize, trace_layer
+from regard.attention.reference import numpy_attention as reference
 from regard.cli import main
+from support.lab_page import Opened, needs_axe
 
 STEPS = ["project", "split", "scores", "scale", "mask", "softmax", "context", "merge", "output"]
 Open = Callable[..., Opened]

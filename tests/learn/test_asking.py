@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli import main
-from regard.cli.asking import wrap
+from regard.cli.learn.prompts import wrap
 from regard.learn import DIAGRAMS, all_cards, as_typed, drill
 
 

@@ -11,10 +11,12 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention import embed, projections, reference, trace_layer
-from regard.attention.positions import sinusoidal
+from regard.attention import embed, projections, trace_layer
+from regard.attention.positions.additive import sinusoidal
+from regard.attention.reference import numpy_attention as reference
 from regard.cli import main
-from regard.learn import LANGUAGES, VIEWS, all_cards, find_card, find_topic, topics
+from regard.languages import LANGUAGES
+from regard.learn import VIEWS, all_cards, find_card, find_topic, topics
 from regard.learn.cards.card import FOLDER, TOPICS, WRONG, Card
 
 CARDS = all_cards()

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from regard.attention import reference
-from regard.cost import cost
-from regard.learn import KINDS, LANGUAGES, Drill, as_typed, drill, find_drill, passed
+from regard.attention.reference import numpy_attention as reference
+from regard.costs import cost
+from regard.languages import LANGUAGES
+from regard.learn import KINDS, Drill, as_typed, drill, find_drill, passed
 from regard.learn.drills.exact import Exact, exact, exp, ln, show
 from regard.learn.drills.matrices import Matrix, close, shape
-from regard.learn.drills.reading import Unread, read_matrix, read_number
+from regard.learn.drills.parse_answer import Unread, read_matrix, read_number
 
 seeds = st.integers(0, 10_000)
 kinds = st.sampled_from(sorted(KINDS))

@@ -14,11 +14,11 @@ import pytest
 import torch
 from markdown_it import MarkdownIt
 
+from regard.languages import LANGUAGES
 from regard.learn import Exercise, Mistake, Verdict, exercises
-from regard.learn.calling import call_all
-from regard.learn.grader import Answer, exchange, judge, pack_cases, trusted
-from regard.learn.language import LANGUAGES
-from regard.learn.runner import Run
+from regard.learn.grader.grade import Answer, exchange, judge, pack_cases, trusted
+from regard.learn.sandbox.call_code import call_all
+from regard.learn.sandbox.runner import Run
 
 SEEDS = (0, 1, 2, 3)
 ALL = exercises()

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.learn import DIAGRAMS, LANGUAGES, Diagram, check_edges, check_order
+from regard.languages import LANGUAGES
+from regard.learn import DIAGRAMS, Diagram, check_edges, check_order
 
 ONE, MANY = DIAGRAMS["self-attention"], DIAGRAMS["multi-head"]
 

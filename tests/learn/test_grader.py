@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import regard.learn
+from regard.languages import LANGUAGES
 from regard.learn import Verdict, find_exercise, grade
-from regard.learn.calling import call_all
-from regard.learn.compare import between
-from regard.learn.diagnosis import explain
-from regard.learn.exchange import Array, Other, pack, unpack
-from regard.learn.grader import exchange, judge, pack_cases, read_answer, trusted
-from regard.learn.language import LANGUAGES
-from regard.learn.runner import Run
+from regard.learn.grader.compare import between
+from regard.learn.grader.diagnosis import explain
+from regard.learn.grader.grade import exchange, judge, pack_cases, read_answer, trusted
+from regard.learn.sandbox.call_code import call_all
+from regard.learn.sandbox.exchange import Array, Other, pack, unpack
+from regard.learn.sandbox.runner import Run
 
 IMPORT = "import numpy as np\n"
 
@@ -256,7 +256,7 @@ def test_cases_differ_from_run_to_run() -> None:
     assert len(seeds) == 2
 
 
-@pytest.mark.parametrize("file", ["messages.toml", "words.toml"])
+@pytest.mark.parametrize("file", ["grader/messages.toml", "words.toml"])
 def test_both_languages_have_every_message_with_the_same_words_to_fill_in(file: str) -> None:
     entries = tomllib.loads((Path(regard.learn.__file__).parent / file).read_text(encoding="utf-8"))
     for key, entry in entries.items():

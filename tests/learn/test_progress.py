@@ -28,7 +28,7 @@ from regard.learn import (
     record_flow,
     summary,
 )
-from regard.learn.mastery import CORE_EXERCISES
+from regard.learn.checklist import CORE_EXERCISES
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

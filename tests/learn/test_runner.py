@@ -12,8 +12,8 @@ import pytest
 
 import regard.learn
 from regard.learn import Busy, Limits, Runner, Verdict, grade
-from regard.learn.exchange import pack, unpack
-from regard.learn.runner import Request, Run, _follow
+from regard.learn.sandbox.exchange import pack, unpack
+from regard.learn.sandbox.runner import Request, Run, _follow
 
 HERE = Path(__file__).parents[2]
 REFERENCE = Path(regard.learn.__file__).parent / "exercises" / "01-softmax" / "reference.py"
@@ -147,7 +147,7 @@ def test_the_whole_group_is_killed(tmp_path: Path) -> None:
         "import os, sys, time\nos.write(int(sys.argv[3]), b'!')\n"
         "if os.fork() == 0:\n    open(sys.argv[2] + '.pid', 'w').write(str(os.getpid()))\ntime.sleep(60)\n"
     )
-    from regard.learn import runner
+    from regard.learn.sandbox import runner
 
     process_id = tmp_path / "result.pid"
     with runner._started(tmp_path / "request", tmp_path / "result", tmp_path, script) as (process, _):
@@ -198,7 +198,7 @@ def test_the_reference_cannot_be_read() -> None:
         f"os.link({str(REFERENCE)!r}, 'here')",
         f"os.chdir({str(REFERENCE.parent)!r})",
         f"open('/proc/self/root{REFERENCE}').read()",
-        "open(sys.modules['__main__'].__file__.replace('child.py', 'exercises/01-softmax/reference.py')).read()",
+        "open(__import__('__main__').__file__.replace('sandbox/child.py', 'exercises/01-softmax/reference.py')).read()",
         "open('../request', 'rb').read()",
         "open('/etc/passwd').read()",
         "ctypes.CDLL(None)",
@@ -327,7 +327,7 @@ def test_the_kernel_counts_processes_too() -> None:
 def leftovers() -> list[str]:
     """Processes of our runs that are over: ours, or left without a parent. Tests beside us have runs of their own."""
     listed = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(maxsplit=1) for line in listed.splitlines() if "learn/child.py" in line]
+    rows = [line.split(maxsplit=1) for line in listed.splitlines() if "learn/sandbox/child.py" in line]
     return [args for parent, args in rows if f"{sys.executable} -I" in args and int(parent) in (1, os.getpid())]
 
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 import regard
-from board_networks import boards, seeded, settled
 from regard.models import PRESETS, BoardConfig, BoardNet, HeadSchedule, load, save, sight
-from regard.models.board_attention import BoardAttention
+from regard.models.board.attention import BoardAttention
+from support.board_networks import boards, seeded, settled
 
 SIZES = [(4, 5), (6, 7), (8, 9)]
 

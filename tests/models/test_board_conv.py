@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from regard.models import board_conv
-from regard.models.board_conv import BoardConv, at_points, convolve
-from regard.models.board_tiles import matrices, tiling
+from regard.models.board import convolution as board_conv
+from regard.models.board.convolution import BoardConv, at_points, convolve
+from regard.models.board.winograd import matrices, tiling
 
 
 @pytest.mark.parametrize("m", [2, 3, 4])

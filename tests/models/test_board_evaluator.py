@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from board_networks import boards, settled
 from regard.models import BoardNet, Evaluator
+from support.board_networks import boards, settled
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from board_networks import boards, settled
 from regard.models import BoardNet, deepened
+from support.board_networks import boards, settled
 
 
 @pytest.mark.parametrize("norm", ["batch", "group", "none"])

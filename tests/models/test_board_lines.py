@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from board_networks import seeded
 from regard.models import BoardConfig, BoardNet, load, save, sight
-from regard.models.board_bias import ELSEWHERE, FARTHEST, HERE, LineBias, kinds
-from regard.models.board_input import DIRECTIONS, OPEN_LINES, Lines
+from regard.models.board.input_planes import DIRECTIONS, OPEN_LINES, Lines
+from regard.models.board.line_bias import ELSEWHERE, FARTHEST, HERE, LineBias, kinds
+from support.board_networks import seeded
 
 
 def lines_through(r: int, c: int, direction: tuple[int, int], size: tuple[int, int], inarow: int):

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard.models import load, save
-from small_models import VARIANTS, decoder, encoder, recurrent, seq2seq, tokens
+from support.small_models import VARIANTS, decoder, encoder, recurrent, seq2seq, tokens
 
 BUILT = {
     **{f"decoder, {name}": (lambda c=c: decoder(**c)) for name, c in VARIANTS.items()},

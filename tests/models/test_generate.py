@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from regard.models import generate, stream
-from regard.models.prompt import read_prompt
-from regard.models.row import Row
-from regard.models.sampling import Choice
-from regard.models.step import Step
-from regard.models.writing import LONG, begin
-from small_models import VARIANTS, decoder, recurrent, seq2seq, tokens
+from regard.models.generation.compiled_row import Row
+from regard.models.generation.fast_step import Step
+from regard.models.generation.next_scores import LONG, begin
+from regard.models.generation.prompt import read_prompt
+from regard.models.generation.sampling import Choice
+from support.small_models import VARIANTS, decoder, recurrent, seq2seq, tokens
 
 PROMPTS = [[1, 2, 3], [4], [5, 6, 7, 8, 9]]
 SOURCES = [[3, 4], [5, 6, 7, 8], [1]]

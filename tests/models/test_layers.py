@@ -6,7 +6,7 @@ from torch import nn
 
 from regard import masks
 from regard.models import DecoderConfig, Layer, from_torch
-from regard.models.feedforward import FeedForward
+from regard.models.transformer.feedforward import FeedForward
 
 D, H, F = 24, 3, 40
 LENGTHS = torch.tensor([7, 3])

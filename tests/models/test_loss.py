@@ -6,8 +6,9 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.models import cross_entropy, loss
-from small_models import decoder, encoder, recurrent, seq2seq, tokens
+from regard.models import cross_entropy
+from regard.models.transformer import loss
+from support.small_models import decoder, encoder, recurrent, seq2seq, tokens
 
 
 def made(rows, width, words, dtype=torch.float64, seed=0):

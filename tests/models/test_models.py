@@ -5,7 +5,7 @@ import torch
 
 import regard
 from regard.models import Decoder, DecoderConfig
-from small_models import VARIANTS, decoder, encoder, recurrent, seq2seq, tokens
+from support.small_models import VARIANTS, decoder, encoder, recurrent, seq2seq, tokens
 
 every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 both_networks = pytest.mark.parametrize("attention", [False, True], ids=["without attention", "with"])

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Page as Tab
 
-from lab_page import CHROMIUM, FLAGS
-from regard.attention import reference
+from regard.attention.reference import numpy_attention as reference
 from regard.pictures import Factors, attention_page
 from regard.pictures.page import encoding
+from support.lab_page import CHROMIUM, FLAGS
 
 in_browser = pytest.mark.skipif(not CHROMIUM, reason="CHROMIUM IS MISSING, NO PAGE IS TESTED: apt-get install chromium")
 TOKENS = ["The", "cat", "sat", "</script>", "猫", " ", "$x$", "<b>"]

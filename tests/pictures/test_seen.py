@@ -10,8 +10,8 @@ from transformers import BertConfig, BertModel, T5Config, T5Model
 
 import regard
 from regard.pictures import Factors, seen_overview, seen_page
-from regard.pictures import seen as drawn
-from regard.watch import Seen
+from regard.pictures.weights import recording as drawn
+from regard.watching import Seen
 
 WORDS = ["The", "cat", "sat", "on", "the", "mat"]
 

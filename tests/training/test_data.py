@@ -8,9 +8,9 @@ import pytest
 from babel.dates import format_date, parse_date
 
 from regard.training import Pairs, dates, phrases, read_tsv
-from regard.training.calendar import FIRST, LAST, ordinal
-from regard.training.grammar import CAT
-from regard.training.text import named_text, python_reference, read_texts
+from regard.training.data.dates import FIRST, LAST, ordinal
+from regard.training.data.phrases import CAT
+from regard.training.data.text import named_text, python_reference, read_texts
 from regard.training.tokenizer import Tokenizer
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.training.examples import NOT_ASKED, MaskedExamples, PairExamples, TextExamples, padded
+from regard.training.data.examples import NOT_ASKED, MaskedExamples, PairExamples, TextExamples, padded
 from regard.training.tokenizer import BEGIN, END, MASK, PAD
 
 WHOLE = slice(None)

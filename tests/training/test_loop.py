@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 
 from regard import models
 from regard.training import Interrupted, Loop, Plan, Ranks, Settings, prepare, read_metrics
-from regard.training.batches import Order, part
 from regard.training.checkpoint import latest, load_checkpoint
+from regard.training.data.batches import Order, part
 from regard.training.loop import evaluate
 
 ALONE = Ranks(0, 1, torch.device("cpu"))

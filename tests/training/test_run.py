@@ -9,10 +9,10 @@ import torch
 
 from regard import models, watch
 from regard.training import Run, Settings, load, make_plan, phrases, resume, shipped, train
-from regard.training.calendar import dates
-from regard.training.grammar import CAT
+from regard.training.data.dates import dates
+from regard.training.data.phrases import CAT
+from regard.training.launch import exact_match
 from regard.training.run import SHIPPED
-from regard.training.start import exact_match
 
 TINY = {"d_model": 16, "heads": 2, "layers": 1, "context": 32}
 FEW = {"steps": 6, "batch": 4, "evaluate_every": 3}

@@ -14,14 +14,14 @@
 Combine with `&`, `|`, `~`; a boolean tensor may stand on either side. `parse` reads them from text.
 """
 
-from regard.attention.masks.band import causal, dilated, window
+from regard.attention.masks.bands import causal, dilated, window
 from regard.attention.masks.blocks import blocks
+from regard.attention.masks.custom import given, rule
 from regard.attention.masks.documents import documents
-from regard.attention.masks.given import given, rule
-from regard.attention.masks.language import parse
+from regard.attention.masks.mask import Mask, Moved, as_mask
 from regard.attention.masks.padding import padding
+from regard.attention.masks.parse import parse
 from regard.attention.masks.prefix import prefix
-from regard.attention.masks.rule import Mask, Moved, as_mask
 
 __all__ = [
     "Mask",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.attention.masks.data import as_array, beside, boundaries, is_tensor, kind
+from regard.attention.masks.mask import HIDDEN, MIXED, VISIBLE, Index, Mask, States
+from regard.attention.masks.mask_data import as_array, beside, boundaries, is_tensor, kind
 from regard.attention.masks.padding import few, fits_batch
-from regard.attention.masks.rule import HIDDEN, MIXED, VISIBLE, Index, Mask, States
 
 
 @dataclass(frozen=True, eq=False)

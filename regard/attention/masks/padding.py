@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.attention.masks.data import as_array, beside, boundaries, is_tensor, kind, symbolic
-from regard.attention.masks.rule import HIDDEN, MIXED, VISIBLE, Index, Mask, States
+from regard.attention.masks.mask import HIDDEN, MIXED, VISIBLE, Index, Mask, States
+from regard.attention.masks.mask_data import as_array, beside, boundaries, is_tensor, kind, symbolic
 
 
 @dataclass(frozen=True, eq=False)

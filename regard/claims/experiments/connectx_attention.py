@@ -12,17 +12,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import bars, chart, level
+from regard.claims.charts.labels import called, zh
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import CONNECTX
-from regard.claims.fitting import Mark, fit, matched, parameters
-from regard.claims.intervals import interval
-from regard.claims.names import called, zh
-from regard.claims.plots import bars, chart, level
-from regard.claims.selecting import difference, figure, over_seeds, values, where
+from regard.claims.source_documents import CONNECTX
+from regard.claims.statistics.intervals import interval
+from regard.claims.statistics.rows import difference, figure, over_seeds, values, where
+from regard.claims.tasks.fit import Mark, fit, matched, parameters
 from regard.connectx import Boards, Solver
 from regard.models import BoardConfig, BoardNet, sight
-from regard.watch import watch
+from regard.watching import watch
 
 WITHOUT, MATCHED = "no attention", "no attention, equal parameters"
 DIRECTIONS = ("row", "column", "rising", "falling")

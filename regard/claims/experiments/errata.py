@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import attend, divisors, masks
-from regard.claims.chart import Chart, Table
+from regard.claims.charts.chart import Chart, Table
+from regard.claims.charts.from_rows import chart
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import ALL
 from regard.claims.experiments.stable_softmax import DOCUMENT, naive
-from regard.claims.plots import chart
-from regard.claims.selecting import figure, values
-from regard.cost import corrected
-from regard.learn import Words
+from regard.claims.source_documents import ALL
+from regard.claims.statistics.rows import figure, values
+from regard.claims.tasks.document_costs import corrected
+from regard.languages import Words
 from regard.models import BoardConfig
 
 Found = tuple[Words, Words, bool]  # as the document has it · as it is · whether the two differ

@@ -6,13 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import chart, level, lines
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import INTUITION
-from regard.claims.fitting import fit, parameters
-from regard.claims.plots import chart, level, lines
-from regard.claims.selecting import difference, figure, over_seeds, values, where
-from regard.claims.timing import best_times
+from regard.claims.source_documents import INTUITION
+from regard.claims.statistics.rows import difference, figure, over_seeds, values, where
+from regard.claims.statistics.timing import best_times
+from regard.claims.tasks.fit import fit, parameters
 from regard.nn import MultiHeadAttention
 
 VOCABULARY, LENGTH = 8, 16

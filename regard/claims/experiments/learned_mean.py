@@ -5,14 +5,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import bars, chart, level
+from regard.claims.charts.labels import zh
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import INTUITION
-from regard.claims.fitting import fit, parameters
-from regard.claims.names import zh
-from regard.claims.plots import bars, chart, level
-from regard.claims.retrieval import VALUES, Reader, accuracy, loss, majority, retrieval, softmax
-from regard.claims.selecting import difference, figure, over_seeds
+from regard.claims.source_documents import INTUITION
+from regard.claims.statistics.rows import difference, figure, over_seeds
+from regard.claims.tasks.fit import fit, parameters
+from regard.claims.tasks.retrieval import VALUES, Reader, accuracy, loss, majority, retrieval, softmax
 
 ITEMS = 16
 TASKS = {"find one": retrieval, "most frequent": majority}

@@ -6,13 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import bars, chart
+from regard.claims.charts.labels import zh
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import LINEAR
-from regard.claims.names import zh
-from regard.claims.plots import bars, chart
-from regard.claims.selecting import figure, over_seeds, values
-from regard.claims.timing import best_times
+from regard.claims.source_documents import LINEAR
+from regard.claims.statistics.rows import figure, over_seeds, values
+from regard.claims.statistics.timing import best_times
 
 SHAPES = {"2×5×512": (2, 5, 512), "8×32×64": (8, 32, 64), "4×128×256": (4, 128, 256)}
 ROUNDING = 16 * torch.finfo(torch.float32).eps  # relative to the largest output

@@ -6,13 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import bars, chart, level
+from regard.claims.charts.labels import zh
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import TRANSFORMER
-from regard.claims.fitting import fit
-from regard.claims.names import zh
-from regard.claims.plots import bars, chart, level
-from regard.claims.selecting import difference, figure, over_seeds
+from regard.claims.source_documents import TRANSFORMER
+from regard.claims.statistics.rows import difference, figure, over_seeds
+from regard.claims.tasks.fit import fit
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig
 
 MODULUS = 7

@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import bars, chart, level
+from regard.claims.charts.labels import zh
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import INTUITION
-from regard.claims.fitting import fit, matched, parameters
-from regard.claims.names import zh
-from regard.claims.plots import bars, chart, level
-from regard.claims.selecting import difference, figure, over_seeds
+from regard.claims.source_documents import INTUITION
+from regard.claims.statistics.rows import difference, figure, over_seeds
+from regard.claims.tasks.fit import fit, matched, parameters
 from regard.models import EncoderConfig, Layer
 
 Labelled = tuple[Tensor, Tensor]  # (B, C, H, W) and the class of each

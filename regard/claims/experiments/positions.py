@@ -6,13 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import bars, chart, level, lines
+from regard.claims.charts.labels import zh
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import INTERVIEWS, TRANSFORMER
-from regard.claims.fitting import fit
-from regard.claims.names import zh
-from regard.claims.plots import bars, chart, level, lines
-from regard.claims.selecting import figure, over_seeds, values, where
+from regard.claims.source_documents import INTERVIEWS, TRANSFORMER
+from regard.claims.statistics.rows import figure, over_seeds, values, where
+from regard.claims.tasks.fit import fit
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig
 
 NUMBERS = 16  # the vocabulary, in order of size

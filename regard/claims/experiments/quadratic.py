@@ -6,15 +6,15 @@ import torch
 import torch.nn.functional as F
 
 from regard.attention import attend, masks
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import chart, lines
+from regard.claims.charts.labels import zh
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import INTUITION
-from regard.claims.intervals import Interval, interval, slope
-from regard.claims.names import zh
-from regard.claims.plots import chart, lines
-from regard.claims.selecting import by_seed, figure, values, where
-from regard.claims.timing import best_times
-from regard.cost import cost
+from regard.claims.source_documents import INTUITION
+from regard.claims.statistics.intervals import Interval, interval, slope
+from regard.claims.statistics.rows import by_seed, figure, values, where
+from regard.claims.statistics.timing import best_times
+from regard.costs import cost
 
 D_K, HEADS, WINDOW = 32, 2, 256
 WAYS = ("materialised", "fused", "causal", "window")

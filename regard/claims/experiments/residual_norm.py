@@ -4,14 +4,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import chart, level, lines
+from regard.claims.charts.labels import zh
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import TRANSFORMER
-from regard.claims.fitting import fit
-from regard.claims.names import zh
-from regard.claims.plots import chart, level, lines
-from regard.claims.selecting import figure, over_seeds, values, where
-from regard.claims.timing import threads
+from regard.claims.source_documents import TRANSFORMER
+from regard.claims.statistics.rows import figure, over_seeds, values, where
+from regard.claims.statistics.timing import threads
+from regard.claims.tasks.fit import fit
 from regard.nn import MultiHeadAttention
 
 VOCABULARY, LENGTH = 8, 8

@@ -11,15 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import bars, chart, lines
+from regard.claims.charts.labels import zh
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import TRANSFORMER
-from regard.claims.fitting import Mark, fit, parameters
-from regard.claims.intervals import Interval, interval
-from regard.claims.names import zh
-from regard.claims.plots import bars, chart, lines
-from regard.claims.selecting import by_seed, difference, figure, over_seeds, values, where
-from regard.claims.timing import best_times, threads
+from regard.claims.source_documents import TRANSFORMER
+from regard.claims.statistics.intervals import Interval, interval
+from regard.claims.statistics.rows import by_seed, difference, figure, over_seeds, values, where
+from regard.claims.statistics.timing import best_times, threads
+from regard.claims.tasks.fit import Mark, fit, parameters
 from regard.models import Decoder, DecoderConfig
 from regard.training import phrases
 

@@ -2,14 +2,14 @@
 
 import torch
 
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import chart, level, lines
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import INTERVIEWS, INTUITION
-from regard.claims.fitting import fit
-from regard.claims.intervals import interval, slope
-from regard.claims.plots import chart, level, lines
-from regard.claims.retrieval import VALUES, Reader, accuracy, loss, retrieval, softmax
-from regard.claims.selecting import by_seed, difference, figure, over_seeds, values, where
+from regard.claims.source_documents import INTERVIEWS, INTUITION
+from regard.claims.statistics.intervals import interval, slope
+from regard.claims.statistics.rows import by_seed, difference, figure, over_seeds, values, where
+from regard.claims.tasks.fit import fit
+from regard.claims.tasks.retrieval import VALUES, Reader, accuracy, loss, retrieval, softmax
 
 KEYS = 64  # of one softmax
 WAYS = ("divided by √d_k", "not divided")

@@ -6,15 +6,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import chart, level, lines
+from regard.claims.charts.labels import zh
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import INTERVIEWS
-from regard.claims.fitting import fit
-from regard.claims.names import zh
-from regard.claims.plots import chart, level, lines
-from regard.claims.retrieval import VALUES, Reader, accuracy, loss, retrieval
-from regard.claims.retrieval import softmax as by_softmax
-from regard.claims.selecting import difference, figure, over_seeds, values, where
+from regard.claims.source_documents import INTERVIEWS
+from regard.claims.statistics.rows import difference, figure, over_seeds, values, where
+from regard.claims.tasks.fit import fit
+from regard.claims.tasks.retrieval import VALUES, Reader, accuracy, loss, retrieval
+from regard.claims.tasks.retrieval import softmax as by_softmax
 
 
 def by_argmax(scores: Tensor) -> Tensor:

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from regard.claims.chart import Chart
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.from_rows import chart, lines
 from regard.claims.claim import Claim, Judgement, Row, Settings, words
-from regard.claims.documents import INTUITION
-from regard.claims.plots import chart, lines
-from regard.claims.selecting import figure, over_seeds, values, where
+from regard.claims.source_documents import INTUITION
+from regard.claims.statistics.rows import figure, over_seeds, values, where
 
 Array = np.ndarray
 KINDS: dict[str, Any] = {"float16": np.float16, "float32": np.float32, "float64": np.float64}

@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from regard.lab.asking import as_json, asked, one_of
-from regard.lab.work import Job
+from regard.lab.server.job_queue import Job
+from regard.lab.server.request_fields import as_json, asked, one_of
 
 if TYPE_CHECKING:
     from regard.claims import Claim, Figure, Judgement, Result

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from regard.lab.asking import Asked, Mistake, asked, one_of, post, truth, whole
-from regard.lab.work import Job
+from regard.lab.server.job_queue import Job
+from regard.lab.server.request_fields import Asked, Mistake, asked, one_of, post, truth, whole
 
 LENGTHS = tuple(2**n for n in range(6, 16))  # 64 … 32,768
 VARIANTS = ("written", "full", "window", "grouped", "cached", "recurrent")
@@ -76,7 +76,7 @@ def _point(name: str, length: int, options: dict[str, Any]) -> dict[str, int]:
 
 def _call(name: str, length: int, options: dict[str, Any]) -> Any:
     """What `regard.cost` says of a variant."""
-    from regard.cost import Recurrent, cost
+    from regard.costs import Recurrent, cost
 
     if name == "recurrent":
         return Recurrent(length, options["d_model"], options["batch"])
@@ -114,7 +114,7 @@ def _options(given: Asked) -> dict[str, Any]:
 
 def _document() -> list[dict[str, int]]:
     """Its 5, 32 and 320 MB, by its own formula, and what they leave out."""
-    from regard.cost import corrected
+    from regard.claims.tasks.document_costs import corrected
 
     return [asdict(corrected(length)) for length in (512, 2048, 8192)]
 

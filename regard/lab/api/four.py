@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from regard.lab.asking import Asked, Mistake, as_json, asked, post, real, whole, words
-from regard.lab.board_heads import described, find_network, loaded, looked
-from regard.lab.thinker import Thinker
-from regard.lab.work import Job
+from regard.lab.models.board_attention import described, find_network, loaded, looked
+from regard.lab.models.search_process import Thinker
+from regard.lab.server.job_queue import Job
+from regard.lab.server.request_fields import Asked, Mistake, as_json, asked, post, real, whole, words
 
 if TYPE_CHECKING:
     from regard.connectx import Board

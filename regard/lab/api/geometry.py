@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.attention import Trace, embed, projections, tokenize, trace
-from regard.lab.asking import Asked, Mistake, post, real, whole, words
+from regard.lab.server.request_fields import Asked, Mistake, post, real, whole, words
 
 MOST_TOKENS, FARTHEST = 24, 12.0
 

@@ -22,9 +22,9 @@ from regard.attention import (
     trace,
     trace_layer,
 )
-from regard.lab.asking import Asked, Mistake, as_json, asked, one_of, post, whole, words
-from regard.lab.packed import packed
-from regard.lab.watched import LONGEST, Off, Watched, one_at_a_time, quietly, switched_off, watched
+from regard.lab.models.watched_models import LONGEST, Off, Watched, one_at_a_time, quietly, switched_off, watched
+from regard.lab.server.array_encoding import packed
+from regard.lab.server.request_fields import Asked, Mistake, as_json, asked, one_of, post, whole, words
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from regard.lab.work import Job
+from regard.lab.server.job_queue import Job
 
 
 async def show(request: Request) -> Response:

@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from regard.lab.asking import Asked, Mistake, as_json, asked, get, one_of, whole, words
-from regard.lab.packed import packed
-from regard.lab.watched import LONGEST, NAMES, Watched, known, one_at_a_time, there, watched
-from regard.lab.work import Job
+from regard.lab.models.watched_models import LONGEST, NAMES, Watched, known, one_at_a_time, there, watched
+from regard.lab.server.array_encoding import packed
+from regard.lab.server.job_queue import Job
+from regard.lab.server.request_fields import Asked, Mistake, as_json, asked, get, one_of, whole, words
 
 STEPS = 3  # of loading: torch, the model, its first run (which compiles the statistics, once for a machine)
 
@@ -46,7 +46,7 @@ def overview(given: Asked) -> dict[str, Any]:
 
 def _overview(found: Watched) -> dict[str, Any]:
     from regard.pictures import pooled
-    from regard.watch import telling_head
+    from regard.watching import telling_head
 
     rows = iter(found.summary)
     calls = []

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from regard.lab.asking import Asked, one_of
-from regard.lab.course import both, get, post, state_in
+from regard.lab.server.learner_state import both, get, post, state_in
+from regard.lab.server.request_fields import Asked, one_of
 
 
 def overview(_: Asked, file: Path) -> Any:
@@ -34,7 +34,8 @@ def overview(_: Asked, file: Path) -> Any:
 
 
 def _exercise(exercise: Any, entry: dict[str, Any]) -> dict[str, Any]:
-    from regard.learn import CORE_EXERCISES, LANGUAGES
+    from regard.languages import LANGUAGES
+    from regard.learn import CORE_EXERCISES
 
     return {
         "name": exercise.name,
@@ -100,7 +101,7 @@ def forget(given: Asked, file: Path) -> Any:
 
 def arranged(given: Asked, file: Path) -> Any:
     """Whether the learner's arrows compute attention; the first thing that does not is named."""
-    from regard.lab.asking import Mistake
+    from regard.lab.server.request_fields import Mistake
     from regard.learn import DIAGRAMS, check_edges, record_flow
 
     diagram = DIAGRAMS[one_of(given, "diagram", "self-attention", tuple(DIAGRAMS))]

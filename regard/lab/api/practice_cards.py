@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from regard.lab.asking import Asked, Mistake, asked, one_of, real, whole, words
-from regard.lab.course import both, get, post, state_in
+from regard.lab.server.learner_state import both, get, post, state_in
+from regard.lab.server.request_fields import Asked, Mistake, asked, one_of, real, whole, words
 
 if TYPE_CHECKING:
     from regard.learn import Card, Deck

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.lab.asking import Asked, Mistake, truth, whole, words
-from regard.lab.course import get, post, state_in
+from regard.lab.server.learner_state import get, post, state_in
+from regard.lab.server.request_fields import Asked, Mistake, truth, whole, words
 
 if TYPE_CHECKING:
     from regard.learn import Drill

@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from regard.lab.asking import Asked, Mistake, asked, words
-from regard.lab.course import file_of, get, post, progress_in
+from regard.lab.server.learner_state import file_of, get, post, progress_in
+from regard.lab.server.request_fields import Asked, Mistake, asked, words
 
 if TYPE_CHECKING:
     from regard.learn import Exercise
@@ -19,7 +19,7 @@ LAST: dict[tuple[Path, str], dict[str, Any]] = {}  # the last verdict on each ex
 
 def shown(given: Asked, file: Path) -> Any:
     """An exercise with everything that the learner has of it: code, hints taken, the last verdict."""
-    from regard.learn import LANGUAGES
+    from regard.languages import LANGUAGES
 
     exercise = _found(given)
     record = progress_in(file).record(exercise)

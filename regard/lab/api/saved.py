@@ -4,9 +4,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from regard.lab.asking import Asked, get, one_of
-from regard.lab.page import LANGUAGES, views
-from regard.lab.saved import frame
+from regard.lab.server.page import LANGUAGES, views
+from regard.lab.server.request_fields import Asked, get, one_of
+from regard.lab.server.saved_page import frame
 
 
 def empty(given: Asked) -> Any:

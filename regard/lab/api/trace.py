@@ -11,19 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from regard.attention import (
-    Part,
-    Trace,
-    check_heads,
-    embed,
-    masks,
-    projections,
-    reference,
-    tokenize,
-    trace,
-    trace_layer,
-)
-from regard.lab.asking import Asked, Mistake, as_json, asked, real, truth, whole, words
+from regard.attention import Part, Trace, check_heads, embed, masks, projections, tokenize, trace, trace_layer
+from regard.attention.reference import numpy_attention as reference
+from regard.lab.server.request_fields import Asked, Mistake, as_json, asked, real, truth, whole, words
 
 MOST_TOKENS, MOST_WIDTH, MOST_EDITS = 64, 128, 4096
 Edit = tuple[str, int, int, float]

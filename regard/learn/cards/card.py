@@ -30,7 +30,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from regard.learn.language import LANGUAGES, Words, words
+from regard.languages import LANGUAGES, Words, words
 
 FOLDER = Path(__file__).parent
 

@@ -2,11 +2,11 @@
 
 from random import Random
 
+from regard.languages import words
 from regard.learn.drills.drill import Mistake, Step, Values
 from regard.learn.drills.exact import Exact, exact, exp, ln
 from regard.learn.drills.matrices import Matrix, each, matrix, product, sums, total
 from regard.learn.drills.task import Task
-from regard.learn.language import words
 
 NO_RESCALE = words(
     "It looks as if the first block was not rescaled: its exponentials were taken against the old maximum.",

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from random import Random
 
+from regard.languages import Words, words
 from regard.learn.drills.drill import Compute, Mistake, Step, Values
 from regard.learn.drills.matrices import Matrix, matrix
 from regard.learn.drills.task import Task
-from regard.learn.language import Words, words
 
 HEADS_BEHIND = words(
     "The heads stand behind the tokens: after view comes transpose(1, 2), so that each head has its own (L, d_k).",

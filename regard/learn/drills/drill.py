@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from regard.languages import Words, words
 from regard.learn.drills.exact import show
 from regard.learn.drills.matrices import Matrix, close, different, drawn, shape, transposed
-from regard.learn.drills.reading import Unread, read_matrix
-from regard.learn.language import Words, words
+from regard.learn.drills.parse_answer import Unread, read_matrix
 
 Values = Mapping[str, Matrix]  # what is given and what was computed so far, by name
 Compute = Callable[[Values], Matrix]

@@ -3,6 +3,7 @@
 from fractions import Fraction
 from random import Random
 
+from regard.languages import words
 from regard.learn.drills.drill import Step
 from regard.learn.drills.exact import ln, times
 from regard.learn.drills.matrices import matrix
@@ -17,7 +18,6 @@ from regard.learn.drills.steps import (
     weights,
 )
 from regard.learn.drills.task import Task
-from regard.learn.language import words
 
 MULTIPLES = (1, 2, 3, 4, 5, 6)  # e^s of a kind score
 

@@ -7,6 +7,7 @@ earlier steps.
 import math
 from collections.abc import Callable
 
+from regard.languages import Words, words
 from regard.learn.drills.drill import Mistake, Step, Values
 from regard.learn.drills.exact import Exact, exact, exp
 from regard.learn.drills.matrices import (
@@ -20,7 +21,6 @@ from regard.learn.drills.matrices import (
     transposed,
     where,
 )
-from regard.learn.language import Words, words
 
 Take = Callable[[Values], Matrix]
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from regard.languages import Words
 from regard.learn.drills.drill import Step, Values
-from regard.learn.language import Words
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from random import Random
 
+from regard.languages import words
 from regard.learn.drills.drill import Mistake, Step, Values
 from regard.learn.drills.exact import exact, ln, times
 from regard.learn.drills.matrices import Matrix, beside, columns, matrix, product, softmax, transposed
 from regard.learn.drills.steps import masked, output, scores, softmax_scaled_by_d_model, weights
 from regard.learn.drills.task import Task
-from regard.learn.language import words
 
 ONE_HEAD = words(
     "It looks as if both columns went into one score: a head uses only its own columns of Q and K.",

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.pictures.given import numbers
+from regard.pictures.inputs import numbers
 
 Array = np.ndarray
 Encoded = tuple[dict[str, Any], list[bytes]]  # what the page must know to read the bytes, and the bytes in parts

@@ -14,9 +14,9 @@ import numpy as np
 
 from regard.files import write_whole
 from regard.pictures.colours import colour_table
-from regard.pictures.given import check_names, numbers
-from regard.pictures.overview import thumbnail
+from regard.pictures.inputs import check_names, numbers
 from regard.pictures.page.encoding import Factors, encode, packed_text, weights_of
+from regard.pictures.weights.layer_overview import thumbnail
 
 Array = np.ndarray
 

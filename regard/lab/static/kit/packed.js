@@ -1,4 +1,4 @@
-// Arrays of the server, sent as the bytes of their numbers (regard/lab/packed.py): exact, and small.
+// Arrays of the server, sent as the bytes of their numbers (regard/lab/server/array_encoding.py): exact, and small.
 
 const KINDS = { float32: Float32Array, float64: Float64Array, uint8: Uint8Array };
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from regard.learn.case import Case, case
+from regard.learn.grader.case import Case, case
 
 NAMES = ["linear_loop", "linear_reshape"]
 USES = "torch"

@@ -1,0 +1,70 @@
+"""What `attend` takes: read once, at the door, and an error says what came and what to do."""
+
+import torch
+from torch import Tensor
+
+from regard.attention.reference.shapes import check_broadcast, check_shapes
+
+
+def check_inputs(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Raise unless q, k and v are floating point tensors of one kind whose shapes go together."""
+    named = {"q": q, "k": k, "v": v}
+    for name, x in named.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(
+                f"{name} must be a tensor, got {type(x).__name__}; for NumPy use regard.attention.reference"
+            )
+        if not x.dtype.is_floating_point:
+            raise TypeError(
+                f"{name} must be floating point, got {x.dtype}; token ids are embedded first, "
+                f"whole numbers are converted with {name}.float()"
+            )
+    if not q.dtype == k.dtype == v.dtype:
+        raise TypeError(f"q, k and v must have one dtype, got {q.dtype}, {k.dtype}, {v.dtype}; use .to(q.dtype)")
+    if not q.device == k.device == v.device:
+        raise ValueError(f"q, k and v must be on one device, got {q.device}, {k.device}, {v.device}")
+    check_shapes(q.shape, k.shape, v.shape)
+
+
+def check_mask(mask: Tensor, q: Tensor, k: Tensor) -> None:
+    """Raise unless the mask is boolean and broadcasts to (..., H, L, S)."""
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"a mask is a rule of regard.masks or a boolean tensor, got {type(mask).__name__}")
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"a mask must be boolean with True = visible, got {mask.dtype}; write mask != 0 for a 0/1 mask, "
+            "and pass a mask of added numbers as bias="
+        )
+    try:
+        check_broadcast("mask", mask.shape, (*q.shape[:-1], k.shape[-2]))
+    except ValueError as error:
+        if mask.dim() == 2 and mask.shape[1] == k.shape[-2]:
+            raise ValueError(f"{error}; one value a batch item and key is regard.masks.padding(mask)") from None
+        raise
+
+
+def check_bias(bias: Tensor, q: Tensor, k: Tensor) -> None:
+    if not bias.dtype.is_floating_point:
+        raise TypeError(
+            f"bias is added to the scores and must be floating point, got {bias.dtype}; booleans go to mask="
+        )
+    check_broadcast("bias", bias.shape, (*q.shape[:-1], k.shape[-2]))
+
+
+def check_dropout(dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout is the share of weights to drop, 0 ≤ dropout < 1, got {dropout}")
+
+
+def to_four(x: Tensor) -> Tensor:
+    """(..., H, L, d) as (B, H, L, d)."""
+    if x.dim() == 4:
+        return x
+    return x.reshape(-1, *x.shape[-3:]) if x.dim() > 4 else x[(None,) * (4 - x.dim())]
+
+
+def table_to_four(table: Tensor, lead: torch.Size) -> Tensor:
+    """What broadcasts to (*lead, H, L, S), as something that broadcasts to (B, H, L, S), B the product of lead."""
+    if len(lead) <= 1 or table.dim() <= 3:
+        return table[(None,) * (4 - table.dim())]
+    return table.expand(*lead, *table.shape[-3:]).reshape(-1, *table.shape[-3:])

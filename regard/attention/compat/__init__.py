@@ -1,6 +1,0 @@
-"""torch's own attention layer, made safe; and the way to put it into a model that has torch's."""
-
-from regard.attention.compat.layer import MultiheadAttention
-from regard.attention.compat.swap import replace
-
-__all__ = ["MultiheadAttention", "replace"]

@@ -1,0 +1,49 @@
+"""Sinks: a learned logit s_h a head in the softmax's denominator, so that a query may attend to nothing much.
+
+    weights[h, i, j] = e^{score_ij} / (e^{s_h} + Σ_j' e^{score_ij'})
+
+which are the plain weights times the share that the keys have of the denominator, and the log-sum-exp of the
+row is all it takes to know that share:
+
+    e^{lse} / (e^{s} + e^{lse}) = sigmoid(lse − s)
+
+So the fused kernel does the work, and rows of weights sum to less than 1.
+"""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.attend_dispatch import BiasLike, attend, attend_with_lse
+from regard.attention.masks import Mask
+
+
+def attend_with_sinks(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    sinks: Float[Tensor, " heads"],
+    mask: Mask | Bool[Tensor, "..."] | None = None,
+    *,
+    bias: BiasLike | None = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    weights: bool | Literal["mean"] = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """As `attend`, with one sink a query head.
+
+    >>> q = torch.zeros(1, 1, 4)                                          # one head, one query, score 0
+    >>> attend_with_sinks(q, q, q, torch.zeros(1), weights=True)[1]       # e⁰ / (e⁰ + e⁰)
+    tensor([[[0.5000]]])
+    """
+    out, lse = attend_with_lse(q, k, v, mask, bias=bias, scale=scale)
+    share = torch.sigmoid(lse - sinks[:, None].to(lse.dtype)).to(out.dtype)[..., None]  # (..., H, L, 1)
+    if not weights and not dropout:
+        return out * share
+    out, maps = attend(q, k, v, mask, bias=bias, scale=scale, dropout=dropout, weights=True)
+    if not weights:
+        return out * share
+    maps = maps * share
+    return out * share, maps.mean(-3) if weights == "mean" else maps

@@ -1,0 +1,158 @@
+"""Online softmax: the same attention in tiles, without ever holding a whole row of scores.
+
+Softmax seems to need all scores of a row before it can divide. It does not. Having seen some of the keys,
+keep for each query
+
+    m = max of the scores so far        s = Σ exp(x_j − m)        a = Σ exp(x_j − m) v_j
+
+When a tile with scores y and values u brings a larger maximum m', what was summed so far is too large by
+exp(m' − m); one multiplication puts it right:
+
+    m' = max(m, max y)
+    s' = s · exp(m − m') + Σ exp(y_j − m')
+    a' = a · exp(m − m') + Σ exp(y_j − m') u_j
+
+After the last tile the output is a / s and the log-sum-exp m + log s. This is how FlashAttention works: the
+tile of scores fits into the fast memory next to the processor and is forgotten at once, so memory grows with
+L, not with L·S. Here it is written to be read; in float64 it equals `reference.attention` to 1e-12.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, overload
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.attention.reference import numpy_attention as reference
+from regard.attention.reference.shapes import check_broadcast, check_shapes
+from regard.attention.visible_pairs import MaskLike, visible
+
+Array = np.ndarray
+
+
+@dataclass
+class Running:
+    """What online softmax remembers of the keys it has seen: m, s and a above.
+
+    >>> seen = Running.nothing((1,), d_v=1)
+    >>> seen.add(np.array([[0.0]]), np.array([[10.0]]))
+    >>> seen.add(np.array([[0.0]]), np.array([[20.0]]))
+    >>> seen.output(), seen.log_sum_exp()
+    (array([[15.]]), array([0.69314718]))
+    """
+
+    maximum: Float[Array, "*rows"]
+    total: Float[Array, "*rows"]
+    mixed: Float[Array, "*rows d_v"]
+
+    @classmethod
+    def nothing(cls, rows: tuple[int, ...], d_v: int) -> "Running":
+        """Before the first key."""
+        return cls(np.full(rows, -np.inf), np.zeros(rows), np.zeros((*rows, d_v)))
+
+    def add(self, scores: Float[Array, "*rows tile"], values: Float[Array, "*heads tile d_v"]) -> None:
+        """Take in one tile of keys: their scores and their values."""
+        maximum = np.maximum(self.maximum, scores.max(-1, initial=-np.inf))
+        # Nothing visible so far: subtract 0, since −∞ − −∞ is NaN.
+        shift = np.where(np.isneginf(maximum), 0.0, maximum)
+        correction = np.exp(self.maximum - shift)  # 0 while nothing had been seen
+        exponentials = np.exp(scores - shift[..., None])
+        self.total = self.total * correction + exponentials.sum(-1)
+        self.mixed = self.mixed * correction[..., None] + exponentials @ values
+        self.maximum = maximum
+
+    def output(self) -> Float[Array, "*rows d_v"]:
+        """a / s, 0 for a row that saw nothing."""
+        return self.mixed / np.where(self.total == 0, 1.0, self.total)[..., None]
+
+    def log_sum_exp(self) -> Float[Array, "*rows"]:
+        """m + log s, −∞ for a row that saw nothing."""
+        nothing = np.full_like(self.total, -np.inf)
+        return self.maximum + np.log(self.total, out=nothing, where=self.total != 0)
+
+
+@overload
+def attention(
+    query: Array,
+    keys: Array,
+    values: Array,
+    mask: MaskLike | None = ...,
+    *,
+    bias: Array | None = ...,
+    scale: float | None = ...,
+    tile: tuple[int, int] = ...,
+    lse: Literal[False] = ...,
+) -> Array: ...
+@overload
+def attention(
+    query: Array,
+    keys: Array,
+    values: Array,
+    mask: MaskLike | None = ...,
+    *,
+    bias: Array | None = ...,
+    scale: float | None = ...,
+    tile: tuple[int, int] = ...,
+    lse: Literal[True],
+) -> tuple[Array, Array]: ...
+def attention(
+    query: Float[Array, "*queries d_k"],
+    keys: Float[Array, "*heads S d_k"],
+    values: Float[Array, "*heads S d_v"],
+    mask: MaskLike | None = None,
+    *,
+    bias: Float[Array, "..."] | None = None,
+    scale: float | None = None,
+    tile: tuple[int, int] = (64, 64),
+    lse: bool = False,
+) -> Float[Array, "*queries d_v"] | tuple[Float[Array, "*queries d_v"], Float[Array, "*queries"]]:
+    """`reference.attention` in tiles of (queries, keys); with `lse=True`, (output, log-sum-exp of each row).
+
+    >>> rng = np.random.default_rng(0)
+    >>> q, k, v = rng.normal(size=(3, 2, 100, 8))
+    >>> causal = np.tri(100, dtype=bool)
+    >>> np.abs(attention(q, k, v, causal, tile=(16, 32)) - reference.attention(q, k, v, causal)).max() < 1e-12
+    np.True_
+    """
+    shape = check_shapes(query.shape, keys.shape, values.shape)
+    if min(tile) < 1:
+        raise ValueError(f"tile must be two positive numbers, (queries, keys), got {tile}")
+    if len(shape) == 1:
+        query = query[None]
+    rows, S = (*query.shape[:-1],), keys.shape[-2]
+    seen = None if mask is None else _pairs(visible(mask, shape), (*rows, S))
+    added = None if bias is None else _pairs(bias.reshape(check_broadcast("bias", bias.shape, shape)), (*rows, S))
+    grouped = reference.for_each_head(reference.as_float("values", values), query)
+
+    output, row_lse = np.zeros((*rows, values.shape[-1])), np.zeros(rows)
+    for i in tiles(rows[-1], tile[0]):
+        running = Running.nothing((*rows[:-1], i.stop - i.start), values.shape[-1])
+        for j in tiles(S, tile[1]):
+            scores = reference.scores(
+                query[..., i, :],
+                keys[..., j, :],
+                None if seen is None else seen[..., i, j],
+                bias=None if added is None else added[..., i, j],
+                scale=scale,
+            )
+            running.add(scores, grouped[..., j, :])
+        output[..., i, :] = running.output()
+        row_lse[..., i] = running.log_sum_exp()
+
+    output, row_lse = output.reshape(*shape[:-1], values.shape[-1]), row_lse.reshape(shape[:-1])
+    return (output, row_lse) if lse else output
+
+
+def tiles(length: int, size: int) -> list[slice]:
+    """The slices that cut `length` places into tiles, the last one as short as it must be.
+
+    >>> tiles(5, 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
+
+
+def _pairs(x: Array, scores: tuple[int, ...]) -> Array:
+    """x with its last two axes spread to L and S (a view), so that a tile can be cut out of it."""
+    x = np.atleast_2d(x)
+    return np.broadcast_to(x, (*x.shape[:-2], *scores[-2:]))

@@ -1,0 +1,290 @@
+"""Attention one named step after another, with nothing skipped: what a learner computes by hand.
+
+    project       Q = X W_q, K = X W_k, V = X W_v      three views of every token
+    split         (L, D) → (H, L, d_k)                 each head gets its strip of columns
+    scores        Q Kᵀ                                 every query with every key
+    scale         · 1/√d_k                             so that wide heads do not saturate softmax
+    mask          hidden → −∞                          who may not be seen
+    maximum       m_i = max_j                          subtracted, so that exp() cannot overflow
+    exponentials  exp(x_ij − m_i)                      between 0 and 1
+    sum           Σ_j                                  what each row adds up to
+    weights       exponentials / sum                   each row now adds up to 1
+    context       weights · V                          the values, averaged
+    merge         (H, L, d_k) → (L, D)                 the heads side by side
+    output        merged W_o                           one last matrix mixes what the heads found
+
+`trace` starts from q, k and v and has the steps from scores to context; `trace_layer` has all of them. The
+numbers are those of `reference`, in float64. `record` says what a trace holds, `explained` what each step
+means.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.attention.reference import numpy_attention as reference
+from regard.attention.reference.shapes import check_shapes, letters
+from regard.attention.tracing.record import Part, Step, Trace
+from regard.attention.tracing.step_texts import EXPLAINED
+from regard.attention.visible_pairs import MaskLike, visible
+
+Array = np.ndarray
+
+
+def trace(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
+) -> Trace:
+    """Attention of queries over keys and values, step by step: scores, scale, mask, …, weights, context.
+
+    q, k and v are arrays, nested lists or torch tensors, of the shapes `regard.attend` takes or a single
+    query (d_k,). `tokens` names the queries, and the keys too unless they have names of their own.
+
+    >>> t = trace([[2.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [3.0]], scale=1.0)
+    >>> for step in t.steps:
+    ...     print(f"{step.name:12} {step.values.round(3).tolist()}")
+    scores       [[2.0, 0.0]]
+    scale        [[2.0, 0.0]]
+    mask         [[2.0, 0.0]]
+    maximum      [2.0]
+    exponentials [[1.0, 0.135]]
+    sum          [1.135]
+    weights      [[0.881, 0.119]]
+    context      [[1.238]]
+    """
+    q, k, v = numbers("q", q), numbers("k", k), numbers("v", v)
+    check_shapes(q.shape, k.shape, v.shape)
+    rows, kv_rows = _rows(q, k)
+    inputs = (
+        Part("Q", q, (*rows, "d_k")),
+        Part("K", k, (*kv_rows, "d_k")),
+        Part("V", v, (*kv_rows, _width(v, k, "d_v"))),
+    )
+    facts = _facts(q, k, mask, scale, tokens, key_tokens)
+    return Trace("attention", inputs, _attend(q, k, v, facts["visible"], scale), **facts)
+
+
+def trace_layer(
+    x: Any,
+    w_q: Any,
+    w_k: Any,
+    w_v: Any,
+    w_o: Any,
+    heads: int,
+    context: Any = None,
+    mask: Any = None,
+    *,
+    kv_heads: int | None = None,
+    b_q: Any = None,
+    b_k: Any = None,
+    b_v: Any = None,
+    b_o: Any = None,
+    scale: float | None = None,
+    tokens: Sequence[str] | None = None,
+    context_tokens: Sequence[str] | None = None,
+    note: str = "",
+) -> Trace:
+    """Multi-head attention step by step, from the tokens' vectors x (L, D) to the output (L, D_o).
+
+    Weights multiply from the right, as in `reference.multi_head_attention`. Keys and values come from
+    `context`, or from x itself.
+
+    >>> from regard.attention import embed, projections
+    >>> words = ["The", "cat", "sat"]
+    >>> t = trace_layer(embed(words, 8), *projections(8), heads=2, tokens=words)
+    >>> [(step.name, step.shape) for step in t.steps[-3:]]
+    [('context', (2, 3, 4)), ('merge', (3, 8)), ('output', (3, 8))]
+    """
+    given = {"X": x, "C": context, "W_q": w_q, "W_k": w_k, "W_v": w_v, "W_o": w_o}
+    given |= {"b_q": b_q, "b_k": b_k, "b_v": b_v, "b_o": b_o}
+    have = {name: numbers(name, value) for name, value in given.items() if value is not None}
+
+    projected = reference.project(
+        have["X"],
+        have["W_q"],
+        have["W_k"],
+        have["W_v"],
+        have.get("C"),
+        b_q=have.get("b_q"),
+        b_k=have.get("b_k"),
+        b_v=have.get("b_v"),
+    )
+    q, k, v = reference.split_projected(*projected, heads, kv_heads)
+    rows, kv_rows = _rows(q, k)
+    *batch, _, _ = rows
+    facts = _facts(q, k, mask, scale, tokens, context_tokens)
+    attended = _attend(q, k, v, facts["visible"], scale)
+    merged = reference.merge_heads(attended[-1].values)
+    output = reference.linear("W_o", merged, have["W_o"], have.get("b_o"))
+
+    source = "X" if context is None else "C"
+    texts = {}
+    for name, left in {"q": "X", "k": source, "v": source, "o": "merged"}.items():
+        texts[name] = f"{left} · W_{name}" + (f" + b_{name}" if f"b_{name}" in have else "")
+        texts[f"{name}_latex"] = texts[name].replace(" ·", "").replace("merged", r"\text{merged}")
+
+    # A width equal to that of x is called D as well: (L, D) says more than (L, D_q) where they are the same.
+    D = {name: _width(have[f"W_{name}"], have["X"], f"D_{name}") for name in "qkvo"}
+    D |= {"m": _width(merged, have["X"], "D_m"), "c": _width(have[source], have["X"], "D_c")}
+    shapes = {"X": (*batch, "L", "D"), "C": (*batch, "S", D["c"])}
+    shapes |= {
+        "W_q": ("D", D["q"]),
+        "W_k": (D["c"], D["k"]),
+        "W_v": (D["c"], D["v"]),
+        "W_o": (D["m"], D["o"]),
+    }
+    shapes |= {f"b_{name}": (D[name],) for name in "qkvo"}
+
+    before = (
+        _step(
+            "project",
+            *(
+                Part(name.upper(), values, (*batch, place, D[name]))
+                for name, values, place in zip("qkv", projected, "LSS", strict=True)
+            ),
+            **texts,
+        ),
+        _step(
+            "split",
+            Part("Q", q, (*rows, "d_k")),
+            Part("K", k, (*kv_rows, "d_k")),
+            Part("V", v, (*kv_rows, _width(v, k, "d_v"))),
+            width=projected[0].shape[-1],
+            heads=heads,
+            d_k=q.shape[-1],
+        ),
+    )
+    after = (
+        _step("merge", Part("merged", merged, (*batch, "L", D["m"]))),
+        _step("output", Part("output", output, (*batch, "L", D["o"])), **texts),
+    )
+    inputs = tuple(Part(name, values, shapes[name]) for name, values in have.items())
+    return Trace("layer", inputs, (*before, *attended, *after), note=note, **facts)
+
+
+def numbers(name: str, x: Any) -> Array:
+    """x in float64, whether it is an array, a nested list or a torch tensor; TypeError if it is not floating.
+
+    >>> numbers("q", [[1, 2]])      # a list has no type of its own, so it is read as floats
+    array([[1., 2.]])
+    """
+    if isinstance(x, list | tuple | float):
+        try:
+            x = np.array(x, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} must hold numbers in rows of equal length, got a list that does not") from error
+    return reference.as_float(name, _plain(x))
+
+
+def _plain(x: Any) -> Any:
+    """A torch tensor as an array, without importing torch; anything else as it is."""
+    if not hasattr(x, "detach"):
+        return x
+    x = x.detach().cpu()
+    return (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()  # NumPy has no bfloat16
+
+
+def _attend(q: Array, k: Array, v: Array, seen: Array | None, scale: float | None) -> tuple[Step, ...]:
+    """The steps from scores to context."""
+    rows, _ = _rows(q, k)
+    d_k, factor = q.shape[-1], reference.scale_of(q.shape[-1], scale)
+
+    def part(symbol: str, values: Array, *columns: str) -> Part:
+        # A single query was given an L axis to compute with; here it loses it again.
+        return Part(symbol, np.asarray(values if q.ndim > 1 else values[0]), (*rows, *columns))
+
+    queries = np.atleast_2d(q)
+    scores = queries @ reference.for_each_head(k, queries).swapaxes(-1, -2)
+    scaled = scores * factor
+    masked = scaled if seen is None else np.where(seen, scaled, -np.inf)
+    maximum = masked.max(-1, initial=-np.inf)
+    shift = np.where(np.isneginf(maximum), 0.0, maximum)  # an empty row has nothing to subtract
+    exponentials = np.exp(masked - shift[..., None])
+    total = exponentials.sum(-1)
+    weights = exponentials / np.where(total == 0, 1.0, total)[..., None]
+    context = weights @ reference.for_each_head(v, queries)
+
+    empty = (total == 0).any()
+    return (
+        _step("scores", part("scores", scores, "S")),
+        _step(
+            "scale",
+            part("scaled", scaled, "S"),
+            words="scale" if scale is None else "scale, given",
+            d_k=d_k,
+            scale=f"{factor:.4g}",
+        ),
+        _step("mask", part("masked", masked, "S"), words="mask" if seen is not None else "mask, none"),
+        _step("maximum", part("maximum", maximum)),
+        _step("exponentials", part("exponentials", exponentials, "S")),
+        _step("sum", part("sum", total)),
+        _step("weights", part("weights", weights, "S"), words="weights, empty row" if empty else "weights"),
+        _step("context", part("context", context, _width(v, k, "d_v"))),
+    )
+
+
+def _step(name: str, *parts: Part, words: str | None = None, **facts: object) -> Step:
+    said = EXPLAINED[words or name].fill(**facts)
+    return Step(name, said.title, said.explanation, said.formula, said.latex, parts)
+
+
+def _rows(q: Array, k: Array) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The letters of q's and k's dimensions but the last."""
+    if q.ndim == 1:
+        return (), ("S",)
+    *lead, _, _ = letters(q.ndim)
+    grouped = q.ndim > 2 and q.shape[-3] != k.shape[-3]
+    return (*lead, "L"), (*lead[:-1], "H_kv", "S") if grouped else (*lead, "S")
+
+
+def _width(x: Array, like: Array, otherwise: str) -> str:
+    """The letter of x's last dimension: that of `like` when they are as wide."""
+    usual = {"d": "d_k", "D": "D"}[otherwise[0]]
+    return usual if x.shape[-1] == like.shape[-1] else otherwise
+
+
+def _facts(
+    q: Array,
+    k: Array,
+    mask: Any,
+    scale: float | None,
+    tokens: Sequence[str] | None,
+    key_tokens: Sequence[str] | None,
+) -> dict[str, Any]:
+    """What a trace says of itself beside its steps."""
+    L, S = (1 if q.ndim == 1 else q.shape[-2]), k.shape[-2]
+    if key_tokens is None and tokens is not None and len(tokens) == S:
+        key_tokens = tokens
+    text = None
+    if mask is not None:
+        mask = np.asarray(mask) if isinstance(mask, list | tuple) else _plain(mask)
+        text = f"an array of shape {mask.shape}" if isinstance(mask, Array) else repr(mask)
+    return {
+        "tokens": _names("tokens", tokens, "q", L),
+        "key_tokens": _names("key_tokens", key_tokens, "k", S),
+        "heads": q.shape[-3] if q.ndim > 2 else 1,
+        "kv_heads": k.shape[-3] if k.ndim > 2 else 1,
+        "scale": reference.scale_of(q.shape[-1], scale),
+        "visible": None if mask is None else _pairs(mask, (*q.shape[:-1], S), L),
+        "mask": text,
+    }
+
+
+def _pairs(mask: MaskLike, scores: tuple[int, ...], L: int) -> Array:
+    seen = np.atleast_2d(visible(mask, scores))
+    return np.broadcast_to(seen, (*seen.shape[:-2], L, scores[-1]))
+
+
+def _names(what: str, names: Sequence[str] | None, letter: str, count: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"{letter}{i}" for i in range(count))
+    if len(names) != count:
+        raise ValueError(f"{what} must name each of the {count} places, got {len(names)} names")
+    return tuple(names)

@@ -1,0 +1,1 @@
+"""Statistics of claim results: rows by seed, confidence intervals, timing."""

@@ -1,0 +1,1 @@
+"""Small learning tasks and cost figures that several claims use."""

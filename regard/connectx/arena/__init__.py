@@ -1,0 +1,1 @@
+"""Measuring players: games, round robins, ratings, move quality, reports."""

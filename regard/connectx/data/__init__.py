@@ -1,0 +1,1 @@
+"""Labelled positions: how they are drawn, labelled and stored."""

@@ -1,0 +1,1 @@
+"""Training environments: vectorized, Gymnasium and PettingZoo."""

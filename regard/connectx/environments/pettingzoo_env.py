@@ -1,0 +1,107 @@
+"""ConnectX as a PettingZoo environment: two agents that move in turn (extra: games)."""
+
+from typing import Any
+
+import numpy as np
+
+try:
+    from gymnasium import spaces
+    from pettingzoo import AECEnv
+except ImportError as error:
+    raise ImportError("this needs pettingzoo: pip install 'regard[games]'") from error
+
+from regard.connectx.game.board import Board
+
+Array = np.ndarray
+
+
+class ConnectXAec(AECEnv):  # type: ignore[misc]
+    """Agents player_0 and player_1; an observation is a dictionary of `observation` and `action_mask`.
+
+    `observation` is (rows, columns, 2) of int8, own stones and the other's, row 0 on top, as PettingZoo's own
+    connect_four has it. A win is rewarded with 1 and −1; an illegal move loses.
+
+    >>> env = ConnectXAec()
+    >>> env.reset()
+    >>> env.step(3)
+    >>> env.agent_selection, env.last()[0]["observation"].sum().item()
+    ('player_1', 1)
+    """
+
+    metadata = {  # noqa: RUF012 - as PettingZoo declares it
+        "name": "regard_connectx_v0",
+        "render_modes": ["ansi"],
+        "is_parallelizable": False,
+        "render_fps": 1,
+    }
+
+    def __init__(self, rows: int = 6, columns: int = 7, inarow: int = 4, *, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.render_mode = render_mode
+        self._begin = self.board = Board(rows, columns, inarow)
+        self.possible_agents = ["player_0", "player_1"]
+        self.agents = self.possible_agents[:]
+        observation = spaces.Dict(
+            {
+                "observation": spaces.Box(0, 1, (rows, columns, 2), np.int8),
+                "action_mask": spaces.Box(0, 1, (columns,), np.int8),
+            }
+        )
+        self.observation_spaces = dict.fromkeys(self.agents, observation)
+        self.action_spaces = {agent: spaces.Discrete(columns) for agent in self.agents}
+
+    def observation_space(self, agent: str) -> Any:
+        """What an agent sees."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Any:
+        """What an agent may do."""
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """A new game."""
+        self.board = self._begin
+        self.agents = self.possible_agents[:]
+        self.rewards = dict.fromkeys(self.agents, 0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
+        self.agent_selection = self.agents[0]
+
+    def observe(self, agent: str) -> dict[str, Array]:
+        """The board as this agent sees it; nothing is legal for who is not to move."""
+        marks = np.array(self.board.kaggle(), np.int8).reshape(self.board.rows, self.board.columns)
+        own = self.possible_agents.index(agent) + 1
+        legal = np.zeros(self.board.columns, np.int8)
+        if agent == self.agent_selection:
+            legal[self.board.legal] = 1
+        return {"observation": np.stack([marks == own, marks == 3 - own], -1).astype(np.int8), "action_mask": legal}
+
+    def step(self, action: Any) -> None:
+        """The move of the agent whose turn it is."""
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        other = self.possible_agents[1 - self.possible_agents.index(agent)]
+        self._cumulative_rewards[agent] = 0
+        self.rewards = dict.fromkeys(self.agents, 0)
+        if int(action) not in self.board.legal:
+            self.rewards = {agent: -1, other: 1}
+            self.terminations = dict.fromkeys(self.agents, True)
+        else:
+            self.board = self.board.play(int(action))
+            if self.board.winner is not None:
+                self.rewards = {agent: 1, other: -1}
+            if self.board.over:
+                self.terminations = dict.fromkeys(self.agents, True)
+        self.agent_selection = other
+        self._accumulate_rewards()
+
+    def render(self) -> str | None:
+        """The board as text, where the render mode is "ansi"."""
+        return self.board.text() + "\n" if self.render_mode == "ansi" else None
+
+    def close(self) -> None:
+        """Nothing is held open."""

@@ -1,0 +1,1 @@
+"""The game: boards, bitboards, batches of boards, openings, text output."""

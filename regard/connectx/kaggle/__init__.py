@@ -1,0 +1,1 @@
+"""Kaggle: the agent function, the exported file, and its validation."""

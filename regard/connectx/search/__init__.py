@@ -1,0 +1,1 @@
+"""Game-tree search: alpha-beta, MCTS, PUCT and the Gumbel root."""

@@ -1,0 +1,233 @@
+"""Monte Carlo tree search with random play-outs.
+
+From the root, the child with the largest mean + c·√(ln N / n) is followed down to a place where the tree ends; a new
+node is added there, the game is played to its end at random (though nobody overlooks a win, a needed block or a
+gift), and the result is counted on all nodes passed. The most visited move is played. The part of the tree below
+the moves that were then really made is kept for the next search.
+"""
+
+import math
+import time
+from itertools import permutations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regard.compiled import compiled, uncompiled
+from regard.connectx.game.bitboard import Shape, aligned, candidates, completing, count, fits, possible
+from regard.connectx.search.time_budget import in_slices
+
+USED, SEED = 0, 1  # places in `register`
+
+
+class Tree(NamedTuple):
+    """Nodes in arrays: a row of children each (0 for none), visits, and the sum of results for who moved there."""
+
+    child: Any
+    visits: Any
+    total: Any
+    path: Any
+    register: Any
+
+
+@compiled
+def play_out(position: int, mask: int, shape: Shape, register: Any) -> float:
+    """A game played to its end: 1 if the side to move wins it, −1 if it loses."""
+    sign = 1.0
+    seed = register[SEED]
+    while True:
+        moves = candidates(position, mask, shape)
+        if moves == 0:
+            register[SEED] = seed
+            return 0.0
+        seed = seed * 742938285 % 2147483647
+        for _ in range(seed % count(moves)):
+            moves &= moves - 1
+        bit = moves & -moves
+        if aligned(position | bit, shape):
+            register[SEED] = seed
+            return sign
+        position ^= mask
+        mask |= bit
+        sign = -sign
+
+
+@compiled
+def simulate(times: int, tree: Tree, position: int, mask: int, moves: int, explore: float, shape: Shape) -> int:
+    """So many walks from the root, whose moves to consider are given; fewer only when there is nothing to search."""
+    columns, register, path = shape.columns, tree.register, tree.path
+    capacity = len(tree.visits)
+    for _ in range(times):
+        node, length, here, stones = 0, 0, position, mask
+        path[0] = 0
+        while True:
+            if length > 0:
+                if completing(here, shape) & possible(stones, shape):
+                    value = 1.0
+                    break
+                moves_here = candidates(here, stones, shape)
+                if moves_here == 0:
+                    value = 0.0
+                    break
+            else:
+                moves_here = moves
+            if length > 0 and tree.visits[node] == 0:
+                value = play_out(here, stones, shape, register)
+                break
+            chosen, highest = -1, -1e9
+            logarithm = math.log(tree.visits[node] + 1.0)
+            for column in range(columns):
+                if moves_here & (((1 << shape.rows) - 1) << (column * shape.stride)) == 0:
+                    continue
+                child = tree.child[node * columns + column]
+                if child == 0 or tree.visits[child] == 0:
+                    upper = 1e6 - abs(2 * column - columns + 1)  # every move once, from the centre
+                else:
+                    visits = tree.visits[child]
+                    upper = tree.total[child] / visits + explore * math.sqrt(logarithm / visits)
+                if upper > highest:
+                    chosen, highest = column, upper
+            child = tree.child[node * columns + chosen]
+            if child == 0:
+                if register[USED] == capacity:
+                    value = play_out(here, stones, shape, register)
+                    break
+                child = register[USED]
+                register[USED] = child + 1
+                tree.child[node * columns + chosen] = child
+            here ^= stones
+            stones |= stones + (1 << (chosen * shape.stride))
+            node = child
+            length += 1
+            path[length] = node
+        for at in range(length, -1, -1):
+            value = -value
+            tree.visits[path[at]] += 1
+            tree.total[path[at]] += value
+    return times
+
+
+@compiled
+def keep(node: int, tree: Tree, columns: int) -> None:
+    """Make this node the root and forget all that is not below it, in place: children stand after their parents."""
+    used = tree.register[USED]
+    place = tree.path  # as many as nodes: where each one goes, plus one
+    for at in range(used):
+        place[at] = 0
+    place[node] = 1
+    free = 0
+    for at in range(node, used):
+        if place[at] == 0:
+            continue
+        place[at] = free + 1
+        for column in range(columns):
+            child = tree.child[at * columns + column]
+            if child:
+                place[child] = 1
+            tree.child[free * columns + column] = child
+        tree.visits[free] = tree.visits[at]
+        tree.total[free] = tree.total[at]
+        free += 1
+    for at in range(free * columns):
+        if tree.child[at]:
+            tree.child[at] = place[tree.child[at]] - 1
+    for at in range(free, used):
+        tree.visits[at] = 0
+        tree.total[at] = 0.0
+        for column in range(columns):
+            tree.child[at * columns + column] = 0
+    tree.register[USED] = free
+
+
+class Uct:
+    """A search for boards of one size, that keeps its tree from move to move.
+
+    >>> from regard.connectx import Board
+    >>> from regard.connectx.game import bitboard as bits
+    >>> search = Uct(bits.shape(6, 7, 4), seed=0)
+    >>> board = Board.from_moves("445566")
+    >>> search.run(board.position, board.mask, simulations=100)
+    >>> search.best()
+    2
+    """
+
+    def __init__(self, shape: Shape, *, explore: float = 1.0, seed: int = 0, nodes: int = 1 << 18) -> None:
+        self.shape, self.explore = shape, explore
+        self.plain = not fits(shape) or not hasattr(simulate, "py_func")
+        convert: Any = uncompiled if self.plain else lambda function: function
+        self._simulate, self._keep = convert(simulate), convert(keep)
+        nodes = max(64, nodes // 8 if self.plain else nodes)
+
+        def zeros(size: int, kind: type) -> Any:
+            return [kind(0)] * size if self.plain else np.zeros(size, kind)
+
+        integer, real = (int, float) if self.plain else (np.int64, np.float64)
+        path = zeros(max(nodes, shape.rows * shape.columns + 2), integer)
+        self.tree = Tree(
+            zeros(nodes * shape.columns, integer), zeros(nodes, integer), zeros(nodes, real), path, zeros(2, integer)
+        )
+        self.tree.register[USED], self.tree.register[SEED] = 1, 1 + seed % 2147483646
+        self._root: tuple[int, int] | None = None
+        self._moves = 0
+
+    def run(self, position: int, mask: int, *, simulations: int | None = None, seconds: float | None = None) -> None:
+        """Search from this position until the root has so many visits, or the time is over."""
+        begun = time.perf_counter()
+        self._begin(position, mask)
+        self._moves = uncompiled(candidates)(position, mask, self.shape)
+        if not self._moves:
+            raise ValueError("there is no move to choose: the board is full")
+        wanted = None if simulations is None else max(1, simulations - int(self.tree.visits[0]))
+
+        def step(times: int) -> int:
+            return int(
+                self._simulate(times, self.tree, position, mask, self._moves, self.explore, self.shape)
+            )  # fmt: skip
+
+        spent = time.perf_counter() - begun  # a large tree takes some milliseconds to keep or to clear
+        in_slices(step, None if seconds is None else max(seconds - spent, 1e-9), wanted)
+
+    def visits(self) -> list[int]:
+        """How often each column was tried at the root."""
+        children = [int(child) for child in self.tree.child[: self.shape.columns]]
+        column = (1 << self.shape.rows) - 1
+        legal = [bool(self._moves & column << at * self.shape.stride) for at in range(self.shape.columns)]
+        return [int(self.tree.visits[child]) if child and ok else 0 for child, ok in zip(children, legal, strict=True)]
+
+    def best(self) -> int:
+        """The most visited column."""
+        visits = self.visits()
+        return visits.index(max(visits))
+
+    def _begin(self, position: int, mask: int) -> None:
+        """Keep what the tree knows of this position; start anew where it knows nothing."""
+        node = None if self._root is None else self._known(position, mask)
+        if node is None:
+            # Forget all: a node that is not there has nothing below it.
+            used = int(self.tree.register[USED])
+            self._keep(used, self.tree, self.shape.columns)
+            self.tree.register[USED] = 1
+        elif node:
+            self._keep(node, self.tree, self.shape.columns)
+        self._root = (position, mask)
+
+    def _known(self, position: int, mask: int) -> int | None:
+        """The node of this position, if it is the root's or comes within two moves of it."""
+        assert self._root is not None
+        begin, stones = self._root
+        if stones & ~mask or (mask ^ stones).bit_count() > 2:
+            return None
+        stride = self.shape.stride
+        new = [at // stride for at in range(stride * self.shape.columns) if (mask ^ stones) >> at & 1]
+        for order in permutations(new):
+            here, all_stones, node = begin, stones, 0
+            for column in order:
+                here ^= all_stones
+                all_stones |= all_stones + (1 << column * stride)
+                node = int(self.tree.child[node * self.shape.columns + column])
+                if not node:
+                    break
+            else:
+                if (here, all_stones) == (position, mask):
+                    return node
+        return None

@@ -1,0 +1,1 @@
+"""The perfect solver: negamax, bit tricks, opening book."""

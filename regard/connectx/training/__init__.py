@@ -1,0 +1,1 @@
+"""Training board networks: distillation, PPO, AlphaZero, evaluation, comparison."""

@@ -1,0 +1,1 @@
+"""Models behind the lab: watched models, the board network's heads, and the search process."""

@@ -1,0 +1,1 @@
+"""The lab's server: application, request checks, job queue, pages."""

@@ -1,0 +1,1 @@
+"""The grader: runs an answer on cases, compares, and names the mistake."""

@@ -1,0 +1,94 @@
+"""Small arrays as text: what a learner compares by eye."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.learn.sandbox.exchange import Array, Other
+
+ROWS, COLUMNS = 6, 8
+
+
+def pair(expected: Any, yours: Any) -> tuple[str, str]:
+    """Two values as text, cut where they differ most, with as many decimals as it takes to see a difference.
+
+    >>> one = Array(np.array([1.0, 2.0]), "numpy", "float64")
+    >>> pair(one, Array(np.array([1.0, 2.000004]), "numpy", "float64"))
+    ('[1. 2.]', '[1.       2.000004]')
+    """
+    at = None
+    if isinstance(expected, Array) and isinstance(yours, Array) and expected.values.shape == yours.values.shape:
+        at = _worst(expected.values, yours.values)
+    for precision in (4, 6, 9, 12, 17):
+        texts = drawn(expected, at, precision), drawn(yours, at, precision)
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def drawn(value: Any, at: tuple[int, ...] | None = None, precision: int = 4) -> str:
+    """A value as a few lines; of a large array the part of a matrix that has the index `at` in it.
+
+    >>> print(drawn(Array(np.eye(2), "numpy", "float64")))
+    [[1. 0.]
+     [0. 1.]]
+    """
+    if isinstance(value, Other):
+        return value.type
+    if isinstance(value, dict) and "message" in value and "type" in value:
+        return f"{value['type']}: {value['message']}"
+    if isinstance(value, Array):
+        return _drawn_array(value.values, at, precision)
+    if isinstance(value, tuple | list):
+        return "\n".join(f"({i}) {drawn(item)}" for i, item in enumerate(value, 1))
+    return repr(value)[:200]
+
+
+def inputs(names: Sequence[str], arguments: Sequence[Any]) -> str:
+    """The arguments of a case, one below the other: small ones whole, larger ones by their shape.
+
+    >>> print(inputs(["x", "heads"], [np.zeros((2, 3, 4)), 2]))
+    x = float64 (2, 3, 4)
+    heads = 2
+    """
+    lines = []
+    for name, value in zip(names, arguments, strict=False):  # what has a default may be left out
+        head = f"{name} = "
+        lines.append(head + _input(value).replace("\n", "\n" + " " * len(head)))
+    return "\n".join(lines)
+
+
+def _input(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, precision=4) if value.size <= 16 else f"{value.dtype} {value.shape}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {np.shape(item)}" for key, item in value.items())
+    if isinstance(value, tuple | list) and any(isinstance(item, np.ndarray) for item in value):
+        return ", ".join(map(_input, value))
+    return repr(value)
+
+
+def _worst(expected: np.ndarray, yours: np.ndarray) -> tuple[int, ...] | None:
+    """The index at which two arrays of one shape differ most."""
+    if not expected.size:
+        return None
+    with np.errstate(all="ignore"):
+        gap = np.nan_to_num(np.abs(yours.astype(complex) - expected.astype(complex)), nan=np.inf)
+    return tuple(int(i) for i in np.unravel_index(int(gap.argmax()), gap.shape))
+
+
+def _drawn_array(values: np.ndarray, at: tuple[int, ...] | None = None, precision: int = 4) -> str:
+    if not values.size:
+        return f"empty, shape {values.shape}"
+    at = at or (0,) * values.ndim
+    leading, at = at[: max(values.ndim - 2, 0)], at[max(values.ndim - 2, 0) :]
+    limits = (ROWS, COLUMNS)[2 - len(at) :]
+    starts = [max(0, place - limit + 1) for place, limit in zip(at, limits, strict=True)]
+    matrix = values[leading]
+    cut = matrix[tuple(slice(start, start + limit) for start, limit in zip(starts, limits, strict=True))]
+    text = np.array2string(cut, precision=precision, suppress_small=True, max_line_width=100, floatmode="maxprec")
+    if cut.shape == values.shape:
+        return text
+    spans = [f"{a}:{a + n}" for a, n in zip(starts, cut.shape, strict=True)]
+    return f"[{', '.join([*map(str, leading), *spans])}] of {values.shape}\n{text}"

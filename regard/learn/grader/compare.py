@@ -1,0 +1,72 @@
+"""Compare what came with what was expected: kind, shape, type, finiteness, then values. The first difference counts."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.learn.sandbox.exchange import Array
+
+TOLERANCE = {"float64": (1e-7, 1e-9), "float32": (1e-4, 1e-5)}  # relative, absolute
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two values differ, and the two leaves at which they do (`which` of a tuple, from 0; None if alone)."""
+
+    kind: str  # none, kind, count, shape, dtype, nan, values, error, raised, silent
+    expected: Any
+    yours: Any
+    which: int | None = None
+
+
+def difference(expected: dict[str, Any], yours: dict[str, Any]) -> Difference | None:
+    """The first difference between two outcomes (value or error), None if they agree."""
+    if "error" in expected:
+        if "error" not in yours:
+            return Difference("silent", expected["error"], yours["value"])
+        same = expected["error"]["type"] in yours["error"]["bases"]
+        return None if same else Difference("raised", expected["error"], yours["error"])
+    if "error" in yours:
+        return Difference("error", expected["value"], yours["error"])
+    return between(expected["value"], yours["value"])
+
+
+def between(expected: Any, yours: Any, which: int | None = None) -> Difference | None:
+    """The first difference between two values, None if they agree.
+
+    >>> ours = Array(np.zeros((2, 3)), "numpy", "float64")
+    >>> between(ours, Array(np.zeros((3, 2)), "numpy", "float64")).kind
+    'shape'
+    >>> between(ours, ours) is None
+    True
+    """
+    if yours is None and expected is not None:
+        return Difference("none", expected, None, which)
+    if isinstance(expected, tuple) and not isinstance(expected, Array):
+        if not isinstance(yours, tuple | list) or isinstance(yours, Array):
+            return Difference("count", expected, yours, which)
+        if len(expected) != len(yours):
+            return Difference("count", expected, yours, which)
+        parts = (between(e, y, i) for i, (e, y) in enumerate(zip(expected, yours, strict=True)))
+        return next((part for part in parts if part), None)
+    if isinstance(expected, Array):
+        return _between_arrays(expected, yours, which)
+    return None if expected == yours else Difference("values", expected, yours, which)
+
+
+def _between_arrays(expected: Array, yours: Any, which: int | None) -> Difference | None:
+    if isinstance(yours, int | float) and not isinstance(yours, bool) and expected.values.ndim == 0:
+        yours = Array(np.asarray(yours, dtype=expected.values.dtype), expected.library, expected.dtype)
+    if not isinstance(yours, Array) or yours.library != expected.library:
+        return Difference("kind", expected, yours, which)
+    if yours.values.shape != expected.values.shape:
+        return Difference("shape", expected, yours, which)
+    if yours.dtype != expected.dtype:
+        return Difference("dtype", expected, yours, which)
+    if (np.isnan(yours.values) & ~np.isnan(expected.values)).any():
+        return Difference("nan", expected, yours, which)
+    relative, absolute = TOLERANCE.get(expected.dtype, (0.0, 0.0))
+    with np.errstate(all="ignore"):
+        close = np.isclose(yours.values, expected.values, rtol=relative, atol=absolute, equal_nan=True)
+    return None if close.all() else Difference("values", expected, yours, which)

@@ -1,0 +1,136 @@
+"""What can be said of a wrong answer that is no known mistake: from how it differs, in both languages."""
+
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.languages import LANGUAGES, Language
+from regard.learn.grader.compare import Difference
+from regard.learn.sandbox.exchange import Array, Other
+
+Texts = Mapping[Language, str]
+
+
+def say(key: str, **words: Any) -> tuple[Texts, Texts]:
+    """Title and message of a key of messages.toml, by language.
+
+    >>> say("passed", cases=7)[1]["zh"]
+    '7 个用例全部一致。'
+    """
+    entry = _messages()[key]
+
+    def filled(which: int) -> Texts:
+        return {
+            language: entry[language][which].format(
+                **{name: word[language] if isinstance(word, dict) else word for name, word in words.items()}
+            )
+            for language in LANGUAGES
+        }
+
+    return filled(0), filled(1)
+
+
+def explain(difference: Difference) -> tuple[str, Texts, Texts]:
+    """The kind of a difference, its title and its message."""
+    part = _part(difference.which)
+    expected, yours = difference.expected, difference.yours
+    if difference.kind in ("error", "raised", "silent"):
+        return _explain_error(difference)
+    if difference.kind == "count":
+        return "count", *say("count", expected=_kind_of(expected), yours=_kind_of(yours))
+    if difference.kind in ("none", "kind"):
+        return difference.kind, *say(difference.kind, expected=_kind_of(expected), yours=_kind_of(yours), part=part)
+    if not isinstance(expected, Array) or not isinstance(yours, Array):
+        return "kind", *say("kind", expected=repr(expected), yours=repr(yours), part=part)
+    if difference.kind == "shape":
+        ours, theirs = expected.values.shape, yours.values.shape
+        key = "transposed" if ours in _swapped(theirs) else "shape"
+        return key, *say(key, expected=ours, yours=theirs, part=part)
+    if difference.kind == "dtype":
+        return "dtype", *say("dtype", expected=expected.dtype, yours=yours.dtype, part=part)
+    if difference.kind == "nan":
+        count = int(np.isnan(yours.values).sum())
+        return "nan", *say("nan", count=count, size=yours.values.size, part=part)
+    return _explain_values(expected.values, yours.values, part)
+
+
+def _explain_error(difference: Difference) -> tuple[str, Texts, Texts]:
+    error = difference.yours
+    if difference.kind == "silent":
+        return "silent", *say("silent", expected_type=difference.expected["type"])
+    if error["type"] == "NotImplementedError":
+        return "unwritten", *say("unwritten", line=error["line"])
+    if error["type"] in ("SystemExit", "KeyboardInterrupt"):
+        return "exit", *say("exit")
+    if difference.kind == "raised":
+        return "raised", *say("raised", expected_type=difference.expected["type"], where=where(error), **error)
+    return "error", *say("error", where=where(error), **error)
+
+
+def where(error: dict[str, Any]) -> Texts:
+    """The learner's line that led to an error; nothing if none did, as when a call does not fit the signature."""
+    if error["line"] is None:
+        return {"en": "", "zh": ""}
+    return {"en": f"Line {error['line']}, `{error['text']}`: ", "zh": f"第 {error['line']} 行 `{error['text']}`："}
+
+
+def _explain_values(expected: np.ndarray, yours: np.ndarray, part: Texts) -> tuple[str, Texts, Texts]:
+    with np.errstate(all="ignore"):
+        if _rows_sum_to_one(expected):
+            sums = yours.sum(-1)
+            if expected.ndim > 1 and np.allclose(yours.sum(-2), 1, atol=1e-4) and not np.allclose(sums, 1, atol=1e-4):
+                return "wrong-axis", *say("wrong-axis", part=part)
+            if not np.allclose(sums, expected.sum(-1), atol=1e-4):
+                first = ", ".join(f"{total:.3g}" for total in np.atleast_1d(sums).ravel()[:3])
+                return "rows", *say("rows", sums=first + (", …" if sums.size > 3 else ""), part=part)
+        factor = _factor(expected, yours)
+        if factor is not None:
+            return "factor", *say("factor", factor=factor, part=part)
+        if expected.size > 1 and np.allclose(np.sort(expected, axis=None), np.sort(yours, axis=None), atol=1e-5):
+            return "order", *say("order", part=part)
+        largest = float(np.max(np.abs(yours.astype(float) - expected.astype(float))))
+    return "values", *say("values", largest=largest, part=part)
+
+
+def _rows_sum_to_one(values: np.ndarray) -> bool:
+    if values.ndim == 0 or values.dtype.kind != "f" or values.shape[-1] < 2 or (values < 0).any():
+        return False
+    sums = values.sum(-1)
+    return bool(np.all(np.isclose(sums, 1, atol=1e-4) | (sums == 0)) and np.any(sums))
+
+
+def _factor(expected: np.ndarray, yours: np.ndarray) -> float | None:
+    """c where yours = c · expected in more than one place, if there is such a c."""
+    if expected.dtype.kind != "f" or yours.dtype.kind != "f" or np.count_nonzero(expected) < 2:
+        return None
+    factor = float((yours * expected).sum() / (expected * expected).sum())
+    return factor if factor and np.allclose(yours, factor * expected, rtol=1e-4, atol=1e-7) else None
+
+
+def _swapped(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    pairs = [(i, j) for i in range(len(shape)) for j in range(i)]
+    return [tuple(shape[{i: j, j: i}.get(axis, axis)] for axis in range(len(shape))) for i, j in pairs]
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, Array):
+        of = "np.ndarray" if value.library == "numpy" else "torch.Tensor"
+        return f"{of} {value.values.shape}"
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__} ({', '.join(map(_kind_of, value))})"
+    return value.type if isinstance(value, Other) else type(value).__name__
+
+
+def _part(which: int | None) -> Texts:
+    if which is None:
+        return {"en": "", "zh": ""}
+    return {"en": f" (value {which + 1} of those returned)", "zh": f"（返回的第 {which + 1} 个值）"}
+
+
+@lru_cache(maxsize=1)
+def _messages() -> dict[str, dict[str, list[str]]]:
+    return tomllib.loads((Path(__file__).parent / "messages.toml").read_text(encoding="utf-8"))

@@ -1,0 +1,1 @@
+"""The process that runs a learner's code, and the data exchanged with it."""

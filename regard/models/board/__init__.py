@@ -1,0 +1,1 @@
+"""The board network: residual convolutions with spatial self-attention, policy and value."""

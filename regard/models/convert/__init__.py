@@ -1,0 +1,1 @@
+"""Weights of other libraries' models, loaded into ours."""

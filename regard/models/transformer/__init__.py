@@ -1,0 +1,1 @@
+"""Transformer models: encoder, decoder, sequence-to-sequence, and their parts."""

@@ -1,0 +1,1 @@
+"""Figures of results: training curves, comparisons, arena tables."""

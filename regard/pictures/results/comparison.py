@@ -1,0 +1,60 @@
+"""Two configurations compared: the errors of each seed's networks, and the games between them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from regard.pictures.colours import theme_named
+from regard.pictures.picture import Picture, drawing, new_figure
+from regard.pictures.weights.bars import quiet
+
+GRADES = (("error", "all"), ("error_begin", "begin"), ("error_middle", "middle"), ("error_end", "end"))
+
+
+def comparison(found: Mapping[str, Any], *, title: str | None = None, theme: str = "light") -> Picture:
+    """Errors by third of the board, a dot for each seed, and the score of A against B with its interval.
+
+    `found` is what `regard connectx compare` writes: "configurations", "grades" (rows with "error" …) and "games".
+
+    >>> rows = [{"error": 0.1}], [{"error": 0.2}]
+    >>> games = {"score": 0.6, "low": 0.5, "high": 0.7, "won": 6, "drawn": 0, "lost": 4}
+    >>> found = {"configurations": ["a", "b"], "grades": dict(zip("ab", rows)), "games": games}
+    >>> comparison(found).title
+    'a against b'
+    """
+    a, b = found["configurations"]
+    title = f"{a} against {b}" if title is None else title
+    colours = theme_named(theme)
+    with drawing(theme):
+        figure = new_figure(7.2, 3.4)
+        figure.suptitle(title, fontweight="bold", fontsize=11)
+        left, right = figure.subplots(1, 2, width_ratios=[2.4, 1])
+        names = [
+            (key, label)
+            for key, label in GRADES
+            if all(key in row for row in (*found["grades"][a], *found["grades"][b]))
+        ]
+        for which, (name, colour, marker) in enumerate(((a, colours.accent, "o"), (b, colours.faint, "s"))):
+            rows = found["grades"][name]
+            for at, (key, _) in enumerate(names):
+                values = [100 * row[key] for row in rows]
+                place = at + (which - 0.5) * 0.3
+                left.plot(
+                    [place] * len(values), values, marker, color=colour, markersize=4, label=name if at == 0 else None
+                )
+                mean = sum(values) / len(values)
+                left.plot([place - 0.1, place + 0.1], [mean, mean], color=colour, linewidth=2)
+        left.set_xticks(range(len(names)), [label for _, label in names])
+        left.set_ylim(bottom=0)
+        left.set_ylabel("moves that lose (%)")
+        left.legend(frameon=False, fontsize=8)
+        games = found["games"]
+        score, low, high = (100 * games[key] for key in ("score", "low", "high"))
+        right.errorbar([0], [score], yerr=[[score - low], [high - score]], fmt="o", color=colours.accent, capsize=4)
+        right.axhline(50, color=colours.faint, linewidth=1, linestyle=":")
+        right.set_ylim(0, 100)
+        right.set_xlim(-1, 1)
+        right.set_xticks([0], [f"+{games['won']} ={games['drawn']} −{games['lost']}"])
+        right.set_ylabel(f"score of {a.split(',')[0]} (A) in games (%)", fontsize=9)
+        for axes in (left, right):
+            quiet(axes, theme)
+    return Picture(figure, title, theme)

@@ -1,0 +1,68 @@
+"""The curves of a training run: loss while learning and on what is held out, and the learning rate below."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.pictures.colours import theme_named
+from regard.pictures.picture import Picture, drawing, new_figure
+from regard.pictures.weights.bars import quiet
+
+
+def training_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = None, theme: str = "light") -> Picture:
+    """The loss by step, from the rows of a run's metrics.jsonl.
+
+    Each row has "step", "split" ("train" or "valid") and "loss"; rows of "train" may have "learning_rate".
+
+    >>> rows = [{"step": 10, "split": "train", "loss": 2.0}, {"step": 20, "split": "valid", "loss": 1.0}]
+    >>> training_curves(rows).title
+    'Training'
+    """
+    learnt = [row for row in rows if row["split"] == "train"]
+    held = [row for row in rows if row["split"] == "valid"]
+    if not learnt and not held:
+        raise ValueError("there is nothing to draw: no row is of the split “train” or “valid”")
+    rates = [row for row in learnt if "learning_rate" in row]
+    title = "Training" if title is None else title
+    colours = theme_named(theme)
+    with drawing(theme):
+        figure = new_figure(7.2, 4.6 if rates else 3.6)
+        figure.suptitle(title, fontweight="bold", fontsize=12)
+        axes = figure.subplots(
+            2 if rates else 1, 1, sharex=True, squeeze=False, height_ratios=[3.4, 1][: 1 + bool(rates)]
+        )
+        top = axes[0, 0]
+        losses = np.array([row["loss"] for row in (*learnt, *held)], dtype=np.float64)
+        if learnt:
+            top.plot(*_points(learnt, "loss"), color=colours.faint, linewidth=1, label="train")
+        if held:
+            top.plot(
+                *_points(held, "loss"), color=colours.accent, linewidth=1.6, marker="o", markersize=3.5, label="valid"
+            )
+            best = min(held, key=lambda row: row["loss"])
+            top.annotate(
+                f"{best['loss']:.3g}", (best["step"], best["loss"]), xytext=(0, -6), textcoords="offset points",
+                ha="center", va="top", fontsize=9, color=colours.accent,
+            )  # fmt: skip
+        positive = losses[np.isfinite(losses)]
+        if len(positive) and positive.min() > 0 and positive.max() / positive.min() > 20:
+            top.set_yscale("log")
+            top.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        top.margins(y=0.12)
+        top.set_ylabel("loss (nats a token)")
+        top.legend(frameon=False)
+        quiet(top, theme)
+        bottom = axes[-1, 0]
+        if rates:
+            bottom.plot(*_points(rates, "learning_rate"), color=colours.faint, linewidth=1)
+            bottom.set_ylabel("learning rate")
+            bottom.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+            bottom.set_ylim(bottom=0)
+            quiet(bottom, theme)
+        bottom.set_xlabel("step")
+    return Picture(figure, title, theme)
+
+
+def _points(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[list[float], list[float]]:
+    return [row["step"] for row in rows], [row[name] for row in rows]

@@ -1,0 +1,130 @@
+"""Attention over an image or a board: what one square looks at.
+
+Squares are counted row by row, as `SpatialAttention` does: square r·W + c is row r, column c.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.pictures.colours import colour_map, ink_on, theme_named
+from regard.pictures.inputs import numbers
+from regard.pictures.picture import Picture, drawing, new_figure
+from regard.pictures.weights.heatmap import in_cell
+
+RINGS: tuple[Any, Any] = ("-", (0, (2, 1.6)))  # the first player's stones and the second's: full and broken
+
+
+def attention_grid(
+    weights: Any,
+    rows: int,
+    columns: int,
+    *,
+    square: tuple[int, int] | None = None,
+    stones: Any = None,
+    image: Any = None,
+    names: Sequence[str] = ("first player", "second player"),
+    title: str | None = None,
+    theme: str = "light",
+) -> Picture:
+    """The weights of one square on all squares, as heat over rows × columns.
+
+    weights  (rows·columns,) of one square, or (rows·columns, rows·columns) with `square` = (row, column)
+    square   the square that looks, counted from 0 at the top left; it is framed
+    stones   (rows, columns) of 0, 1 and 2, row 0 on top, as Kaggle's ConnectX counts: drawn in outline
+    image    (h, w) or (h, w, 3) between 0 and 1, drawn beside the heat
+
+    >>> picture = attention_grid(np.full((42, 42), 1 / 42), 6, 7, square=(5, 3))
+    >>> picture.title
+    'Attention from row 5, column 3'
+    """
+    array = numbers(weights)
+    squares = rows * columns
+    if array.shape == (squares, squares):
+        if square is None:
+            raise ValueError(
+                f"weights of shape {array.shape} hold a row for each square; say which with square=(row, column)"
+            )
+        _check_square(square, rows, columns)
+        array = array[square[0] * columns + square[1]]
+    elif array.size != squares or array.ndim > 2:
+        raise ValueError(
+            f"weights must be ({squares},) or ({squares}, {squares}) for {rows} × {columns} squares, got {array.shape}"
+        )
+    if square is not None:
+        _check_square(square, rows, columns)
+    heat = array.reshape(rows, columns)
+    named = "Attention over the squares" if square is None else f"Attention from row {square[0]}, column {square[1]}"
+    title = named if title is None else title
+    high = float(heat.max()) or 1.0
+    cell = 0.62 if max(rows, columns) <= 12 else 6.0 / max(rows, columns)
+    with drawing(theme):
+        colours = theme_named(theme)
+        shown = 1 if image is None else 2
+        figure = new_figure(max(shown * cell * columns + 1.9, 4.4), max(cell * rows + 1.4, 2.8))
+        figure.suptitle(title, fontweight="bold", fontsize=12)
+        panels = figure.subplots(1, shown, squeeze=False)[0]
+        axes = panels[-1]
+        if image is not None:
+            picture = numbers(image)
+            panels[0].imshow(picture, cmap="gray", vmin=0, vmax=1)
+            panels[0].set_title("image", fontsize=10)
+            panels[0].set(xticks=[], yticks=[])
+            if square is not None:
+                high_px, wide_px = picture.shape[0] / rows, picture.shape[1] / columns
+                corner = (square[1] * wide_px - 0.5, square[0] * high_px - 0.5)
+                _frame(panels[0], corner, wide_px, high_px, colours.accent)
+        heatmap = axes.imshow(heat, cmap=colour_map(theme), vmin=0, vmax=high, aspect="equal")
+        if max(rows, columns) <= 16:
+            _numbers_and_stones(axes, heat, high, None if stones is None else numbers(stones), names, theme, cell)
+            axes.set_xticks(range(columns))
+            axes.set_yticks(range(rows))
+            axes.set_xticks(np.arange(1, columns) - 0.5, minor=True)
+            axes.set_yticks(np.arange(1, rows) - 0.5, minor=True)
+            axes.grid(which="minor", color=colours.line, linewidth=0.8)
+        axes.tick_params(which="both", length=0, labelsize=9)
+        for spine in axes.spines.values():
+            spine.set_color(colours.line)
+        if square is not None:
+            _frame(axes, (square[1] - 0.5, square[0] - 0.5), 1, 1, colours.accent)
+        axes.set(xlabel="column", ylabel="row")
+        bar = figure.colorbar(heatmap, ax=axes, label="weight", aspect=24, pad=0.03)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=8)
+    return Picture(figure, title, theme)
+
+
+def _check_square(square: tuple[int, int], rows: int, columns: int) -> None:
+    if not (0 <= square[0] < rows and 0 <= square[1] < columns):
+        raise ValueError(f"square must be (row, column) on {rows} × {columns} squares, got {square}")
+
+
+def _frame(axes: Any, corner: tuple[float, float], width: float, height: float, colour: str) -> None:
+    from matplotlib.patches import Rectangle
+
+    axes.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=colour, linewidth=2.6, zorder=5))
+
+
+def _numbers_and_stones(
+    axes: Any, heat: np.ndarray, high: float, stones: np.ndarray | None, names: Sequence[str], theme: str, cell: float
+) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Circle
+
+    if stones is not None and stones.shape != heat.shape:
+        raise ValueError(f"stones must be of shape {heat.shape}, one number for each square, got {stones.shape}")
+    for (r, c), weight in np.ndenumerate(heat):
+        ink = ink_on(theme, weight / high)
+        axes.text(c, r, in_cell(weight), ha="center", va="center", fontsize=8 if cell > 0.5 else 6.5, color=ink)
+        stone = 0 if stones is None else int(stones[r, c])
+        if stone:  # a full and a broken ring: told apart without colour
+            style = RINGS[0] if stone == 1 else RINGS[1]
+            axes.add_patch(Circle((c, r), 0.42, fill=False, edgecolor=ink, linewidth=2, linestyle=style))
+    if stones is not None:
+        ink = theme_named(theme).ink
+        rings = [
+            Line2D([], [], linestyle=style, color=ink, linewidth=2, label=name)
+            for style, name in zip(RINGS, names, strict=False)
+        ]
+        axes.figure.legend(handles=rings, loc="outside lower center", ncols=2, frameon=False, fontsize=9)

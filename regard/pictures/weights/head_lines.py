@@ -1,0 +1,144 @@
+"""The head view: a line from every query to every key, as wide and as strong as the weight.
+
+Each head has a panel of its own and all panels have one scale: a wider line is a larger weight everywhere.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.pictures.colours import theme_named
+from regard.pictures.fonts import columns, labels
+from regard.pictures.inputs import check_index, named_weights
+from regard.pictures.picture import Picture, drawing, new_figure
+from regard.pictures.weights.heatmap import LETTER
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = np.ndarray
+
+WIDEST = 5.0
+
+
+def head_lines(
+    weights: Any,
+    tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
+    *,
+    heads: Sequence[int] | None = None,
+    query: int | None = None,
+    least: float | None = None,
+    title: str | None = None,
+    theme: str = "light",
+) -> Picture:
+    """Lines between queries (left) and keys (right) for some heads of weights (H, L, S), or of a `Trace`.
+
+    heads   which ones, each in its own panel; the first four when not given
+    query   draw the lines of this query alone
+    least   weights below this are not drawn, and the picture says so; 0.01, or 2/S for more than 16 keys
+
+    >>> picture = head_lines([[0.9, 0.1], [0.5, 0.5]], ["The", "cat"])
+    >>> len(picture.figure.axes[0].collections[0].get_linewidths())
+    4
+    """
+    array, queries, keys = named_weights(weights, tokens, key_tokens, 3)
+    chosen = [check_index("heads", h, len(array)) for h in (heads if heads is not None else range(min(4, len(array))))]
+    if not chosen:
+        raise ValueError("heads must name at least one head, got none")
+    least = (0.01 if len(keys) <= 16 else 2 / len(keys)) if least is None else least
+    rows = range(len(queries)) if query is None else [check_index("query", query, len(queries))]
+    title = _title(len(array), chosen) if title is None else title
+    with drawing(theme):
+        left, right = labels(queries), labels(keys)
+        step = 0.3 if max(len(left), len(right)) <= 24 else 0.17
+        margins = LETTER * (max(map(columns, left)) + max(map(columns, right))) + 0.3
+        across = min(len(chosen), 4)
+        down = -(-len(chosen) // across)
+        figure = new_figure(
+            max(across * (margins + 2.0), 5.6, 0.6 + 0.11 * columns(title)),
+            down * (0.55 + step * max(len(left), len(right))) + 0.8,
+        )
+        figure.suptitle(title, fontweight="bold", fontsize=12)
+        grid = figure.subplots(down, across, squeeze=False)
+        largest = float(array[chosen].max()) or 1.0
+        for axes, head in zip(grid.flat, chosen, strict=False):
+            shown = np.zeros_like(array[head])
+            shown[list(rows)] = array[head][list(rows)]
+            draw_lines(axes, shown, least, largest, theme)
+            size = 10 if step > 0.2 else 8
+            name_sides(axes, left, right, size, theme, strong=None if query is None else rows[0])
+            if len(chosen) > 1:
+                axes.set_title(f"head {head}", fontsize=10)
+        for axes in list(grid.flat)[len(chosen) :]:
+            axes.set_visible(False)
+        note = f"query → key; line width and strength by weight, widest {largest:.3g}"
+        figure.supxlabel(
+            note + (f"; below {least:.3g} not drawn" if least else ""), fontsize=8.5, color=theme_named(theme).faint
+        )
+    return Picture(figure, title, theme)
+
+
+def _title(count: int, chosen: list[int]) -> str:
+    if count == 1:
+        return "Attention from query to key"
+    if len(chosen) == 1:
+        return f"Attention from query to key, head {chosen[0]}"
+    of = "" if len(chosen) == count else f" of {count}"
+    return f"Attention from query to key, {len(chosen)}{of} heads"
+
+
+def draw_lines(
+    axes: "Axes", weights: Array, least: float, largest: float, theme: str, *, upright: bool = False
+) -> None:
+    """One line for each weight of at least `least`, the strongest on top.
+
+    Queries stand on the left and keys on the right, or, `upright`, queries above and keys below.
+    """
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgb
+
+    pairs = np.argwhere((weights >= least) & (weights > 0))
+    pairs = pairs[np.argsort(weights[tuple(pairs.T)], kind="stable")]
+    strength = np.clip(weights[tuple(pairs.T)] / largest, 0, 1)
+    # The shorter side is spread over the length of the longer, so that lines do not all lean one way.
+    across, down = (spread(n, max(weights.shape)) for n in weights.shape)
+    curve = np.linspace(0, 1, 24)
+    smooth = curve * curve * (3 - 2 * curve)  # leaves and arrives straight, which keeps the ends apart
+    paths = [np.stack([curve, across[i] + (down[j] - across[i]) * smooth], axis=1) for i, j in pairs]
+    if upright:
+        paths = [np.stack([path[:, 1], 1 - path[:, 0]], axis=1) for path in paths]
+    base = to_rgb(theme_named(theme).accent)
+    colours = [(*base, 0.12 + 0.83 * s) for s in strength]
+    widths = 0.3 + (WIDEST - 0.3) * strength
+    axes.add_collection(LineCollection(paths, colors=colours, linewidths=widths, capstyle="round"))
+
+
+def spread(count: int, over: int) -> Array:
+    """Places for `count` names over the length of `over` of them, evenly.
+
+    >>> spread(2, 4)
+    array([0.5, 2.5])
+    """
+    return (np.arange(count) + 0.5) * over / count - 0.5
+
+
+def name_sides(
+    axes: "Axes", left: list[str], right: list[str], size: float, theme: str, strong: int | None = None
+) -> None:
+    """The queries' names on the left, the keys' on the right, nothing else."""
+    longest = max(len(left), len(right))
+    axes.set_xlim(0, 1)
+    axes.set_ylim(longest - 0.5, -0.5)
+    axes.set_xticks([])
+    axes.set_yticks(spread(len(left), longest), left, fontsize=size)
+    other = axes.secondary_yaxis("right")
+    other.set_yticks(spread(len(right), longest), right, fontsize=size)
+    for part in (axes, other):
+        part.tick_params(length=0)
+        for spine in part.spines.values():
+            spine.set_visible(False)
+    if strong is not None:
+        axes.get_yticklabels()[strong].set_fontweight("bold")
+        axes.get_yticklabels()[strong].set_color(theme_named(theme).accent)

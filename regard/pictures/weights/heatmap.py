@@ -1,0 +1,166 @@
+"""Heatmaps with token names: rows are queries, columns are keys.
+
+`weight_heatmap` draws the weights, `similarity_heatmap` the scores they come from, QKᵀ: the dot product of
+every query with every key. (An outer product of one row of similarities with itself, sometimes drawn under
+this name, compares nothing with nothing.)
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.pictures.colours import colour_map, ink_on, theme_named
+from regard.pictures.fonts import columns, labels
+from regard.pictures.inputs import check_index, digits, largest, named_weights, numbers
+from regard.pictures.picture import Picture, drawing, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
+
+Array = np.ndarray
+
+LETTER = 0.082  # inches that one column of a label of 10 points takes, about
+
+
+def weight_heatmap(
+    weights: Any,
+    tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
+    *,
+    head: int = 0,
+    highest: float | None = None,
+    title: str | None = None,
+    theme: str = "light",
+) -> Picture:
+    """The weights (L, S) of one head, a cell for each pair, with the number where there is room for it.
+
+    Of weights (H, L, S) or a `Trace`, `head` is drawn. Colours go from 0 to `highest` (the largest weight).
+
+    >>> import regard
+    >>> from regard.attention import embed, projections, trace_layer
+    >>> words = ["The", "cat", "sat"]
+    >>> trace = trace_layer(embed(words, 8), *projections(8), heads=2, tokens=words)
+    >>> weight_heatmap(trace, head=1).title
+    'Attention weights, head 1'
+    """
+    array, queries, keys = named_weights(weights, tokens, key_tokens, 3)
+    head = check_index("head", head, len(array))
+    named = "Attention weights" + (f", head {head}" if len(array) > 1 else "")
+    shown = array[head]
+    limits = (0.0, largest(shown) if highest is None else highest)
+    return _heatmap(shown, queries, keys, limits, "weight", named if title is None else title, theme)
+
+
+def similarity_heatmap(
+    q: Any,
+    k: Any,
+    tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
+    *,
+    scale: float = 1.0,
+    title: str | None = None,
+    theme: str = "light",
+) -> Picture:
+    """The similarity of every query (L, d_k) to every key (S, d_k): QKᵀ, times `scale`.
+
+    >>> picture = similarity_heatmap([[1.0, 2.0]], [[3.0, 0.0], [0.0, 1.0]], ["cat"], ["a", "b"])
+    >>> picture.figure.axes[0].images[0].get_array().tolist()
+    [[3.0, 2.0]]
+    """
+    queries, keys = numbers(q), numbers(k)
+    if queries.ndim != 2 or keys.ndim != 2 or queries.shape[1] != keys.shape[1]:
+        raise ValueError(f"q and k must be (L, d_k) and (S, d_k) of one head, got {queries.shape} and {keys.shape}")
+    scores, names, key_names = named_weights(scale * (queries @ keys.T), tokens, key_tokens, 2, "scores")
+    what = "score q · k" + ("" if scale == 1 else f" × {scale:.3g}")
+    limits = (float(scores.min()), float(scores.max()))
+    title = "Similarity of queries and keys, QKᵀ" if title is None else title
+    return _heatmap(scores, names, key_names, limits, what, title, theme)
+
+
+def _heatmap(
+    values: Array,
+    queries: list[str],
+    keys: list[str],
+    limits: tuple[float, float],
+    what: str,
+    title: str,
+    theme: str,
+) -> Picture:
+    cell = cell_size(max(values.shape))
+    with drawing(theme):
+        rows, heads = labels(queries), labels(keys)
+        left = 0.45 + LETTER * max(map(columns, rows))
+        top = 0.75 + (LETTER * max(map(columns, heads)) if lie_down(heads, cell) else 0.2)
+        figure = new_figure(
+            max(left + cell * len(keys) + 1.15, 0.5 + 0.1 * columns(title)), max(top + cell * len(queries) + 0.35, 2.4)
+        )
+        axes = figure.subplots()
+        figure.suptitle(title, fontweight="bold", fontsize=12)
+        image = draw_heat(axes, values, rows, heads, limits, theme, cell)
+        axes.set_xlabel("key")
+        axes.xaxis.set_label_position("top")
+        axes.set_ylabel("query")
+        bar = figure.colorbar(image, ax=axes, label=what, aspect=28, pad=0.03)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=8)
+    return Picture(figure, title, theme)
+
+
+def cell_size(count: int) -> float:
+    """Inches for a cell when so many stand side by side: room for a number, for a name, or for neither."""
+    return 0.56 if count <= 16 else max(0.19, min(0.3, 9 / count)) if count <= 64 else max(9 / count, 0.001)
+
+
+def lie_down(names: list[str], cell: float) -> bool:
+    """Whether names over columns of this width must be turned."""
+    return max(map(columns, names)) * LETTER > 0.95 * cell
+
+
+def draw_heat(
+    axes: "Axes",
+    values: Array,
+    rows: list[str],
+    heads: list[str],
+    limits: tuple[float, float],
+    theme: str,
+    cell: float,
+    *,
+    with_numbers: bool = True,
+) -> "AxesImage":
+    """The cells, the names along two sides, and the numbers if a cell is large enough."""
+    low, high = limits if limits[1] > limits[0] else (limits[0] - 0.5, limits[0] + 0.5)
+    image = axes.imshow(values, cmap=colour_map(theme), vmin=low, vmax=high, interpolation="nearest", aspect="equal")
+    size = 10 if cell >= 0.3 else max(5.0, min(8.5, 44 * cell))
+    every = max(1, int(np.ceil(0.105 * size / 7 / cell)))
+    axes.set_xticks(
+        np.arange(0, len(heads), every), heads[::every], rotation=90 if lie_down(heads, cell) else 0, fontsize=size
+    )
+    axes.set_yticks(np.arange(0, len(rows), every), rows[::every], fontsize=size)
+    axes.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if max(values.shape) <= 64:
+        colour = theme_named(theme).background
+        axes.set_xticks(np.arange(1, len(heads)) - 0.5, minor=True)
+        axes.set_yticks(np.arange(1, len(rows)) - 0.5, minor=True)
+        axes.grid(which="minor", color=colour, linewidth=1.2 if cell > 0.3 else 0.5)
+        axes.tick_params(which="minor", length=0)
+    if with_numbers and cell >= 0.45:
+        for (i, j), value in np.ndenumerate(values):
+            ink = ink_on(theme, (value - low) / (high - low))
+            axes.text(j, i, in_cell(value), ha="center", va="center", fontsize=8.5, color=ink)
+    return image
+
+
+def in_cell(value: float) -> str:
+    """The number as it fits a cell: three significant digits, fewer where it is small.
+
+    >>> in_cell(0.12345), in_cell(0.0), in_cell(0.00012), in_cell(-12.34), in_cell(1.0), in_cell(0.0804)
+    ('0.123', '0', '1e−4', '−12.3', '1.00', '0.0804')
+    """
+    if 0 < abs(value) < 0.001:
+        mantissa, exponent = f"{value:.0e}".split("e")
+        return f"{mantissa}e{int(exponent)}".replace("-", "−")
+    return digits(value) if abs(value) >= 0.01 or value == 0 else f"{value:.4f}".replace("-", "−")

@@ -1,0 +1,149 @@
+"""Query and keys as arrows in space: keys that point where the query points get the weight.
+
+Three numbers can be drawn, so wider heads are projected: the three directions in which query and keys spread
+most (principal components, about the origin, which stays where it is: an arrow's direction matters). The
+picture says how much of the squared lengths the three directions keep.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.attention.reference import numpy_attention as reference
+from regard.pictures.colours import bar_colour, theme_named
+from regard.pictures.fonts import labels
+from regard.pictures.inputs import check_names, digits, numbers
+from regard.pictures.picture import Picture, drawing, new_figure
+
+Array = np.ndarray
+
+
+def query_arrows(
+    query: Any,
+    keys: Any,
+    tokens: Sequence[str] | None = None,
+    *,
+    weights: Any = None,
+    query_token: str = "query",
+    scale: float | None = None,
+    title: str | None = None,
+    theme: str = "light",
+) -> Picture:
+    """One query (d_k,) and the keys (S, d_k) as 3-D arrows; a key's arrow is as wide as its weight.
+
+    `weights` (S,) are softmax(scale · keys · query) when not given, with scale 1/√d_k.
+
+    >>> picture = query_arrows([1.0, 0, 0], [[1.0, 0.2, 0], [0, 1.0, 0]], ["cat", "mat"])
+    >>> "d_k" in picture.title
+    False
+    """
+    q, k = numbers(query), numbers(keys)
+    if q.ndim != 1 or k.ndim != 2 or q.shape[0] != k.shape[1]:
+        raise ValueError(f"query and keys must be (d_k,) and (S, d_k), got {q.shape} and {k.shape}")
+    names = [str(i) for i in range(len(k))] if tokens is None else list(tokens)
+    check_names("tokens", names, len(k), "key")
+    if weights is None:
+        weights = reference.attention(q, k, k, scale=scale, weights=True)[1]
+    row = numbers(weights)
+    if row.shape != (len(k),):
+        raise ValueError(f"weights must hold one number for each of {len(k)} keys, got shape {row.shape}")
+    d_k = len(q)
+    points, kept = in_space(np.vstack([q, k]))
+    title = "Query and keys, width by weight" if title is None else title
+    note = (
+        f"d_k = {d_k}"
+        if d_k <= 3
+        else f"d_k = {d_k}, projected by PCA to 3: keeps {100 * kept:.0f} % of the squared length"
+    )
+    with drawing(theme):
+        figure = new_figure(7.4, 5.6, layout=None)
+        figure.subplots_adjust(left=-0.03, right=0.7, bottom=0.1, top=0.94)
+        axes = figure.add_subplot(projection="3d")
+        figure.suptitle(title, fontweight="bold", fontsize=12, y=0.97)
+        figure.text(0.36, 0.02, note, ha="center", fontsize=8.5, color=theme_named(theme).faint)
+        _draw_arrows(axes, points, row, labels(names), labels([query_token])[0], theme)
+    return Picture(figure, title, theme)
+
+
+def in_space(vectors: Array) -> tuple[Array, float]:
+    """The vectors in three numbers each, and the share of their squared lengths that is kept.
+
+    >>> in_space(np.array([[3.0, 4.0]]))
+    (array([[3., 4., 0.]]), 1.0)
+    """
+    count, width = vectors.shape
+    if width <= 3:
+        return np.hstack([vectors, np.zeros((count, 3 - width))]), 1.0
+    _, _, directions = np.linalg.svd(vectors, full_matrices=False)
+    directions = directions[:3]
+    # The sign of a direction is arbitrary; the query (the first vector) points into the positive octant.
+    directions *= np.where(directions @ vectors[0] < 0, -1, 1)[:, None]
+    points = vectors @ directions.T
+    kept = float((points**2).sum() / ((vectors**2).sum() or 1.0))
+    return np.hstack([points, np.zeros((count, 3 - points.shape[1]))]), kept
+
+
+def _draw_arrows(axes: Any, points: Array, row: Array, names: list[str], query: str, theme: str) -> None:
+    from matplotlib.lines import Line2D
+
+    colours = theme_named(theme)
+    reach = float(np.abs(points).max()) or 1.0
+    largest = float(row.max()) or 1.0
+    order = np.argsort(row, kind="stable")
+    handles = {}
+    for i in order:
+        share = row[i] / largest
+        width = 0.8 + 5.2 * share
+        colour = bar_colour(share, theme)
+        _arrow(axes, points[1 + i], colour, width)
+        handles[i] = Line2D([], [], color=colour, linewidth=width, label=f"{names[i]}  {digits(row[i])}")
+    _arrow(axes, points[0], colours.accent, 2.2, dashed=True)
+    shown = list(order[::-1][:14])
+    for i in shown[:8]:
+        axes.text(*beyond(points[1 + i], reach), names[i], fontsize=9, ha="center", va="center", color=colours.ink)
+    axes.text(
+        *(beyond(points[0], reach) + np.array([0, 0, 0.1 * reach])),
+        query,
+        fontsize=10,
+        ha="center",
+        color=colours.accent,
+        fontweight="bold",
+    )
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), zlim=(-reach, reach))
+    axes.set_box_aspect((1, 1, 1), zoom=1.1)
+    axes.view_init(elev=20, azim=-52)
+    for axis, name in zip((axes.xaxis, axes.yaxis, axes.zaxis), "123", strict=True):
+        axis.set_label_text(f"direction {name}", fontsize=8)
+        axis.set_tick_params(labelsize=7, labelcolor=colours.faint)
+        axis.set_pane_color(colours.panel)
+        axis.line.set_color(colours.line)
+        axis._axinfo["grid"].update(color=colours.line, linewidth=0.6)
+    lines = [
+        Line2D([], [], color=colours.accent, linewidth=2.2, linestyle="--", label=query),
+        *(handles[i] for i in shown),
+    ]
+    more = f"\n({len(row) - len(shown)} smaller not listed)" if len(shown) < len(row) else ""
+    axes.legend(
+        handles=lines,
+        title=f"key  weight{more}",
+        loc="center left",
+        bbox_to_anchor=(1.13, 0.5),
+        frameon=False,
+        fontsize=9,
+        title_fontsize=9,
+        handlelength=2.4,
+        labelspacing=0.7,
+    )
+
+
+def beyond(tip: Array, reach: float) -> Array:
+    """A little further than an arrow's tip, where its name stands."""
+    length = float(np.linalg.norm(tip))
+    return tip * (1 + 0.11 * reach / length) if length else tip
+
+
+def _arrow(axes: Any, tip: Array, colour: Any, width: float, *, dashed: bool = False) -> None:
+    axes.quiver(
+        0, 0, 0, *tip, color=colour, linewidth=width, arrow_length_ratio=0.12, linestyle="--" if dashed else "-"
+    )

@@ -1,0 +1,171 @@
+"""What was watched, drawn: a page with every head of every call, or the overview of calls × heads."""
+
+import os
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.pictures.page import Factors, Page, attention_page
+from regard.pictures.picture import Picture
+from regard.pictures.weights.layer_overview import layer_overview
+from regard.watching import Call, Seen, short_names
+
+Array = np.ndarray
+Names = tuple[Sequence[str] | None, Sequence[str] | None]  # of the queries, of the keys
+
+MOST_WEIGHTS = 150_000_000  # in a page; some 90 MB
+INLINE_WEIGHTS = 2_000_000  # in a page inside a notebook; 8 MB
+THUMBNAIL = 64
+
+
+def seen_page(
+    seen: Seen, tokens: Any = None, *, batch: int = 0, title: str | None = None, most: int = MOST_WEIGHTS
+) -> Page:
+    """A page with every head of every call that was seen, for one batch item.
+
+    >>> import regard, torch
+    >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
+    >>> with regard.watch(layer) as seen:
+    ...     _ = layer(torch.randn(1, 3, 16))
+    >>> seen_page(seen, ["The", "cat", "sat"]).title
+    'Attention of MultiHeadAttention'
+    """
+    calls = _calls(seen, batch)
+    weights = sum(call.shape[1] * call.shape[2] * call.shape[3] for call in calls)
+    if weights > most:
+        longest = max(calls, key=lambda call: call.shape[2] * call.shape[3])
+        raise ValueError(
+            f"a page holds every weight, here {weights:,} of {len(calls)} calls, and can hold {most:,}; watch with "
+            f"only= or max_calls=, save the overview as .png, or draw one head with "
+            f"regard.pictures.long_heatmap (the longest call is {longest})"
+        )
+    named = token_names(calls, tokens)
+    return attention_page(
+        [_layer(call, batch) for call in calls],
+        [queries for queries, _ in named],
+        [keys for _, keys in named],
+        names=_rows(calls),
+        title=_title(seen) if title is None else title,
+    )
+
+
+def seen_overview(seen: Seen, *, batch: int = 0, title: str | None = None, theme: str = "light") -> Picture:
+    """Calls × heads: the mean entropy of every head, and its weights small, each cell the largest it stands for."""
+    calls = _calls(seen, batch)
+    table = np.full((len(calls), max(call.shape[1] for call in calls)), np.nan)
+    for row, call in zip(table, calls, strict=True):
+        facts = call.statistics
+        some = (~facts.empty[batch]).sum(-1).clamp_min(1)
+        row[: call.shape[1]] = (facts.entropy[batch].sum(-1) / some).numpy()
+    small = None if any(call.kept for call in calls) else [pooled(call, batch) for call in calls]
+    title = _title(seen) if title is None else title
+    return layer_overview(table, small, layers=_rows(calls), title=title, theme=theme)
+
+
+def save_seen(
+    seen: Seen,
+    file: str | os.PathLike[str],
+    tokens: Any = None,
+    *,
+    batch: int = 0,
+    title: str | None = None,
+    theme: str = "light",
+) -> Path:
+    """What `seen.save` does."""
+    if Path(file).suffix.lower() in (".html", ".htm"):
+        return seen_page(seen, tokens, batch=batch, title=title).save(file)
+    return seen_overview(seen, batch=batch, title=title, theme=theme).save(file)
+
+
+def inline_seen(seen: Seen) -> str:
+    """What a notebook shows: the page where it is small, else the overview."""
+    weights = sum(call.shape[1] * call.shape[2] * call.shape[3] for call in seen.calls)
+    if weights > INLINE_WEIGHTS or any(call.kept for call in seen.calls):
+        return seen_overview(seen)._repr_html_()
+    return seen_page(seen)._repr_html_()
+
+
+def token_names(calls: Sequence[Call], tokens: Any) -> list[Names]:
+    """The names of each call's queries and keys, from names for all calls or names by module.
+
+    Names for all calls are used wherever there are as many queries or keys. In a step with a cache the keys are
+    the tokens so far, and the queries the last of them.
+    """
+    if tokens is None:
+        return [(None, None)] * len(calls)
+    if isinstance(tokens, Mapping):
+        return [_by_module(call, tokens) for call in calls]
+    if isinstance(tokens, str):
+        raise TypeError(f"tokens must be a list of names, got the string {tokens!r}; split it first")
+    names = [str(token) for token in tokens]
+    found = [_by_length(call, names) for call in calls]
+    if all(queries is None and keys is None for queries, keys in found):
+        lengths = ", ".join(f"{length}×{size}" for length, size in dict.fromkeys(call.shape[2:] for call in calls))
+        raise ValueError(f"tokens must hold one name for each query or key, got {len(names)}; the calls are {lengths}")
+    return found
+
+
+def _by_length(call: Call, names: list[str]) -> Names:
+    length, size = call.shape[2:]
+    if length < size <= len(names) and len(names) != length:
+        return names[size - length : size], names[:size]
+    return (names if len(names) == length else None), (names if len(names) == size else None)
+
+
+def _by_module(call: Call, tokens: Mapping[str, Any]) -> Names:
+    for pattern, names in tokens.items():
+        if fnmatchcase(call.name, pattern) or call.name.startswith(f"{pattern}."):
+            if isinstance(names, tuple) and len(names) == 2 and not isinstance(names[0], str):
+                return names
+            return names, names if call.shape[2] == call.shape[3] else None
+    return None, None
+
+
+def pooled(call: Call, batch: int) -> Array:
+    """The weights of every head in at most 64 × 64 cells, each the largest weight of those it stands for."""
+    _, heads, length, size = call.shape
+    tall, wide = min(length, THUMBNAIL), min(size, THUMBNAIL)
+    row_of, column_of = np.arange(length) * tall // length, np.arange(size) * wide // size
+    found = np.zeros((heads, tall, wide), dtype=np.float32)
+    for part in call.parts():
+        if not part.batch.start <= batch < part.batch.stop:
+            continue
+        weights = part.weights[batch - part.batch.start].numpy()
+        columns, starts = np.unique(column_of[part.keys], return_index=True)
+        narrow = np.maximum.reduceat(weights, starts, axis=-1)
+        lines, starts = np.unique(row_of[part.rows], return_index=True)
+        small = np.maximum.reduceat(narrow, starts, axis=-2)
+        where = (part.heads, lines[:, None], columns)
+        found[where] = np.maximum(found[where], small)
+    return found
+
+
+def _calls(seen: Seen, batch: int) -> list[Call]:
+    if not seen.calls:
+        seen[0]  # says why nothing was seen
+    items = min(call.shape[0] for call in seen.calls)
+    if not 0 <= batch < items:
+        raise ValueError(f"batch must be between 0 and {items - 1}, got {batch}")
+    return seen.calls
+
+
+def _layer(call: Call, batch: int) -> Any:
+    """The call's weights by what they are made of, where that is queries, keys and what is visible."""
+    if call.maps is not None or (call.added is not None and not call.added_is_mask):
+        return call.weights(batch=batch)
+    visible = None
+    if call.rule is not None or call.added is not None:
+        visible = call.visible(batch)
+    return Factors(call.q[batch], call.k[batch], call.scale, visible)
+
+
+def _rows(calls: Sequence[Call]) -> list[str]:
+    return [f"layer {name}" if name.isdecimal() else name for name in short_names(calls)[1]]
+
+
+def _title(seen: Seen) -> str:
+    where = short_names(seen.calls)[0]
+    return f"Attention of {type(seen.model).__name__}" + (f": {where}" if seen.calls[0].name else "")

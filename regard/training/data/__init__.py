@@ -1,0 +1,1 @@
+"""Training data: generated pairs, text files, examples and batches."""

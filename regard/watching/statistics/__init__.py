@@ -1,0 +1,1 @@
+"""Statistics of recorded calls, computed without an S×S matrix."""

@@ -1,0 +1,177 @@
+"""Statistics of rows, by compiled loops and by fused attention, against NumPy in float64."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard import masks
+from regard.watching import Call
+from regard.watching.statistics import fused as statistics
+from regard.watching.statistics import row_blocks as rows
+from support.strategies import rules
+
+WAYS = {"rows": statistics._by_rows, "attention": statistics._by_attention}
+ways = pytest.mark.parametrize("way", WAYS)
+
+
+def call_of(q, k, rule=None, added=None, scale=None) -> Call:
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    return Call("", "", (*q.shape[:3], k.shape[2]), scale, q, k, rule, added)
+
+
+def weights_of(call: Call) -> np.ndarray:
+    """All weights in float64, with nothing of ours but the rule's own words."""
+    batch, heads, length, size = call.shape
+    q, k = call.q.double().numpy(), np.repeat(call.k.double().numpy(), heads // call.k.shape[1], 1)
+    scores = call.scale * q @ k.swapaxes(-1, -2)
+    if call.added is not None:
+        scores = scores + call.added.double().numpy()
+    if call.rule is not None:
+        scores = np.where(call.rule.numpy(length, size, batch=batch, heads=heads), scores, -np.inf)
+    top = scores.max(-1, keepdims=True, initial=-np.inf)
+    e = np.exp(scores - np.where(np.isneginf(top), 0.0, top))
+    z = e.sum(-1, keepdims=True)
+    return np.divide(e, z, out=np.zeros_like(e), where=z > 0)
+
+
+def check(call: Call, way: str = "rows", on: tuple[int, ...] = (0,), far: float = 1e-4) -> None:
+    w, found = weights_of(call), WAYS[way](call, on)
+    length, size = call.shape[2:]
+    place = np.arange(size)
+    empty = w.sum(-1) == 0
+    mean = w @ place
+    entropy = -(w * np.log(np.where(w > 0, w, 1.0))).sum(-1)
+    variance = np.where(empty, 0.0, (w * (place - mean[..., None]) ** 2).sum(-1))
+    assert (found.empty.numpy() == empty).all()
+    assert np.isneginf(found.lse.numpy()[empty]).all()
+    np.testing.assert_allclose(found.entropy, entropy, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(found.distance, np.where(empty, 0.0, np.arange(size - length, size) - mean), 0, far)
+    np.testing.assert_allclose(found.sink, w[..., list(set(on))].sum(-1), rtol=0, atol=1e-5)
+    if way == "rows":  # fused attention subtracts two large numbers
+        np.testing.assert_allclose(found.spread**2, variance, rtol=1e-5, atol=2e-2)
+        np.testing.assert_allclose(found.received, w.sum(-2), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found.received.sum(-1), (~empty).sum(-1), rtol=1e-5)
+        check_top(call, w, 3)
+
+
+def check_top(call: Call, w: np.ndarray, count: int) -> None:
+    values, places = (x.numpy() for x in rows.top(call, min(count, call.shape[3])))
+    best = -np.sort(-w, -1)[..., :count]
+    np.testing.assert_allclose(values, best, rtol=0, atol=1e-5)
+    taken = places >= 0
+    np.testing.assert_allclose(np.take_along_axis(w, np.maximum(places, 0), -1)[taken], best[taken], rtol=0, atol=1e-5)
+    assert (best[~taken] == 0).all()
+    ordered = np.sort(places, -1)
+    assert ((ordered[..., 1:] != ordered[..., :-1]) | (ordered[..., 1:] < 0)).all()  # no key twice
+
+
+SIZES = st.tuples(st.integers(1, 2), st.sampled_from([2, 4]), st.integers(1, 300), st.integers(1, 600))
+
+
+@ways
+@given(size=SIZES, data=st.data())
+@settings(max_examples=40)
+def test_every_kind_of_mask_and_bias(way, size, data) -> None:
+    batch, heads, queries, keys = size
+    rng = torch.Generator().manual_seed(data.draw(st.integers(0, 2**32)))
+    q = torch.randn(batch, heads, queries, 8, generator=rng)
+    k = torch.randn(batch, data.draw(st.sampled_from([1, 2])), keys, 8, generator=rng)
+    added = None
+    if data.draw(st.booleans()):
+        added = torch.randn(*(data.draw(st.sampled_from([1, n])) for n in size), generator=rng)
+        if data.draw(st.booleans()):
+            added[added > 0.5] = -torch.inf
+    call = call_of(q, k, data.draw(st.none() | rules(*size)), added)
+    check(call, way, on=(0, keys - 1), far=1e-4 if way == "rows" else 1e-3)
+
+
+@ways
+@pytest.mark.parametrize("shape", [(1100, 1100), (300, 1500), (1500, 300), (1, 700)])
+def test_under_the_diagonal(way, shape) -> None:
+    length, size = shape
+    call = call_of(torch.randn(1, 4, length, 16), torch.randn(1, 2, size, 16), masks.causal())
+    check(call, way, far=1e-4 if way == "rows" else 1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_computed_in_single(dtype) -> None:
+    q, k = torch.randn(2, 4, 70, 16).to(dtype), torch.randn(2, 2, 90, 16).to(dtype)
+    assert rows.possible(call_of(q, k))
+    check(call_of(q, k, masks.causal()))
+
+
+def test_double_precision_stays_double() -> None:
+    call = call_of(torch.randn(1, 2, 9, 4).double(), torch.randn(1, 2, 9, 4).double())
+    assert not rows.possible(call)
+    assert call.statistics.entropy.dtype == torch.float64
+    np.testing.assert_allclose(call.received(), weights_of(call).sum(-2), atol=1e-5)
+
+
+class TestExtremes:
+    @pytest.mark.parametrize("size", [1e-30, 1e4, 1e30])
+    def test_from_all_equal_to_all_on_one(self, size) -> None:
+        q = torch.tensor([[[[1.0], [-1.0], [0.0]]]])
+        k = torch.linspace(-1, 1, 333)[None, None, :, None] * size
+        check(call_of(q, k, scale=1.0))
+
+    def test_equal_scores_are_spread_evenly(self) -> None:
+        found = statistics._by_rows(call_of(torch.zeros(1, 1, 2, 4), torch.randn(1, 1, 5000, 4)), (0,))
+        np.testing.assert_allclose(found.entropy, np.log(5000), rtol=1e-6)
+        np.testing.assert_allclose(found.spread, np.arange(5000).std(), rtol=1e-6)
+        np.testing.assert_allclose(found.received, 2 / 5000, rtol=1e-5)
+
+    def test_of_equals_the_first_are_the_largest(self) -> None:
+        call = call_of(torch.zeros(1, 1, 1, 4), torch.randn(1, 1, 1000, 4))
+        values, places = call.top(5)
+        assert places.flatten().tolist() == [0, 1, 2, 3, 4]
+        np.testing.assert_allclose(values, 1e-3, rtol=1e-5)
+
+    def test_fewer_visible_than_asked_for(self) -> None:
+        values, places = call_of(torch.randn(1, 1, 4, 4), torch.randn(1, 1, 4, 4), masks.causal()).top(3)
+        assert (places[0, 0, 0].tolist()[1:], values[0, 0, 0].tolist()) == ([-1, -1], [1.0, 0.0, 0.0])
+        assert sorted(places[0, 0, 1].tolist()) == [-1, 0, 1]
+
+    def test_nothing_visible_and_nothing_there(self) -> None:
+        q, hidden = torch.randn(1, 2, 5, 4), torch.full((1, 1, 5, 6), -torch.inf)
+        for call in (call_of(q, torch.randn(1, 2, 6, 4), added=hidden), call_of(q, torch.randn(1, 2, 0, 4))):
+            assert call.statistics.empty.all()
+            assert not call.received().any()
+            for what in ("entropy", "distance", "spread", "sink"):
+                assert not getattr(statistics._by_rows(call, ()), what).any()
+        assert call_of(q, torch.randn(1, 2, 6, 4), added=hidden).top(2)[1].unique().tolist() == [-1]
+
+    @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+    def test_what_is_not_finite_shows(self, broken) -> None:
+        q = torch.randn(1, 1, 300, 4)
+        q[0, 0, 7, 2] = broken
+        found = statistics._by_rows(call_of(q, torch.rand(1, 1, 300, 4) + 0.1, masks.causal()), (0,))
+        assert found.entropy.isnan().nonzero().tolist() == [[0, 0, 7]]
+        assert not found.empty.any()
+
+
+def test_long_rows() -> None:
+    q, k = torch.randn(1, 1, 40, 64), torch.randn(1, 1, 32768, 64)
+    check(call_of(q, k, masks.causal()), far=1e-3)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_nothing(threads) -> None:
+    call = call_of(torch.randn(2, 4, 300, 8), torch.randn(2, 2, 300, 8), masks.causal())
+    alone, best = statistics._by_rows(call, (0,)), rows.top(call, 4)
+    torch.set_num_threads(threads)
+    try:
+        together, best_together = statistics._by_rows(call, (0,)), rows.top(call, 4)
+    finally:
+        torch.set_num_threads(1)
+    torch.testing.assert_close(together.__dict__, alone.__dict__)
+    torch.testing.assert_close(best_together, best)
+
+
+def test_many_largest_are_sorted_by_torch() -> None:
+    call = call_of(torch.randn(1, 2, 5, 4), torch.randn(1, 2, 500, 4))
+    values, places = call.top(rows.MOST + 1)
+    best = -np.sort(-weights_of(call), -1)[..., : rows.MOST + 1]
+    np.testing.assert_allclose(values, best, atol=1e-6)
+    np.testing.assert_allclose(np.take_along_axis(weights_of(call), places.numpy(), -1), best, atol=1e-6)
