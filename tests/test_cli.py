@@ -92,7 +92,6 @@ def test_options_reach_the_numbers(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_masks_are_read_as_rules(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("regard.masks")
     windowed = np.tri(6, dtype=bool) & ~np.tri(6, k=-2, dtype=bool)
     for text, seen in {
         "causal": np.tri(6, dtype=bool),
@@ -176,3 +175,25 @@ def test_ctrl_c_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch:
     monkeypatch.setattr(importlib.import_module("regard.cli.cost"), "_run", interrupted)
     assert main(["cost"]) == 130
     assert capsys.readouterr().err.strip() == ""
+
+
+def test_a_defect_shows_its_traceback_and_where_to_report_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for defect in (lambda **_: {}["missing"], lambda **_: len(3), lambda **_: int("x")):
+        monkeypatch.setattr(importlib.import_module("regard.cli.cost"), "_run", defect)
+        assert main(["cost"]) == 1
+        message = capsys.readouterr().err
+        assert "Traceback" in message
+        assert "defect in regard" in message
+        assert "CONTRIBUTING.md" in message
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_debug_shows_the_traceback_of_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--debug", "trace", CAT, "--heads", "3"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("Traceback")
+    assert lines[-1].startswith("regard trace: ")
+    assert main(["trace", CAT, "--heads", "3"]) == 2
+    assert "Traceback" not in capsys.readouterr().err

@@ -1,7 +1,8 @@
-"""The command `regard`, one sub-command a room, one file each.
+"""The command `regard`: one file or folder a sub-command.
 
-Rooms are imported inside the sub-commands, so that help comes at once and nothing loads torch without need. A
-mistake in what was typed gives one line on the standard error and exit code 2, never a traceback.
+`main` builds the command line from the typed signatures of the sub-commands. They import the packages they need when
+they run, so that `--help` appears at once and does not load torch. `errors.py` reports exceptions: one line and exit
+code 2 for a user's mistake, a traceback for a defect in regard.
 """
 
 import sys
@@ -12,6 +13,7 @@ from typing import Annotated
 import typer
 
 import regard
+from regard.cli import errors
 from regard.cli.claims import app as claims
 from regard.cli.connectx import app as connectx
 from regard.cli.cost import cost
@@ -26,6 +28,7 @@ app = typer.Typer(
     name="regard",
     help="A workbench for attention in PyTorch: exact, fast, and open to the eye.",
     add_completion=False,
+    pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -37,26 +40,26 @@ app.add_typer(claims)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `regard` with these arguments (those of the process if none) and return its exit code."""
+    """Run `regard` with these arguments (by default those of the process) and return its exit code."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show √ shows ?, not a traceback
+        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show √ shows ? instead of failing
     try:
         return app(args=arguments, prog_name="regard", standalone_mode=False) or 0
-    except typer.Abort:  # Ctrl-C, in versions of typer that do not turn it into this code themselves
+    except typer.Abort:  # Ctrl-C, in versions of typer that do not return an exit code for it
         return 130
     except Exception as error:
-        # What typer finds wrong with the arguments; its own report is a box of several lines.
         if not hasattr(error, "format_message"):
-            raise
+            return errors.report_defect(error)
+        # typer rejected the arguments; its own report is a box of several lines.
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "regard"
-        complaint = " ".join(str(error.format_message()).split())
-        print(f"{command}: {complaint} (see {command} --help)", file=sys.stderr)  # noqa: T201
+        message = " ".join(str(error.format_message()).split())
+        print(f"{command}: {message} (see {command} --help)", file=sys.stderr)  # noqa: T201
         return 2
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"regard {regard.__version__}")
         raise typer.Exit
 
@@ -67,6 +70,10 @@ def _regard(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the Python traceback of every error, also of mistakes in the input.")
+    ] = False,
 ) -> None:
+    errors.debug = debug
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 
 if TYPE_CHECKING:
     from regard.claims import Claim, Size
@@ -33,7 +33,7 @@ def listed(context: typer.Context, out: Folder = None, lang: Lang = None) -> Non
     """
     if context.invoked_subcommand is not None:
         return
-    with said_plainly("claims"):
+    with report_user_errors("claims"):
         from rich.console import Console
 
         from regard.claims import claims, claims_table
@@ -57,7 +57,7 @@ def run(
 
     Example: regard claims run scale positions
     """
-    with said_plainly("claims run"):
+    with report_user_errors("claims run"):
         if every == bool(names):
             raise ValueError("say which claims to run, or --all; regard claims lists them")
         if full and tiny:
@@ -79,7 +79,7 @@ def show(
 
     Example: regard claims show quadratic --picture quadratic.png
     """
-    with said_plainly("claims show"):
+    with report_user_errors("claims show"):
         from rich.console import Console
 
         from regard.claims import claim_named, claim_text, find
@@ -104,7 +104,7 @@ def report(
 
     Example: regard claims report claims.md --out claims
     """
-    with said_plainly("claims report"):
+    with report_user_errors("claims report"):
         from regard.claims import SHIPPED, write_report
 
         for path in write_report(file, SHIPPED if out is None else out):
@@ -116,7 +116,7 @@ def _run(chosen: "list[Claim]", size: "Size", seeds: int | None, again: bool, ou
     from rich.markup import escape
 
     from regard.claims import count, run, verdict_text
-    from regard.cli.progress_bar import progress
+    from regard.cli.progress_bar import count_bar
 
     console, done = Console(stderr=True, highlight=False, soft_wrap=True), 0
     total = sum(count(one, size, seeds) for one in chosen)
@@ -124,7 +124,7 @@ def _run(chosen: "list[Claim]", size: "Size", seeds: int | None, again: bool, ou
     try:
         for one in chosen:
             at = one.name
-            with progress(one.name, count(one, size, seeds)) as advance:
+            with count_bar(one.name, count(one, size, seeds)) as advance:
 
                 def on_part(_: object, advance: Callable[..., None] = advance) -> None:
                     nonlocal done

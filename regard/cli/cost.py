@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from regard.cli.errors import read_mask, said_plainly
+from regard.cli.errors import read_mask, report_user_errors
 from regard.files import write_whole
 
 
@@ -30,7 +30,7 @@ def cost(
 
     Example: regard cost --mask "window(keys=256)" --backward --measure
     """
-    with said_plainly("cost"):
+    with report_user_errors("cost"):
         _run(
             d_model=d_model, heads=heads, kv_heads=kv_heads, seq=seq, batch=batch, queries=queries,
             mask=read_mask(mask), dtype=dtype, backward=backward, cached=cached, materialised=materialised,

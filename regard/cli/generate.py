@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 
 
 def generate(
@@ -26,7 +26,7 @@ def generate(
 
     Example: regard generate phrases "The cat sat on the mat"
     """
-    with said_plainly("generate"), warnings.catch_warnings(record=True) as told:
+    with report_user_errors("generate"), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UserWarning)
         from regard import training
 

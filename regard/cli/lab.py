@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 
 if TYPE_CHECKING:
     from regard.lab import Lab
@@ -33,7 +33,7 @@ def lab(
 
     Example: regard lab --no-browser --port 9000
     """
-    with said_plainly("lab"):
+    with report_user_errors("lab"):
         from regard.lab import Settings, serve
 
         serve(Settings(runner=runner, network=network), host=host, port=port, browser=browser, told=_tell(port))

@@ -1,28 +1,31 @@
-"""How far a long command is: on the standard error, with the rate and the time left, gone when it ends."""
+"""Progress bars on stderr, with rate and remaining time; removed when the work ends."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
-    """A bar; call what it gives with the number of steps taken (1 if none is given), and with a total if it changed."""
+def count_bar(description: str, total: int) -> Iterator[Callable[..., None]]:
+    """Show a bar for a known number of steps.
+
+    Yields `advance(steps=1, total=None)`: call it after each step, with a new total if that changes.
+    """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
-    from rich.progress import ProgressColumn as Column
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
     from rich.text import Text
 
-    class Rate(Column):
+    class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
             return Text(f"{task.speed:.3g}/s" if task.speed else "", style="dim")
 
     console = Console(stderr=True)
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), Remaining(),
         console=console, transient=True, disable=not console.is_terminal,
     )  # fmt: skip
     with bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(description, total=total)
 
         def advance(steps: int = 1, total: int | None = None) -> None:
             bar.update(task, advance=steps, total=total)
@@ -31,8 +34,11 @@ def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
 
 
 @contextmanager
-def timed(what: str, minutes: float) -> Iterator[Callable[..., None]]:
-    """The same for work that takes a given time: what is done is counted, and the bar is the time."""
+def time_bar(description: str, minutes: float) -> Iterator[Callable[..., None]]:
+    """Show a bar for work that runs for a given time; the bar is the time, beside it the number of steps.
+
+    Yields `advance(steps=1)`.
+    """
     from time import monotonic
 
     from rich.console import Console
@@ -40,18 +46,18 @@ def timed(what: str, minutes: float) -> Iterator[Callable[..., None]]:
 
     console = Console(stderr=True)
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]:,}"),
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]:,}"),
         TextColumn("{task.fields[rate]:.3g}/s", style="dim"), TimeRemainingColumn(),
         console=console, transient=True, disable=not console.is_terminal,
     )  # fmt: skip
-    began, done = monotonic(), 0
+    start, count = monotonic(), 0
     with bar:
-        task = bar.add_task(what, total=60 * minutes, done=0, rate=0.0)
+        task = bar.add_task(description, total=60 * minutes, count=0, rate=0.0)
 
         def advance(steps: int = 1) -> None:
-            nonlocal done
-            done += steps
-            seconds = monotonic() - began
-            bar.update(task, completed=seconds, done=done, rate=done / max(seconds, 1e-9))
+            nonlocal count
+            count += steps
+            seconds = monotonic() - start
+            bar.update(task, completed=seconds, count=count, rate=count / max(seconds, 1e-9))
 
         yield advance

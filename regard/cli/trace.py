@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import read_mask, said_plainly
+from regard.cli.errors import read_mask, report_user_errors
 from regard.files import write_whole
 
 
@@ -43,7 +43,7 @@ def trace(
 
     Example: regard trace "The cat sat on the mat" --mask causal
     """
-    with said_plainly("trace"):
+    with report_user_errors("trace"):
         from regard.attention import embed, print_trace, projections, tokenize, trace_layer
 
         words = tokenize(text)

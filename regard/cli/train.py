@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +62,7 @@ def train(
 
     Example: regard train translate --data dates
     """
-    with said_plainly("train"):
+    with report_user_errors("train"):
         if (task is None) == (resume is None):
             raise ValueError("say what to train (translate, language or masked), or which run to --resume RUN")
         from rich.console import Console

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 from regard.files import write_whole
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def watch(
     Examples: regard watch minilm "The cat sat on the mat" --save heads.html;
     regard watch phrases "The cat sat on the mat"; regard watch my_models:build --input batch.npz --causal
     """
-    with said_plainly("watch"):
+    with report_user_errors("watch"):
         from regard.pictures import token_names
         from regard.watching import named_models as subjects
         from regard.watching import print_findings, print_head, print_seen, telling_head

@@ -11,8 +11,8 @@ from regard.cli.connectx.label import label
 from regard.cli.connectx.memorize import memorize
 from regard.cli.connectx.solve import book, solve
 from regard.cli.connectx.train import train
-from regard.cli.errors import said_plainly
-from regard.cli.progress_bar import progress
+from regard.cli.errors import report_user_errors
+from regard.cli.progress_bar import count_bar
 
 if TYPE_CHECKING:
     from regard.connectx.arena.move_quality import Grades
@@ -52,7 +52,7 @@ def play(
 
     Example: regard connectx play solver --second --hints
     """
-    with said_plainly("connectx play"):
+    with report_user_errors("connectx play"):
         from regard.connectx import Board, Solver, fits, play_in_terminal, player
 
         board = Board.from_moves(moves, *read_size(size))
@@ -90,7 +90,7 @@ def arena(
 
     Example: regard connectx arena greedy minimax:4 mcts:500 --games 40 --out games.jsonl --picture table.png
     """
-    with said_plainly("connectx arena"):
+    with report_user_errors("connectx arena"):
         from regard.connectx.arena import report
         from regard.connectx.arena import round_robin as arenas
 
@@ -142,7 +142,7 @@ def quality(
 
     Example: regard connectx quality random minimax:6 mcts:1000 --first 200
     """
-    with said_plainly("connectx quality"):
+    with report_user_errors("connectx quality"):
         from rich.console import Console
 
         from regard.connectx import player
@@ -153,7 +153,7 @@ def quality(
         paths = qualities.find_sets(sets)
         found: dict[str, dict[str, qualities.Grades]] = {name: {} for name in players}
         positions = {name: qualities.read_set(path)[: first or None] for name, path in paths.items()}
-        with progress("grading", len(players) * sum(map(len, positions.values()))) as advance:
+        with count_bar("grading", len(players) * sum(map(len, positions.values()))) as advance:
             for name, seat in seats.items():
                 for one, given in positions.items():
                     found[name][one] = qualities.grade_set(seat, given, advance)
@@ -173,7 +173,7 @@ def export(
 
     Example: regard connectx export minimax:900ms --out submission.py
     """
-    with said_plainly("connectx export"):
+    with report_user_errors("connectx export"):
         from regard.connectx import export as write
 
         path = write(player, out)
@@ -192,7 +192,7 @@ def validate(
 
     Example: regard connectx validate submission.py
     """
-    with said_plainly("connectx validate"):
+    with report_user_errors("connectx validate"):
         from dataclasses import asdict
 
         from rich.console import Console
@@ -202,7 +202,7 @@ def validate(
 
         episodes = validation.plan(games)
         matches = []
-        with progress("playing", len(episodes)) as advance:
+        with count_bar("playing", len(episodes)) as advance:
             for match in validation.validate(file, episodes):
                 matches.append(match)
                 advance()
@@ -235,7 +235,7 @@ def _arena(plan: "Plan", out: str | None, processes: int) -> tuple["Standing", b
 
     standing = arenas.Standing(plan)
     stopped = False
-    with progress("playing", plan.games * len(plan.pairings)) as advance:
+    with count_bar("playing", plan.games * len(plan.pairings)) as advance:
         seen = 0
 
         def on_games(now: "Standing") -> None:
@@ -256,7 +256,7 @@ def _graded(standing: "Standing") -> dict[str, dict[int, "Grades"]]:
     from regard.connectx.arena import move_quality as qualities
 
     solver = Solver(*standing.plan.size)
-    with progress("grading", len(standing.games)) as advance:
+    with count_bar("grading", len(standing.games)) as advance:
         return qualities.grade_games(standing.games, solver.scores, standing.plan.size, advance)
 
 

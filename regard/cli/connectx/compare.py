@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 
 
 def compare(
@@ -27,7 +27,7 @@ def compare(
 
     Example: regard connectx compare small small,attn_every=none --budget 20m --labels labels
     """
-    with said_plainly("connectx compare"):
+    with report_user_errors("connectx compare"):
         from rich.console import Console
 
         from regard import pictures, training

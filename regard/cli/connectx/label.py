@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 
 
 def label(
@@ -48,9 +48,9 @@ def label(
 
     Example: regard connectx label labels --minutes 30
     """
-    with said_plainly("connectx label"):
+    with report_user_errors("connectx label"):
         from regard.cli.connectx import read_size
-        from regard.cli.progress_bar import progress, timed
+        from regard.cli.progress_bar import count_bar, time_bar
         from regard.connectx import Book, Draw, Solver, label_openings, load_book
         from regard.connectx import kept as kept_book
         from regard.connectx import label as make
@@ -70,7 +70,7 @@ def label(
             known = load_book(None if book == "shipped" else book)
         if openings is not None and (positions is not None or minutes is not None or network is not None):
             raise ValueError("--openings labels every position; leave --positions, --minutes and --network out")
-        bar = timed("labelling", minutes) if minutes is not None else progress("labelling", positions or 0)
+        bar = time_bar("labelling", minutes) if minutes is not None else count_bar("labelling", positions or 0)
         count = 0
         stopped = False
         try:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 
 
 def memorize(
@@ -30,12 +30,12 @@ def memorize(
 
     Example: regard connectx memorize runs/mine --out runs/mine-by-heart
     """
-    with said_plainly("connectx memorize"):
+    with report_user_errors("connectx memorize"):
         from pathlib import Path
 
         from regard import models
         from regard.cli.connectx import read_size
-        from regard.cli.progress_bar import progress
+        from regard.cli.progress_bar import count_bar
         from regard.connectx import Solver, load_network
         from regard.connectx import memorize as learn
         from regard.connectx.arena import move_quality as quality
@@ -53,7 +53,7 @@ def memorize(
             def report(what: str, done: int, total: int) -> None:
                 if what not in bars:
                     stack.close()
-                    bars[what] = stack.enter_context(progress(what, total))
+                    bars[what] = stack.enter_context(count_bar(what, total))
                 bars[what](done)
 
             try:

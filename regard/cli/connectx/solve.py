@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 
 Rows = Annotated[int, typer.Option(metavar="N", help="Rows of the board.")]
 Columns = Annotated[int, typer.Option(metavar="N", help="Columns of the board.")]
@@ -26,7 +26,7 @@ def solve(
 
     Example: regard connectx solve 44444
     """
-    with said_plainly("connectx solve"):
+    with report_user_errors("connectx solve"):
         from regard.connectx import Solver, position_of, solved_json, solved_text
 
         board = position_of(moves, rows, columns, inarow)
@@ -58,7 +58,7 @@ def book(
 
     Example: regard connectx book --stones 4 --stones 5 --stones 6 --table-bits 28 --out my.book
     """
-    with said_plainly("connectx book"):
+    with report_user_errors("connectx book"):
         from regard.connectx import make_book
         from regard.connectx.arena import round_robin as arena
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 from regard.durations import clock
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def train(
 
     Example: regard connectx train --method distill --labels labels --minutes 60 --out runs/mine
     """
-    with said_plainly("connectx train"):
+    with report_user_errors("connectx train"):
         from rich.console import Console
 
         from regard import models, training

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 from regard.cli.learn.cards import cards, interview
 from regard.cli.learn.drills import checklist, diagram, drill
 from regard.cli.learn.prompts import Lang, load_state
@@ -32,7 +32,7 @@ Of = Annotated[str | None, typer.Option(metavar="NAME", help="The exercise, if t
 @learn.command()
 def status(lang: Lang = None) -> None:
     """Show all exercises and how far you are."""
-    with said_plainly("learn status"):
+    with report_user_errors("learn status"):
         from rich.console import Console
 
         from regard.learn import print_status
@@ -51,7 +51,7 @@ def next_exercise(
 
     Example: regard learn next, then regard learn watch 01-softmax.py
     """
-    with said_plainly("learn next"):
+    with report_user_errors("learn next"):
         from rich.console import Console
 
         from regard.learn import print_exercise, word
@@ -85,7 +85,7 @@ def run(
 
     The code runs in a process of its own, which may take 5 seconds and 1 GB and cannot touch your files.
     """
-    with said_plainly("learn run"):
+    with report_user_errors("learn run"):
         from rich.console import Console
 
         from regard.learn import grade, print_verdict
@@ -105,7 +105,7 @@ def run(
 @learn.command()
 def watch(file: File, exercise: Of = None, lang: Lang = None) -> None:
     """Grade your code every time you save it, until it passes. Ctrl-C stops."""
-    with said_plainly("learn watch"):
+    with report_user_errors("learn watch"):
         from rich.console import Console
 
         from regard.learn import grade, print_verdict, saves, word
@@ -129,7 +129,7 @@ def watch(file: File, exercise: Of = None, lang: Lang = None) -> None:
 @learn.command()
 def hint(name: Name = None, lang: Lang = None) -> None:
     """Show one more hint; the last is nearly the solution."""
-    with said_plainly("learn hint"):
+    with report_user_errors("learn hint"):
         from rich.console import Console
 
         from regard.learn import print_hint, word
@@ -153,7 +153,7 @@ def solution(
     lang: Lang = None,
 ) -> None:
     """Show our solution, once you have passed."""
-    with said_plainly("learn solution"):
+    with report_user_errors("learn solution"):
         from rich.console import Console
 
         from regard.learn import print_solution
@@ -184,7 +184,7 @@ def reset(
 
     Example: regard learn reset --cards --drills
     """
-    with said_plainly("learn reset"):
+    with report_user_errors("learn reset"):
         from regard.learn import find_exercise, word
 
         spoken = language(lang)
@@ -213,7 +213,7 @@ def export(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to; standard output if none.")] = None,
 ) -> None:
     """Write your progress as JSON, to keep it or take it to another machine."""
-    with said_plainly("learn export"):
+    with report_user_errors("learn export"):
         import json as json_format
 
         text = json_format.dumps(progress_of_user().read(), indent=1, ensure_ascii=False) + "\n"

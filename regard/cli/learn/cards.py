@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 from regard.cli.learn.prompts import Lang, Speaker, load_state
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def cards(
 
     Answer aloud, look at the standard answer, say how it went. Example: regard learn cards --topic masks
     """
-    with said_plainly("learn cards"):
+    with report_user_errors("learn cards"):
         from regard.learn import Deck, all_cards, find_card, find_topic
 
         speaker = Speaker(SAID, lang)
@@ -101,7 +101,7 @@ def interview(
 
     You grade yourself; the summary says which topics to go back to.
     """
-    with said_plainly("learn interview"):
+    with report_user_errors("learn interview"):
         from regard.learn import Answer, Deck, all_cards, draw, find_topic, summary
 
         speaker = Speaker(SAID, lang)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.errors import said_plainly
+from regard.cli.errors import report_user_errors
 from regard.cli.learn.prompts import Lang, Speaker, load_state
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def drill(
 
     Example: regard learn drill --level 3
     """
-    with said_plainly("learn drill"):
+    with report_user_errors("learn drill"):
         from regard.learn import as_typed, passed, record_drill
 
         speaker, state = Speaker(SAID, lang), load_state()
@@ -96,7 +96,7 @@ def diagram(
 
     Every order that computes attention is right; otherwise the first thing wrong is named, with exit code 1.
     """
-    with said_plainly("learn diagram"):
+    with report_user_errors("learn diagram"):
         from regard.learn import DIAGRAMS, check_order, record_flow
 
         if name not in DIAGRAMS:
@@ -115,7 +115,7 @@ def diagram(
 
 def checklist(lang: Lang = None) -> None:
     """Show what counts as having mastered attention, and how far you are."""
-    with said_plainly("learn checklist"):
+    with report_user_errors("learn checklist"):
         from regard.learn import checklist as items
 
         speaker = Speaker(SAID, lang)
