@@ -1,33 +1,43 @@
-"""The two languages of the course, and text that is held in both.
+"""English and Chinese: the language of the reader, and texts held in both languages.
 
-Text stands beside its translation wherever it is written, so that whoever changes one sees the other.
+A text stands beside its translation wherever it is written, so that both are changed together.
 """
 
+import os
+import tomllib
 from collections.abc import Mapping
-from typing import Literal
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
-Words = Mapping[Language, str]
+Bilingual = Mapping[Language, str]
 
 
-def words(en: str, zh: str) -> Words:
-    """The same thing, said in both.
+def bilingual(en: str, zh: str) -> Bilingual:
+    """Return a text in both languages.
 
-    >>> words("mask", "掩码")["zh"]
+    >>> bilingual("mask", "掩码")["zh"]
     '掩码'
     """
     return {"en": en, "zh": zh}
 
 
-def spoken(asked: str | None, environment: Mapping[str, str]) -> Language:
-    """The language asked for, or else that of the locale.
+def choose_language(option: str | None, environment: Mapping[str, str] = os.environ) -> Language:
+    """Return the language of a `--lang` option, or that of the locale if the option is None.
 
-    >>> spoken(None, {"LANG": "zh_CN.UTF-8"}), spoken("en", {"LANG": "zh_CN.UTF-8"})
+    >>> choose_language(None, {"LANG": "zh_CN.UTF-8"}), choose_language("en", {"LANG": "zh_CN.UTF-8"})
     ('zh', 'en')
     """
-    if asked is not None and asked not in LANGUAGES:
-        raise ValueError(f"--lang must be en or zh, got {asked!r}")
-    if asked is None:
-        asked = next((environment[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(name)), "en")
-    return "zh" if asked.startswith("zh") else "en"
+    if option not in (None, *LANGUAGES):
+        raise ValueError(f"--lang must be en or zh, got {option!r}")
+    variables = ("LC_ALL", "LC_MESSAGES", "LANG")
+    locale: str = option or next((environment[name] for name in variables if environment.get(name)), "en")
+    return "zh" if locale.startswith("zh") else "en"
+
+
+@cache
+def read_texts(file: Path) -> Mapping[str, Any]:
+    """Return the tables of a TOML file of texts; the file is read once."""
+    return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from regard.claims.charts.chart import Chart
-from regard.languages import Words
+from regard.languages import Bilingual
 
 Row = dict[str, Any]  # a measurement: numbers, names, truths, None
 Settings = Mapping[str, Any]
@@ -20,7 +20,7 @@ Verdict = Literal["holds", "holds when", "does not hold here"]
 IN_CHINESE: Mapping[Verdict, str] = {"holds": "成立", "holds when": "有条件成立", "does not hold here": "此处不成立"}
 
 
-def words(en: str, zh: str) -> Words:
+def words(en: str, zh: str) -> Bilingual:
     """The same thing, said in both languages.
 
     >>> words("holds", "成立")["zh"]
@@ -33,7 +33,7 @@ def words(en: str, zh: str) -> Words:
 class Figure:
     """A number of the result with its 95 % interval over the seeds; no interval where nothing varies."""
 
-    name: Words
+    name: Bilingual
     value: float
     low: float | None = None
     high: float | None = None
@@ -57,9 +57,9 @@ class Judgement:
     """The verdict, why, the figures it follows from, and what is told by words rather than numbers."""
 
     verdict: Verdict
-    sentence: Words
+    sentence: Bilingual
     figures: tuple[Figure, ...] = ()
-    notes: tuple[Words, ...] = ()
+    notes: tuple[Bilingual, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ class Claim:
     """
 
     name: str
-    title: Words
-    says: Words
-    source: tuple[Words, ...]
-    experiment: Words
-    rule: Words
+    title: Bilingual
+    says: Bilingual
+    source: tuple[Bilingual, ...]
+    experiment: Bilingual
+    rule: Bilingual
     sizes: Mapping[Size, Settings]
     parts: Callable[[Settings], Sequence[Settings]]
     measure: Callable[[Settings, Settings, int], list[Row]]

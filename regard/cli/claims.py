@@ -141,6 +141,6 @@ def _run(chosen: "list[Claim]", size: "Size", seeds: int | None, again: bool, ou
 
 
 def _language(asked: str | None) -> "Language":
-    from regard.languages import spoken
+    from regard.languages import choose_language
 
-    return spoken(asked, os.environ)
+    return choose_language(asked)

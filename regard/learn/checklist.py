@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from regard.languages import Words, words
+from regard.languages import Bilingual, bilingual
 from regard.learn.cards.card import all_cards
 from regard.learn.cards.spaced_repetition import Deck
 from regard.learn.diagram import DIAGRAMS
@@ -26,7 +26,7 @@ class Item:
     """One line of the checklist: how far it is, and whether that is enough."""
 
     name: str
-    title: Words
+    title: Bilingual
     have: int
     need: int
 
@@ -55,10 +55,12 @@ def checklist(state: State) -> list[Item]:
     deck = Deck(all_cards(), state.cards)
     enough = -(-len(deck.cards) * int(EASE * 100) // 100)
     return [
-        Item("flow", words("Put the diagrams of attention together", "拼出注意力的计算流程图"), drawn, len(DIAGRAMS)),
+        Item(
+            "flow", bilingual("Put the diagrams of attention together", "拼出注意力的计算流程图"), drawn, len(DIAGRAMS)
+        ),
         Item(
             "hand",
-            words(
+            bilingual(
                 f"Compute by hand: {HAND_DRILLS} kinds of drills of level {HAND_LEVEL} or above without a mistake",
                 f"手算：{HAND_DRILLS} 种 {HAND_LEVEL} 级以上的练习全对",
             ),
@@ -67,7 +69,7 @@ def checklist(state: State) -> list[Item]:
         ),
         Item(
             "exercises",
-            words(
+            bilingual(
                 "Pass both core exercises: self-attention and multi-head", "通过两道核心编程题：自注意力与多头注意力"
             ),
             len(written),
@@ -75,7 +77,7 @@ def checklist(state: State) -> list[Item]:
         ),
         Item(
             "cards",
-            words(f"Be at ease with {EASE:.0%} of the cards", f"{EASE:.0%} 的面试题能从容作答"),
+            bilingual(f"Be at ease with {EASE:.0%} of the cards", f"{EASE:.0%} 的面试题能从容作答"),
             deck.ease().at_ease,
             enough,
         ),

@@ -10,21 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from regard.languages import LANGUAGES, Words, words
+from regard.languages import LANGUAGES, Bilingual, bilingual
 
 Edge = tuple[str, str]
 Kind = Literal["x", "q", "k", "v", "scores", "weights", "context", "merged", "output"]
 
-CALLED: Mapping[Kind, Words] = {
-    "x": words("the input X", "输入 X"),
-    "q": words("queries Q", "查询 Q"),
-    "k": words("keys K", "键 K"),
-    "v": words("values V", "值 V"),
-    "scores": words("scores", "分数"),
-    "weights": words("weights", "权重"),
-    "context": words("the weighted sums", "加权和"),
-    "merged": words("the merged heads", "合并后的多头"),
-    "output": words("the output", "输出"),
+CALLED: Mapping[Kind, Bilingual] = {
+    "x": bilingual("the input X", "输入 X"),
+    "q": bilingual("queries Q", "查询 Q"),
+    "k": bilingual("keys K", "键 K"),
+    "v": bilingual("values V", "值 V"),
+    "scores": bilingual("scores", "分数"),
+    "weights": bilingual("weights", "权重"),
+    "context": bilingual("the weighted sums", "加权和"),
+    "merged": bilingual("the merged heads", "合并后的多头"),
+    "output": bilingual("the output", "输出"),
 }
 
 
@@ -43,7 +43,7 @@ class Piece:
     """A box of the diagram: how many arrows go in, and what it makes of what they bring."""
 
     name: str
-    label: Words
+    label: Bilingual
     arrows: int
     apply: Callable[["Diagram", Sequence[Flowing]], Flowing]
 
@@ -53,7 +53,7 @@ class Diagram:
     """The pieces that belong to a diagram, and one right arrangement of them."""
 
     name: str
-    title: Words
+    title: Bilingual
     pieces: Mapping[str, Piece]
     answer: tuple[Edge, ...]
 
@@ -68,7 +68,7 @@ class FlowResult:
     """Right, or the first thing wrong: what it is, and the piece where it shows."""
 
     right: bool
-    says: Words
+    says: Bilingual
     piece: str | None = None
 
 
@@ -77,7 +77,7 @@ class Misplaced(ValueError):
 
     def __init__(self, en: str, zh: str) -> None:
         super().__init__(en)
-        self.says = words(en, zh)
+        self.says = bilingual(en, zh)
 
 
 def check_edges(diagram: Diagram, edges: Sequence[Edge]) -> FlowResult:
@@ -102,7 +102,7 @@ def check_edges(diagram: Diagram, edges: Sequence[Edge]) -> FlowResult:
             circle = _circle(into, waiting)
             shown = [" → ".join(diagram.pieces[name].label[language] for name in circle) for language in LANGUAGES]
             return FlowResult(
-                False, words(f"It goes round in a circle: {shown[0]}.", f"绕成了一个圈：{shown[1]}。"), circle[0]
+                False, bilingual(f"It goes round in a circle: {shown[0]}.", f"绕成了一个圈：{shown[1]}。"), circle[0]
             )
         name = ready[0]
         waiting.remove(name)
@@ -114,7 +114,7 @@ def check_edges(diagram: Diagram, edges: Sequence[Edge]) -> FlowResult:
     for name in diagram.pieces:
         if name not in used and name != "output":
             return _wrong(name, "Nothing takes what comes out of {0}.", "{0}的结果没有接到任何地方。", diagram, name)
-    return FlowResult(True, words("Right: that is how attention flows.", "正确：注意力就是这样计算的。"))
+    return FlowResult(True, bilingual("Right: that is how attention flows.", "正确：注意力就是这样计算的。"))
 
 
 def check_order(diagram: Diagram, order: Sequence[str]) -> FlowResult:
@@ -134,7 +134,7 @@ def check_order(diagram: Diagram, order: Sequence[str]) -> FlowResult:
             made[name] = _flow(diagram, name, _meant_for(diagram.pieces[name], made))
         except Misplaced as error:
             return FlowResult(False, error.says, name)
-    return FlowResult(True, words("Right: that is how attention flows.", "正确：注意力就是这样计算的。"))
+    return FlowResult(True, bilingual("Right: that is how attention flows.", "正确：注意力就是这样计算的。"))
 
 
 WANTS: Mapping[str, tuple[tuple[Kind, ...], ...]] = {  # for an order: what each arrow would like, the best last
@@ -328,33 +328,33 @@ def _circle(into: Mapping[str, Sequence[str]], waiting: Sequence[str]) -> list[s
 
 def _wrong(piece: str, en: str, zh: str, diagram: Diagram, *names: str) -> FlowResult:
     labels = [diagram.pieces[name].label for name in names]
-    said = words(en.format(*(label["en"] for label in labels)), zh.format(*(label["zh"] for label in labels)))
+    said = bilingual(en.format(*(label["en"] for label in labels)), zh.format(*(label["zh"] for label in labels)))
     return FlowResult(False, said, piece)
 
 
 PIECES = {
     piece.name: piece
     for piece in (
-        Piece("input", words("the input X", "输入 X"), 0, lambda diagram, given: Flowing("x")),
-        Piece("w_q", words("W_q", "W_q"), 1, _projection("q")),
-        Piece("w_k", words("W_k", "W_k"), 1, _projection("k")),
-        Piece("w_v", words("W_v", "W_v"), 1, _projection("v")),
-        Piece("split_q", words("split Q into heads", "拆分 Q"), 1, _split("q")),
-        Piece("split_k", words("split K into heads", "拆分 K"), 1, _split("k")),
-        Piece("split_v", words("split V into heads", "拆分 V"), 1, _split("v")),
-        Piece("product", words("Q·Kᵀ", "Q·Kᵀ"), 2, _product),
-        Piece("scale", words("÷√d_k", "÷√d_k"), 1, _scale),
-        Piece("mask", words("the mask", "掩码"), 1, _mask),
-        Piece("softmax", words("softmax", "softmax"), 1, _softmax),
-        Piece("sum", words("×V", "×V"), 2, _sum),
-        Piece("merge", words("merge heads", "合并多头"), 1, _merge),
-        Piece("w_o", words("W_o", "W_o"), 1, _w_o),
-        Piece("output", words("the output", "输出"), 1, _output),
+        Piece("input", bilingual("the input X", "输入 X"), 0, lambda diagram, given: Flowing("x")),
+        Piece("w_q", bilingual("W_q", "W_q"), 1, _projection("q")),
+        Piece("w_k", bilingual("W_k", "W_k"), 1, _projection("k")),
+        Piece("w_v", bilingual("W_v", "W_v"), 1, _projection("v")),
+        Piece("split_q", bilingual("split Q into heads", "拆分 Q"), 1, _split("q")),
+        Piece("split_k", bilingual("split K into heads", "拆分 K"), 1, _split("k")),
+        Piece("split_v", bilingual("split V into heads", "拆分 V"), 1, _split("v")),
+        Piece("product", bilingual("Q·Kᵀ", "Q·Kᵀ"), 2, _product),
+        Piece("scale", bilingual("÷√d_k", "÷√d_k"), 1, _scale),
+        Piece("mask", bilingual("the mask", "掩码"), 1, _mask),
+        Piece("softmax", bilingual("softmax", "softmax"), 1, _softmax),
+        Piece("sum", bilingual("×V", "×V"), 2, _sum),
+        Piece("merge", bilingual("merge heads", "合并多头"), 1, _merge),
+        Piece("w_o", bilingual("W_o", "W_o"), 1, _w_o),
+        Piece("output", bilingual("the output", "输出"), 1, _output),
     )
 }
 
 
-def _diagram(name: str, title: Words, arrows: str) -> Diagram:
+def _diagram(name: str, title: Bilingual, arrows: str) -> Diagram:
     edges = tuple(
         (start, end)
         for chain in arrows.split(",")
@@ -369,12 +369,12 @@ DIAGRAMS: Mapping[str, Diagram] = {
     for diagram in (
         _diagram(
             "self-attention",
-            words("Self-attention, one head", "单头自注意力"),
+            bilingual("Self-attention, one head", "单头自注意力"),
             "input w_q product scale mask softmax sum output, input w_k product, input w_v sum",
         ),
         _diagram(
             "multi-head",
-            words("Multi-head attention", "多头注意力"),
+            bilingual("Multi-head attention", "多头注意力"),
             "input w_q split_q product scale mask softmax sum merge w_o output, "
             "input w_k split_k product, input w_v split_v sum",
         ),

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from regard.languages import Words
+from regard.languages import Bilingual
 
-UNSAID: Words = {"en": "", "zh": ""}
+UNSAID: Bilingual = {"en": "", "zh": ""}
 
 
 class Point(NamedTuple):
@@ -27,7 +27,7 @@ class Point(NamedTuple):
 class Series:
     """A line, or the bars of one colour."""
 
-    name: Words
+    name: Bilingual
     points: tuple[Point, ...]
 
 
@@ -36,7 +36,7 @@ class Level:
     """A thin line across, such as that of chance; at one place alone if `x` names it."""
 
     height: float
-    name: Words
+    name: Bilingual
     x: str | None = None
 
 
@@ -57,10 +57,10 @@ class Plot:
 
     kind: Literal["lines", "bars"]
     series: tuple[Series, ...]
-    title: Words = field(default_factory=lambda: UNSAID)
-    along: Words = field(default_factory=lambda: UNSAID)
-    beside: Words = field(default_factory=lambda: UNSAID)
-    places: Mapping[str, Words] = field(default_factory=dict)
+    title: Bilingual = field(default_factory=lambda: UNSAID)
+    along: Bilingual = field(default_factory=lambda: UNSAID)
+    beside: Bilingual = field(default_factory=lambda: UNSAID)
+    places: Mapping[str, Bilingual] = field(default_factory=dict)
     log: str = ""
     shares: bool = False
     lying: bool = False
@@ -72,8 +72,8 @@ class Plot:
 class Table:
     """Words side by side, where there is nothing to plot."""
 
-    columns: tuple[Words, ...]
-    rows: tuple[tuple[Words, ...], ...]
+    columns: tuple[Bilingual, ...]
+    rows: tuple[tuple[Bilingual, ...], ...]
     kind: Literal["table"] = "table"
 
 
@@ -81,7 +81,7 @@ class Table:
 class Chart:
     """The plots of a result, side by side."""
 
-    title: Words
+    title: Bilingual
     panels: tuple[Plot | Table, ...]
 
     def save(self, file: str | os.PathLike[str]) -> Path:

@@ -8,7 +8,7 @@ from regard.claims.charts.labels import called
 from regard.claims.claim import Row, words
 from regard.claims.statistics.intervals import interval
 from regard.claims.statistics.rows import by_seed, values, where
-from regard.languages import Words
+from regard.languages import Bilingual
 
 CHANCE = words("chance", "随机猜测")
 
@@ -50,11 +50,11 @@ def bars(rows: Sequence[Row], x: str, y: str, by: str | None = None, **more: Any
     return Plot("bars", tuple(series), **{"places": places, **more})
 
 
-def level(height: float, name: Words = CHANCE, x: str | None = None) -> Level:
+def level(height: float, name: Bilingual = CHANCE, x: str | None = None) -> Level:
     """A thin line across, that of chance unless another is named."""
     return Level(height, name, x)
 
 
-def chart(title: Words, *panels: Plot | Table) -> Chart:
+def chart(title: Bilingual, *panels: Plot | Table) -> Chart:
     """Plots side by side."""
     return Chart(title, panels)

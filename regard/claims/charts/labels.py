@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from regard.claims.claim import words
-from regard.languages import Words
+from regard.languages import Bilingual
 
 IN_CHINESE = {
     "alibi": "ALiBi",
@@ -76,6 +76,6 @@ def zh(name: Any) -> str:
     return IN_CHINESE.get(str(name), str(name))
 
 
-def called(name: Any) -> Words:
+def called(name: Any) -> Bilingual:
     """What rows call so, in both languages."""
     return words(str(name), zh(name))

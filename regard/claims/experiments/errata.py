@@ -15,10 +15,10 @@ from regard.claims.experiments.stable_softmax import DOCUMENT, naive
 from regard.claims.source_documents import ALL
 from regard.claims.statistics.rows import figure, values
 from regard.claims.tasks.document_costs import corrected
-from regard.languages import Words
+from regard.languages import Bilingual
 from regard.models import BoardConfig
 
-Found = tuple[Words, Words, bool]  # as the document has it · as it is · whether the two differ
+Found = tuple[Bilingual, Bilingual, bool]  # as the document has it · as it is · whether the two differ
 
 
 def weights_of_torch() -> Found:

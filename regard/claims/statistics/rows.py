@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.claims.claim import Figure, Row
 from regard.claims.statistics.intervals import Interval, interval
-from regard.languages import Words
+from regard.languages import Bilingual
 
 
 def where(rows: Sequence[Row], **wanted: Any) -> list[Row]:
@@ -56,7 +56,7 @@ def difference(rows: Sequence[Row], name: str, one: dict[str, Any], other: dict[
     return interval([a[seed] - b[seed] for seed in both])
 
 
-def figure(name: Words, found: Interval | float, unit: str = "") -> Figure:
+def figure(name: Bilingual, found: Interval | float, unit: str = "") -> Figure:
     """A figure of an interval, or of a number that does not vary."""
     if isinstance(found, Interval):
         return Figure(name, found.mean, found.low, found.high, unit)

@@ -1,6 +1,5 @@
 """`regard learn`: exercises, graded where you write them; drills and cards are in files of their own."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,21 +55,21 @@ def next_exercise(
 
         from regard.learn import print_exercise, word
 
-        spoken, console = language(lang), Console()
+        chosen_language, console = language(lang), Console()
         exercise = chosen(name, progress_of_user())
         if exercise is None:
-            console.print(word("finished", spoken))
+            console.print(word("finished", chosen_language))
             return
         if not folder.is_dir():
             raise ValueError(f"--folder must be a folder that exists, got {folder}")
-        print_exercise(exercise, spoken, console)
+        print_exercise(exercise, chosen_language, console)
         file = folder / f"{exercise.name}.py"
         console.print()
         if file.exists() and not overwrite:
-            console.print(word("kept", spoken, file=file), highlight=False)
+            console.print(word("kept", chosen_language, file=file), highlight=False)
         else:
             write_whole(file, exercise.starter)
-        console.print(word("written", spoken, file=file), highlight=False, soft_wrap=True)
+        console.print(word("written", chosen_language, file=file), highlight=False, soft_wrap=True)
 
 
 @learn.command()
@@ -110,20 +109,20 @@ def watch(file: File, exercise: Of = None, lang: Lang = None) -> None:
 
         from regard.learn import grade, print_verdict, saves, word
 
-        spoken, console, progress = language(lang), Console(), progress_of_user()
+        chosen_language, console, progress = language(lang), Console(), progress_of_user()
         asked = exercise_of(file, exercise)
         text_of(file)
-        console.print(word("watching", spoken, file=file), style="dim", highlight=False)
+        console.print(word("watching", chosen_language, file=file), style="dim", highlight=False)
         try:
             for source in saves(file):
                 verdict = grade(asked, source)
                 progress.note(asked, verdict, file)
                 console.rule(style="dim")
-                print_verdict(verdict, spoken, console)
+                print_verdict(verdict, chosen_language, console)
                 if verdict.passed:
                     return
         except KeyboardInterrupt:
-            console.print("\n" + word("stopped", spoken), style="dim")
+            console.print("\n" + word("stopped", chosen_language), style="dim")
 
 
 @learn.command()
@@ -134,13 +133,13 @@ def hint(name: Name = None, lang: Lang = None) -> None:
 
         from regard.learn import print_hint, word
 
-        spoken, console, progress = language(lang), Console(), progress_of_user()
+        chosen_language, console, progress = language(lang), Console(), progress_of_user()
         exercise = chosen(name, progress)
         if exercise is None:
-            console.print(word("finished", spoken))
+            console.print(word("finished", chosen_language))
             return
-        which = min(progress.record(exercise).hints, len(exercise.hints(spoken)) - 1)
-        print_hint(exercise, which, spoken, console)
+        which = min(progress.record(exercise).hints, len(exercise.hints(chosen_language)) - 1)
+        print_hint(exercise, which, chosen_language, console)
         if which == progress.record(exercise).hints:
             progress.took_hint(exercise)
 
@@ -187,7 +186,7 @@ def reset(
     with report_user_errors("learn reset"):
         from regard.learn import find_exercise, word
 
-        spoken = language(lang)
+        chosen_language = language(lang)
         asked = {"exercises": exercises, "drills": drills, "cards": cards, "flow": diagrams}
         parts = [part for part, wanted in asked.items() if wanted or everything]
         if (name is None) == (not parts):
@@ -199,13 +198,13 @@ def reset(
             progress_of_user().forget(exercise)
             what = exercise.name
         else:
-            what = ("、" if spoken == "zh" else ", ").join(word(part, spoken) for part in parts)
-            if not sure and not typer.confirm(word("sure", spoken, what=what)):
+            what = ("、" if chosen_language == "zh" else ", ").join(word(part, chosen_language) for part in parts)
+            if not sure and not typer.confirm(word("sure", chosen_language, what=what)):
                 raise typer.Exit(1)
             state = load_state()
             state.forget(*parts)
             state.save()
-        typer.echo(word("forgotten", spoken, what=what))
+        typer.echo(word("forgotten", chosen_language, what=what))
 
 
 @learn.command()
@@ -230,9 +229,9 @@ for part in (cards, interview, drill, diagram, checklist):
 
 def language(asked: str | None) -> "Language":
     """The language asked for, or else that of the locale."""
-    from regard.languages import spoken
+    from regard.languages import choose_language
 
-    return spoken(asked, os.environ)
+    return choose_language(asked)
 
 
 def progress_of_user() -> "Progress":

@@ -1,6 +1,5 @@
 """What the sub-commands of the course share: a language, questions that may be stopped, and the learner's state."""
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,9 +28,9 @@ class Speaker:
     def __init__(self, sayings: Sayings, lang: str | None) -> None:
         from rich.console import Console
 
-        from regard.languages import spoken
+        from regard.languages import choose_language
 
-        self.sayings, self.language, self.console = sayings, spoken(lang, os.environ), Console()
+        self.sayings, self.language, self.console = sayings, choose_language(lang), Console()
 
     language: "Language"
     console: "Console"

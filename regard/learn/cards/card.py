@@ -30,7 +30,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from regard.languages import LANGUAGES, Words, words
+from regard.languages import LANGUAGES, Bilingual, bilingual
 
 FOLDER = Path(__file__).parent
 
@@ -43,23 +43,25 @@ TOPICS = (
 VIEWS = ("trace", "heads", "model", "geometry", "cost", "practice")  # of the lab
 
 # What is widely written about attention and is not so; a card's `wrong` names the numbers.
-WRONG: Mapping[int, Words] = {
-    1: words("nn.MultiheadAttention returns weights per head", "nn.MultiheadAttention 返回每个头的权重"),
-    2: words("nn.Linear starts with Xavier", "nn.Linear 用 Xavier 初始化"),
-    3: words("an attention matrix printed beside code is what the code prints", "代码旁印出的注意力矩阵就是它的输出"),
-    4: words(
+WRONG: Mapping[int, Bilingual] = {
+    1: bilingual("nn.MultiheadAttention returns weights per head", "nn.MultiheadAttention 返回每个头的权重"),
+    2: bilingual("nn.Linear starts with Xavier", "nn.Linear 用 Xavier 初始化"),
+    3: bilingual(
+        "an attention matrix printed beside code is what the code prints", "代码旁印出的注意力矩阵就是它的输出"
+    ),
+    4: bilingual(
         "multi-head attention in NumPy does without small weights and without a maximum in its softmax",
         "NumPy 多头注意力不必用小的权重，softmax 也不必减去最大值",
     ),
-    5: words("the outer product of similarities is a similarity matrix", "相似度的外积就是相似度矩阵"),
-    6: words(
+    5: bilingual("the outer product of similarities is a similarity matrix", "相似度的外积就是相似度矩阵"),
+    6: bilingual(
         "heads, batch and projections do not count in the cost of attention", "注意力的开销与头数、批大小和投影无关"
     ),
-    7: words("a setting that is out of range may be changed quietly", "超出范围的设置可以悄悄改成范围内的值"),
-    8: words("the divisors of 144 end at 24", "144 的因数到 24 为止"),
-    9: words("−∞ goes where the mask is not 0", "−∞ 填在掩码不为 0 的位置"),
-    10: words("a row with everything hidden is harmless", "整行都被遮住也没有关系"),
-    11: words("the W of x @ W is nn.Linear.weight", "x @ W 里的 W 就是 nn.Linear.weight"),
+    7: bilingual("a setting that is out of range may be changed quietly", "超出范围的设置可以悄悄改成范围内的值"),
+    8: bilingual("the divisors of 144 end at 24", "144 的因数到 24 为止"),
+    9: bilingual("−∞ goes where the mask is not 0", "−∞ 填在掩码不为 0 的位置"),
+    10: bilingual("a row with everything hidden is harmless", "整行都被遮住也没有关系"),
+    11: bilingual("the W of x @ W is nn.Linear.weight", "x @ W 里的 W 就是 nn.Linear.weight"),
 }
 
 
@@ -69,9 +71,9 @@ class Card:
 
     id: str
     topic: str
-    question: Words
-    answer: Words
-    detail: Words
+    question: Bilingual
+    answer: Bilingual
+    detail: Bilingual
     shows: str
     wrong: tuple[int, ...] = ()
     given: tuple[str, ...] = ()
@@ -83,7 +85,7 @@ class Topic:
     """The cards of one file."""
 
     name: str
-    title: Words
+    title: Bilingual
     cards: tuple[Card, ...]
 
 
@@ -152,5 +154,5 @@ def _card(topic: str, entry: Mapping[str, Any]) -> Card:
     )
 
 
-def _words(entry: Mapping[str, str]) -> Words:
+def _words(entry: Mapping[str, str]) -> Bilingual:
     return {language: entry[language].strip() for language in LANGUAGES}

@@ -3,49 +3,49 @@
 from collections.abc import Sequence
 from random import Random
 
-from regard.languages import Words, words
+from regard.languages import Bilingual, bilingual
 from regard.learn.drills.drill import Compute, Mistake, Step, Values
 from regard.learn.drills.matrices import Matrix, matrix
 from regard.learn.drills.task import Task
 
-HEADS_BEHIND = words(
+HEADS_BEHIND = bilingual(
     "The heads stand behind the tokens: after view comes transpose(1, 2), so that each head has its own (L, d_k).",
     "头的维度还在词元后面：view 之后要 transpose(1, 2)，让每个头有自己的 (L, d_k)。",
 )
-NOT_SPLIT = words(
+NOT_SPLIT = bilingual(
     "The width is still d_model; a head has d_k = d_model / H.", "宽度还是 d_model；每个头的宽度是 d_k = d_model / H。"
 )
-SWAPPED = words(
+SWAPPED = bilingual(
     "Queries and keys are swapped: rows are queries (L), columns keys (S).",
     "查询和键弄反了：行是查询（L），列是键（S）。",
 )
-BIAS = words("It looks as if the biases were forgotten.", "看起来忘了偏置。")
-TIMES_HEADS = words(
+BIAS = bilingual("It looks as if the biases were forgotten.", "看起来忘了偏置。")
+TIMES_HEADS = bilingual(
     "It looks as if you multiplied by the heads: they share the width, so together they are as large as one head.",
     "看起来又乘了头数：各个头瓜分同一个宽度，合起来与单头一样大。",
 )
-THREE = words("It looks as if the output projection W_o was forgotten.", "看起来忘了输出投影 W_o。")
-MULTIPLY_ADDS = words(
+THREE = bilingual("It looks as if the output projection W_o was forgotten.", "看起来忘了输出投影 W_o。")
+MULTIPLY_ADDS = bilingual(
     "These are multiply-adds; counted as operations each is two, a product and a sum.",
     "这是乘加次数；按运算次数算，一次乘加是一乘一加，共两次。",
 )
-NO_HEADS = words(
+NO_HEADS = bilingual(
     "It looks as if the heads were forgotten: each has an S×S matrix of its own.",
     "看起来忘了头数：每个头都有自己的 S×S 矩阵。",
 )
-NO_BATCH = words("It looks as if the batch was forgotten.", "看起来忘了批大小。")
-ELEMENTS = words(
+NO_BATCH = bilingual("It looks as if the batch was forgotten.", "看起来忘了批大小。")
+ELEMENTS = bilingual(
     "These are numbers, not bytes: float32 takes 4 bytes.", "这是元素个数，不是字节数：float32 每个数占 4 字节。"
 )
-HALF = words(
+HALF = bilingual(
     "Half of it: the cache holds keys and values, and each number of bfloat16 takes 2 bytes.",
     "只有一半：缓存里既有键也有值，而且 bfloat16 每个数占 2 字节。",
 )
-ALL_HEADS = words(
+ALL_HEADS = bilingual(
     "It looks as if all query heads were counted: the cache holds only the key/value heads.",
     "看起来按查询头的个数算了：缓存里只有键值头。",
 )
-ONE_NORM = words(
+ONE_NORM = bilingual(
     "A layer has two norms, each with a scale and a shift of width d_model.",
     "一层有两个层归一化，各有宽度为 d_model 的缩放和平移参数。",
 )
@@ -95,7 +95,7 @@ def shapes(random: Random) -> Task:
             [
                 (
                     "not-merged",
-                    words(
+                    bilingual(
                         "Merged, the heads are side by side in the width: H·d_k = d_model.",
                         "合并后各个头并排在宽度方向：H·d_k = d_model。",
                     ),
@@ -105,7 +105,7 @@ def shapes(random: Random) -> Task:
         ),
     )
     return Task(
-        words("Shapes", "形状"),
+        bilingual("Shapes", "形状"),
         f"Cross-attention: batch {batch}, L = {queries} queries, S = {keys} keys, d_model = {width}, H = {heads}. "
         "Give each shape, such as 2, 8, 5, 64.",
         f"交叉注意力：批大小 {batch}，查询 L = {queries} 个，键 S = {keys} 个，d_model = {width}，头数 H = {heads}。"
@@ -161,7 +161,7 @@ def parameters(random: Random) -> Task:
         ),
     )
     return Task(
-        words("Parameters of a layer", "一层的参数量"),
+        bilingual("Parameters of a layer", "一层的参数量"),
         f"An encoder layer with d_model = {width}, {heads} heads, a feed-forward width of {wide}, biases everywhere.",
         f"一个编码器层：d_model = {width}，{heads} 个头，前馈宽度 {wide}，处处有偏置。",
         {},
@@ -210,7 +210,7 @@ def operations(random: Random) -> Task:
         ),
     )
     return Task(
-        words("What a layer costs", "一层的代价"),
+        bilingual("What a layer costs", "一层的代价"),
         f"Self-attention over S = {seq} tokens, d_model = {width}, {heads} heads. A multiply-add is two operations; "
         "leave softmax and biases out.",
         f"对 S = {seq} 个词元做自注意力，d_model = {width}，{heads} 个头。一次乘加算两次运算；不计 softmax 和偏置。",
@@ -242,7 +242,7 @@ def cache(random: Random) -> Task:
             [
                 (
                     "one-layer",
-                    words("It looks as if the layers were forgotten.", "看起来忘了层数。"),
+                    bilingual("It looks as if the layers were forgotten.", "看起来忘了层数。"),
                     [("token", tokens)],
                     0,
                 )
@@ -257,7 +257,7 @@ def cache(random: Random) -> Task:
         ),
     )
     return Task(
-        words("The KV cache", "键值缓存"),
+        bilingual("The KV cache", "键值缓存"),
         f"A decoder with {layers} layers, {heads} query heads and {kv_heads} key/value heads of width {d_k}, "
         "in bfloat16 (2 bytes), batch 1.",
         f"一个解码器：{layers} 层，{heads} 个查询头，{kv_heads} 个键值头，头宽 {d_k}，bfloat16（2 字节），批大小 1。",
@@ -267,13 +267,13 @@ def cache(random: Random) -> Task:
 
 
 def _row(
-    name: str, en: str, zh: str, right: Sequence[int], mistakes: Sequence[tuple[str, Words, Sequence[int]]]
+    name: str, en: str, zh: str, right: Sequence[int], mistakes: Sequence[tuple[str, Bilingual, Sequence[int]]]
 ) -> Step:
     wrong = tuple(Mistake(key, says, _constant(numbers)) for key, says, numbers in mistakes)
-    return Step(name, words(en, zh), _constant(right), wrong)
+    return Step(name, bilingual(en, zh), _constant(right), wrong)
 
 
-def _number(name: str, en: str, zh: str, right: int, mistakes: Sequence[tuple[str, Words, int]]) -> Step:
+def _number(name: str, en: str, zh: str, right: int, mistakes: Sequence[tuple[str, Bilingual, int]]) -> Step:
     return _row(name, en, zh, [right], [(key, says, [number]) for key, says, number in mistakes])
 
 
@@ -281,10 +281,10 @@ Parts = Sequence[tuple[str, int]]  # earlier steps, each so many times
 
 
 def _of(
-    name: str, en: str, zh: str, parts: Parts, more: int, mistakes: Sequence[tuple[str, Words, Parts, int]]
+    name: str, en: str, zh: str, parts: Parts, more: int, mistakes: Sequence[tuple[str, Bilingual, Parts, int]]
 ) -> Step:
     wrong = tuple(Mistake(key, says, _sum(others, number)) for key, says, others, number in mistakes)
-    return Step(name, words(en, zh), _sum(parts, more), wrong)
+    return Step(name, bilingual(en, zh), _sum(parts, more), wrong)
 
 
 def _constant(numbers: Sequence[int]) -> Compute:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from regard.languages import Words, words
+from regard.languages import Bilingual, bilingual
 from regard.learn.drills.exact import show
 from regard.learn.drills.matrices import Matrix, close, different, drawn, shape, transposed
 from regard.learn.drills.parse_answer import Unread, read_matrix
@@ -18,11 +18,11 @@ Values = Mapping[str, Matrix]  # what is given and what was computed so far, by 
 Compute = Callable[[Values], Matrix]
 Outcome = Literal["right", "carried", "wrong", "unread", "blank"]
 
-TRANSPOSED = words(
+TRANSPOSED = bilingual(
     "Rows and columns are swapped: a row belongs to a query, a column to a key.",
     "行和列弄反了：一行对应一个查询，一列对应一个键。",
 )
-SIGN = words("The numbers are right, the sign is not.", "数值对了，符号反了。")
+SIGN = bilingual("The numbers are right, the sign is not.", "数值对了，符号反了。")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Mistake:
     """A usual mistake: its name, what to say of it, and what it gives."""
 
     name: str
-    says: Words
+    says: Bilingual
     compute: Compute
 
 
@@ -39,7 +39,7 @@ class Step:
     """One thing to compute, from what is given and the steps before."""
 
     name: str
-    ask: Words
+    ask: Bilingual
     compute: Compute
     mistakes: tuple[Mistake, ...] = ()
 
@@ -59,7 +59,7 @@ class StepResult:
 
     step: str
     outcome: Outcome
-    says: Words
+    says: Bilingual
     expected: Matrix = field(repr=False)
     true: Matrix = field(repr=False)
     mistake: str | None = None
@@ -91,8 +91,8 @@ class Drill:
     kind: str
     level: int
     seed: int
-    title: Words
-    statement: Words
+    title: Bilingual
+    statement: Bilingual
     given: Values = field(repr=False)
     steps: tuple[Step, ...] = field(repr=False)
 
@@ -155,26 +155,28 @@ def passed(results: Sequence[StepResult]) -> bool:
 def _judge(step: Step, answer: object, expected: Matrix, true: Values, own: Values) -> tuple[StepResult, Matrix]:
     right = true[step.name]
 
-    def result(outcome: Outcome, says: Words, **more: object) -> StepResult:
+    def result(outcome: Outcome, says: Bilingual, **more: object) -> StepResult:
         return StepResult(step.name, outcome, says, expected, right, **more)  # type: ignore[arg-type]
 
     if answer is None or answer == [] or (isinstance(answer, str) and not answer.strip()):
-        return result("blank", words("No answer.", "未作答。")), expected
+        return result("blank", bilingual("No answer.", "未作答。")), expected
     try:
         value = read_matrix(answer, *shape(right))
     except Unread as error:
-        return result("unread", words(f"Not read: {error.says['en']}.", f"没有读懂：{error.says['zh']}。")), expected
+        return result(
+            "unread", bilingual(f"Not read: {error.says['en']}.", f"没有读懂：{error.says['zh']}。")
+        ), expected
     if close(value, right):
-        return result("right", words("Right.", "正确。")), value
+        return result("right", bilingual("Right.", "正确。")), value
     if close(value, expected):
-        says = words("Right for your own numbers before it.", "就你前面的数值而言，这一步是对的。")
+        says = bilingual("Right for your own numbers before it.", "就你前面的数值而言，这一步是对的。")
         return result("carried", says), value
     cells = tuple(different(value, expected))
     name, says = _named(step, value, expected, true, own) or (None, _where(cells, expected))
     return result("wrong", says, mistake=name, cells=cells), value
 
 
-def _named(step: Step, value: Matrix, expected: Matrix, true: Values, own: Values) -> tuple[str, Words] | None:
+def _named(step: Step, value: Matrix, expected: Matrix, true: Values, own: Values) -> tuple[str, Bilingual] | None:
     for values in (own, true):
         for mistake in step.mistakes:
             made = _attempt(mistake.compute, values)
@@ -196,23 +198,25 @@ def _attempt(compute: Compute, values: Values) -> Matrix | None:
         return None
 
 
-def _where(cells: Sequence[tuple[int, int]], expected: Matrix) -> Words:
+def _where(cells: Sequence[tuple[int, int]], expected: Matrix) -> Bilingual:
     rows, columns = shape(expected)
     if rows * columns == 1:
-        return words("Not what follows from the step before; compute it again.", "和上一步的结果对不上，请重新算一遍。")
+        return bilingual(
+            "Not what follows from the step before; compute it again.", "和上一步的结果对不上，请重新算一遍。"
+        )
     i, j = cells[0]
     if len(cells) == rows * columns:
-        return words("None of the numbers follows from the step before.", "没有一个数能由上一步得到。")
+        return bilingual("None of the numbers follows from the step before.", "没有一个数能由上一步得到。")
     place = f"row {i + 1}, column {j + 1}" if rows > 1 else f"number {j + 1}"
     ort = f"第 {i + 1} 行第 {j + 1} 列" if rows > 1 else f"第 {j + 1} 个数"
     more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
-    return words(
+    return bilingual(
         f"Look again at {place}{more}; the rest is right.",
         f"再检查一下{ort}{f'等 {len(cells)} 处' if len(cells) > 1 else ''}，其余都对。",
     )
 
 
-def statement(en: str, zh: str, given: Values) -> Words:
+def statement(en: str, zh: str, given: Values) -> Bilingual:
     """The task with the matrices that are given written below it, as Q = …"""
     blocks = []
     for name, value in given.items():
@@ -220,4 +224,4 @@ def statement(en: str, zh: str, given: Values) -> Words:
         margin = " " * (len(name) + 3)
         blocks.append(f"{name} = {lines[0]}" + "".join(f"\n{margin}{line}" for line in lines[1:]))
     below = "\n\n".join(blocks)
-    return words(f"{en}\n\n{below}".rstrip(), f"{zh}\n\n{below}".rstrip())
+    return bilingual(f"{en}\n\n{below}".rstrip(), f"{zh}\n\n{below}".rstrip())

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from regard.languages import Words, words
+from regard.languages import Bilingual, bilingual
 from regard.learn.drills.exact import Exact, exact, exp, ln
 from regard.learn.drills.matrices import Matrix
 
@@ -22,7 +22,7 @@ PLAIN = str.maketrans("，；（）−–：∕％", ",;()--:/%")
 MOST_CHARACTERS = 100  # of one number; a million digits would keep the machine busy
 
 
-HOW = words("write 2/3, 0.67, ln 2, 2 ln 3 or -inf", "可以写 2/3、0.67、ln 2、2 ln 3 或 -inf")
+HOW = bilingual("write 2/3, 0.67, ln 2, 2 ln 3 or -inf", "可以写 2/3、0.67、ln 2、2 ln 3 或 -inf")
 
 
 class Unread(ValueError):
@@ -30,7 +30,7 @@ class Unread(ValueError):
 
     def __init__(self, en: str, zh: str) -> None:
         super().__init__(en)
-        self.says: Words = words(en, zh)
+        self.says: Bilingual = bilingual(en, zh)
 
 
 def read_matrix(answer: object, rows: int, columns: int) -> Matrix:

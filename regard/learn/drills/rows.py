@@ -3,7 +3,7 @@
 from fractions import Fraction
 from random import Random
 
-from regard.languages import words
+from regard.languages import bilingual
 from regard.learn.drills.drill import Step
 from regard.learn.drills.exact import ln, times
 from regard.learn.drills.matrices import matrix
@@ -27,7 +27,7 @@ def softmax_alone(random: Random) -> Task:
     keys = random.choice((2, 3, 3, 4))
     numbers = [random.choice(MULTIPLES) for _ in range(keys)]
     return Task(
-        words("Softmax by hand", "手算 softmax"),
+        bilingual("Softmax by hand", "手算 softmax"),
         f"One query has these scores s with {keys} keys. Turn them into weights.",
         f"一个查询与 {keys} 个键的分数 s 如下，把它们变成权重。",
         {"s": matrix([[ln(n) for n in numbers]])},
@@ -43,7 +43,7 @@ def weighted_sum(random: Random) -> Task:
         "V": matrix([[random.randint(0, 12) for _ in range(2)] for _ in range(3)]),
     }
     return Task(
-        words("The weighted sum", "加权求和"),
+        bilingual("The weighted sum", "加权求和"),
         "One query has these weights on three keys; V holds a value of width 2 for each.",
         "一个查询对三个键的权重如下；V 的每一行是一个宽度为 2 的值。",
         given,
@@ -55,7 +55,7 @@ def score_matrix(random: Random) -> Task:
     """Q·Kᵀ of whole numbers."""
     given = {name: matrix([[random.randint(-2, 3) for _ in range(2)] for _ in range(2)]) for name in ("Q", "K", "V")}
     return Task(
-        words("The score matrix", "分数矩阵"),
+        bilingual("The score matrix", "分数矩阵"),
         "Two tokens, queries, keys and values of width 2. Compute all scores at once.",
         "两个词元，查询、键和值的宽度都是 2。一次算出全部分数。",
         given,
@@ -70,7 +70,7 @@ def scaling(random: Random) -> Task:
     numbers = [random.choice(MULTIPLES) for _ in range(3)]
     given = {"scores": matrix([[times(root, ln(n)) for n in numbers]])}
     return Task(
-        words("Scale, then softmax", "先缩放，再 softmax"),
+        bilingual("Scale, then softmax", "先缩放，再 softmax"),
         f"One query's scores with three keys, in a head of width d_k = {d_k}.",
         f"一个查询与三个键的分数如下，头的宽度 d_k = {d_k}。",
         given,
@@ -86,7 +86,7 @@ def one_query(random: Random) -> Task:
         "V": matrix([[random.randint(0, 12) for _ in range(2)] for _ in range(3)]),
     }
     return Task(
-        words("One query, unscaled", "一个查询，不缩放"),
+        bilingual("One query, unscaled", "一个查询，不缩放"),
         "One query, three keys and values. Use the scores as they are, without scaling (scale = 1).",
         "一个查询，三个键和值。分数不缩放，直接使用（scale = 1）。",
         given,
@@ -111,7 +111,7 @@ def one_scaled_query(random: Random) -> Task:
         output(k=None),
     )
     return Task(
-        words("One query with a hidden key", "一个查询，遮住一个键"),
+        bilingual("One query with a hidden key", "一个查询，遮住一个键"),
         "One query in a head of width d_k = 4, three keys and values. In the mask M, 1 means visible.",
         "一个查询，头的宽度 d_k = 4，三个键和值。掩码 M 中 1 表示可见。",
         given,
@@ -127,7 +127,7 @@ def cross(random: Random) -> Task:
         "V": matrix([[random.randint(0, 12)] for _ in range(3)]),
     }
     return Task(
-        words("Cross-attention", "交叉注意力"),
+        bilingual("Cross-attention", "交叉注意力"),
         "The decoder asks with two queries; the encoder offers three keys and values, all of width d_k = 1.",
         "解码器有两个查询，编码器提供三个键和值，宽度都是 d_k = 1。",
         given,

@@ -7,7 +7,7 @@ earlier steps.
 import math
 from collections.abc import Callable
 
-from regard.languages import Words, words
+from regard.languages import Bilingual, bilingual
 from regard.learn.drills.drill import Mistake, Step, Values
 from regard.learn.drills.exact import Exact, exact, exp
 from regard.learn.drills.matrices import (
@@ -24,69 +24,69 @@ from regard.learn.drills.matrices import (
 
 Take = Callable[[Values], Matrix]
 
-NO_TRANSPOSE = words(
+NO_TRANSPOSE = bilingual(
     "This is Q·K without the transpose: a score is the dot product of a row of Q with a row of K.",
     "这是没有转置的 Q·K：分数是 Q 的一行与 K 的一行的点积。",
 )
-V_FOR_K = words(
+V_FOR_K = bilingual(
     "It looks as if V stood in for K: scores compare queries with keys; values come in only after the softmax.",
     "看起来把 V 当成了 K：分数是查询与键的比较，值要等到 softmax 之后才用到。",
 )
-K_FOR_V = words(
+K_FOR_V = bilingual(
     "It looks as if K stood in for V: the weights average the values, not the keys.",
     "看起来把 K 当成了 V：权重是用来对值加权平均的，不是对键。",
 )
-NOT_SCALED = words("It looks as if the scaling was forgotten: divide by √d_k.", "看起来忘了缩放：要除以 √d_k。")
-BY_D = words(
+NOT_SCALED = bilingual("It looks as if the scaling was forgotten: divide by √d_k.", "看起来忘了缩放：要除以 √d_k。")
+BY_D = bilingual(
     "It looks as if you divided by d_k; it is √d_k, the standard deviation of the dot product.",
     "看起来除以了 d_k；应当除以 √d_k，也就是点积的标准差。",
 )
-TIMES_ROOT = words("It looks as if you multiplied by √d_k instead of dividing.", "看起来乘了 √d_k，应当是除。")
-BY_D_MODEL = words(
+TIMES_ROOT = bilingual("It looks as if you multiplied by √d_k instead of dividing.", "看起来乘了 √d_k，应当是除。")
+BY_D_MODEL = bilingual(
     "It looks as if you scaled by √d_model; each head scales by the root of its own width, √d_k.",
     "看起来按 √d_model 缩放了；每个头用的是自己的宽度 √d_k。",
 )
-NO_MASK = words(
+NO_MASK = bilingual(
     "It looks as if the mask was forgotten: hidden places take −∞.", "看起来忘了掩码：被遮住的位置要填 −∞。"
 )
-ZERO_MASK = words(
+ZERO_MASK = bilingual(
     "A hidden score is −∞, not 0: e⁰ = 1, so a score of 0 still takes weight.",
     "被遮住的分数是 −∞ 而不是 0：e⁰ = 1，分数为 0 仍然会分到权重。",
 )
-INVERTED = words(
+INVERTED = bilingual(
     "The mask is inverted: 1 means visible, and −∞ goes where it is 0.",
     "掩码反了：1 表示可见，要填 −∞ 的是等于 0 的位置。",
 )
-MASKED_LATE = words(
+MASKED_LATE = bilingual(
     "It looks as if the mask came after the softmax: the row no longer adds up to 1. Mask the scores, then normalise.",
     "看起来是在 softmax 之后才做掩码：这一行加起来不再等于 1。应当先遮住分数，再归一化。",
 )
-WRONG_AXIS = words(
+WRONG_AXIS = bilingual(
     "Softmax over the wrong axis: your columns add up to 1. Each query's row must.",
     "softmax 的轴弄错了：你的结果是每列之和为 1，应当是每个查询（每行）之和为 1。",
 )
-NO_EXP = words(
+NO_EXP = bilingual(
     "It looks as if you divided the scores by their sum; softmax takes e^s of each score first.",
     "看起来直接用分数除以分数之和；softmax 要先对每个分数取 e^s。",
 )
-COLUMN_SUMS = words(
+COLUMN_SUMS = bilingual(
     "These are the sums of the columns; each query's row has its own sum.", "这是各列之和；应当对每个查询（每行）求和。"
 )
-NOT_EXPONENTIALS = words(
+NOT_EXPONENTIALS = bilingual(
     "These are the scores themselves; take e^s of each: e^(ln 2) = 2.", "这还是分数本身；要取 e^s：e^(ln 2) = 2。"
 )
-NOT_DIVIDED = words(
+NOT_DIVIDED = bilingual(
     "These are still the exponentials; divide each by its row's sum.", "这还是指数值；每个都要除以所在行的和。"
 )
-BY_LARGEST = words(
+BY_LARGEST = bilingual(
     "It looks as if you divided by the largest; divide by the sum.", "看起来除以了最大值；应当除以总和。"
 )
-NOT_WEIGHTED = words("This adds the values up without their weights.", "这是把值直接相加，没有乘权重。")
-PLAIN_MEAN = words(
+NOT_WEIGHTED = bilingual("This adds the values up without their weights.", "这是把值直接相加，没有乘权重。")
+PLAIN_MEAN = bilingual(
     "This is the plain mean of the values; each counts as much as its weight says.",
     "这是值的简单平均；每个值所占的比重由权重决定。",
 )
-WEIGHTS_TURNED = words(
+WEIGHTS_TURNED = bilingual(
     "It looks as if the weights were transposed: output row i is Σ_j weights[i, j]·V[j].",
     "看起来把权重转置了：输出的第 i 行是 Σ_j weights[i, j]·V[j]。",
 )
@@ -103,7 +103,7 @@ def scores(q: str = "Q", k: str = "K", name: str = "scores", v: str | None = "V"
         Mistake("no-transpose", NO_TRANSPOSE, lambda x: product(x[q], x[k])),
         *([Mistake("v-for-k", V_FOR_K, lambda x: product(x[q], transposed(x[v])))] if v else []),
     ]
-    ask = words(f"{q}·{k}ᵀ, a row for each query, a column for each key", f"{q}·{k}ᵀ：每行一个查询，每列一个键")
+    ask = bilingual(f"{q}·{k}ᵀ, a row for each query, a column for each key", f"{q}·{k}ᵀ：每行一个查询，每列一个键")
     return Step(name, ask, lambda x: product(x[q], transposed(x[k])), tuple(mistakes))
 
 
@@ -119,7 +119,7 @@ def scaled(d_k: int, of: str = "scores", name: str = "scaled") -> Step:
         Mistake("scaled-by-d", BY_D, by(exact(1) / exact(d_k))),
         Mistake("times-root", TIMES_ROOT, by(root)),
     )
-    ask = words(f"the scores divided by √d_k, d_k = {d_k}", f"分数除以 √d_k，d_k = {d_k}")
+    ask = bilingual(f"the scores divided by √d_k, d_k = {d_k}", f"分数除以 √d_k，d_k = {d_k}")
     return Step(name, ask, by(exact(1) / root), mistakes)
 
 
@@ -130,14 +130,14 @@ def masked(of: str = "scaled", name: str = "masked") -> Step:
         Mistake("zero-for-infinity", ZERO_MASK, lambda x: where(x["M"], x[of], exact(0))),
         Mistake("mask-inverted", INVERTED, lambda x: where(_inverted(x["M"]), x[of], -math.inf)),
     )
-    ask = words("the scores with the mask applied; write -inf for −∞", "加上掩码后的分数；−∞ 写作 -inf")
+    ask = bilingual("the scores with the mask applied; write -inf for −∞", "加上掩码后的分数；−∞ 写作 -inf")
     return Step(name, ask, lambda x: where(x["M"], x[of], -math.inf), mistakes)
 
 
 def exponentials(of: str, name: str = "exponentials") -> Step:
     """e^s."""
     mistake = Mistake("not-exponentials", NOT_EXPONENTIALS, take(of))
-    return Step(name, words("e^s of every score", "每个分数的 e^s"), lambda x: each(x[of], exp), (mistake,))
+    return Step(name, bilingual("e^s of every score", "每个分数的 e^s"), lambda x: each(x[of], exp), (mistake,))
 
 
 def row_sums(of: str = "exponentials", name: str = "sums") -> Step:
@@ -146,7 +146,7 @@ def row_sums(of: str = "exponentials", name: str = "sums") -> Step:
     def of_columns(x: Values) -> Matrix:
         return sums(transposed(x[of]))
 
-    ask = words("the sum of each row", "每一行的和")
+    ask = bilingual("the sum of each row", "每一行的和")
     return Step(name, ask, lambda x: sums(x[of]), (Mistake("column-sums", COLUMN_SUMS, of_columns),))
 
 
@@ -161,14 +161,14 @@ def normalised(of: str = "exponentials", by: str = "sums", name: str = "weights"
         Mistake("by-largest", BY_LARGEST, by_largest),
         Mistake("wrong-axis", WRONG_AXIS, lambda x: _over_columns(x[of])),
     )
-    ask = words("the weights: each row divided by its sum", "权重：每行除以该行的和")
+    ask = bilingual("the weights: each row divided by its sum", "权重：每行除以该行的和")
     return Step(name, ask, lambda x: divided(x[of], x[by]), mistakes)
 
 
 def weights(
     of: str,
     name: str = "weights",
-    ask: Words | None = None,
+    ask: Bilingual | None = None,
     more: tuple[Mistake, ...] = (),
     unmasked: str | None = None,
 ) -> Step:
@@ -184,12 +184,12 @@ def weights(
         Mistake("wrong-axis", WRONG_AXIS, lambda x: transposed(softmax(transposed(x[of])))),
         Mistake("no-exponential", NO_EXP, lambda x: divided(x[of], sums(x[of]))),
     ]
-    said = ask or words("the weights: softmax of each row", "权重：对每行做 softmax")
+    said = ask or bilingual("the weights: softmax of each row", "权重：对每行做 softmax")
     return Step(name, said, lambda x: softmax(x[of]), tuple(mistakes))
 
 
 def output(
-    w: str = "weights", v: str = "V", k: str | None = "K", name: str = "output", ask: Words | None = None
+    w: str = "weights", v: str = "V", k: str | None = "K", name: str = "output", ask: Bilingual | None = None
 ) -> Step:
     """weights · V."""
 
@@ -203,7 +203,7 @@ def output(
         Mistake("not-weighted", NOT_WEIGHTED, lambda x: [[total(c) for c in transposed(x[v])] for _ in x[w]]),
         Mistake("weights-transposed", WEIGHTS_TURNED, lambda x: product(transposed(x[w]), x[v])),
     ]
-    said = ask or words("the output: weights · V", "输出：权重 · V")
+    said = ask or bilingual("the output: weights · V", "输出：权重 · V")
     return Step(name, said, lambda x: product(x[w], x[v]), tuple(mistakes))
 
 

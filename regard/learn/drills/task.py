@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from regard.languages import Words
+from regard.languages import Bilingual
 from regard.learn.drills.drill import Step, Values
 
 
@@ -10,7 +10,7 @@ from regard.learn.drills.drill import Step, Values
 class Task:
     """Title, what to do in both languages, what is given, and the steps."""
 
-    title: Words
+    title: Bilingual
     en: str
     zh: str
     given: Values
