@@ -30,15 +30,15 @@ def keys_at_once() -> list[Row]:
 
     def backward(keys: int) -> Callable[[], object]:
         def run() -> object:
-            tiles.KEYS_AT_ONCE = keys
+            tiles.BACKWARD_KEYS = keys
             return torch.autograd.grad(out, qkv, g, retain_graph=True)
 
         return run
 
-    kept, out = tiles.KEYS_AT_ONCE, regard.attend(*qkv)
+    kept, out = tiles.BACKWARD_KEYS, regard.attend(*qkv)
     sizes = (128, 256, kept, 512, 1024, 2048)
     ms = race({str(size): backward(size) for size in sizes})
-    tiles.KEYS_AT_ONCE = kept
+    tiles.BACKWARD_KEYS = kept
     return [Row(f"backward, {size} keys at once / all", "S=2048", ms[str(size)], ms["2048"], "ms") for size in sizes]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.attention import Trace, embed, projections, trace_layer, worked
+from regard.attention import Trace, embed, explain_cell, projections, trace_layer
 
 WORDS = ["The", "cat", "sat", "on", "the", "mat"]
 QUERY, KEY = 5, 4  # the pair followed from panel to panel
@@ -73,8 +73,8 @@ def share(trace: Trace, width: float) -> list[str]:
     """The row of the followed query as a bar, each key as wide as its weight, under its worked-out cell."""
     y = TOP + ROW * len(WORDS) + 40
     lines = [
-        text(LEFT, y, worked(trace, "exponentials", QUERY, KEY), mono=True, fill=MARK),
-        text(width - LEFT, y, worked(trace, "weights", QUERY, KEY), mono=True, fill=MARK, anchor="end"),
+        text(LEFT, y, explain_cell(trace, "exponentials", QUERY, KEY), mono=True, fill=MARK),
+        text(width - LEFT, y, explain_cell(trace, "weights", QUERY, KEY), mono=True, fill=MARK, anchor="end"),
         text(LEFT, y + 42, f"“{WORDS[QUERY]}” attends to", fill=FAINT),
     ]
     x, room = LEFT + 122.0, width - 2 * LEFT - 122

@@ -10,8 +10,6 @@ An empty row (nothing visible) has zero output, zero weights and zero gradient. 
 it reaches every output that the number takes part in, hidden keys and values included (0 · NaN is NaN).
 """
 
-import threading
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, overload
 
 import torch
@@ -22,19 +20,18 @@ from torch import Tensor
 from regard.attention.attend_arguments import check_bias, check_dropout, check_inputs, check_mask
 from regard.attention.kernels import tiles
 from regard.attention.kernels.autograd import Job, flash, written_out
-from regard.attention.kernels.block_plan import Plan, blockwise, plan, whole
+from regard.attention.kernels.block_plan import DENSE_BELOW, choose_plan
 from regard.attention.kernels.compile_op import attend_compiled
 from regard.attention.kernels.func_transforms import transformed
 from regard.attention.kernels.materialized import by_group, scores, softmax_rows, weigh
+from regard.attention.listeners import call_listeners, listeners_muted
 from regard.attention.masks import Mask
 from regard.attention.masks.bands import Causal
-from regard.attention.masks.custom import Given
+from regard.attention.masks.custom import split_boolean_tables
 from regard.attention.masks.mask import All
 
 BiasLike = Tensor | tiles.BiasRule
 MaskLike = Mask | Bool[Tensor, "..."]
-
-DENSE_BELOW = 64 * 64  # pairs; fewer are quicker in one call than in several
 
 
 @overload
@@ -116,17 +113,6 @@ def attend_with_lse(
     return WithLse(out, lse)
 
 
-def planned(mask: Mask | None, queries: int, keys: int, *, bias: tiles.BiasRule | None = None) -> Plan:
-    """The calls of the kernel that `attend` makes under a mask on the CPU, without weights or dropout.
-
-    >>> from regard import masks
-    >>> [(tile.rows.stop - tile.rows.start, tile.keys) for tile in planned(masks.window(keys=100), 384, 384)]
-    [(128, 128), (128, 256), (128, 256)]
-    """
-    rule = None if mask is None else rules_and_tables(mask)[0]
-    return _plan(rule, bias, queries, keys)
-
-
 def _attend(
     q: Tensor,
     k: Tensor,
@@ -139,7 +125,7 @@ def _attend(
     want_lse: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Output; log-sum-exp if wanted; weights if wanted."""
-    if listeners and not unheard.depth:
+    if call_listeners and not listeners_muted.depth:
         return _heard(q, k, v, mask, bias, scale, dropout, weights, want_lse)
     if not _alike(q, k, v):
         q, k, v = _autocast(q, k, v)
@@ -167,36 +153,16 @@ def _attend(
         return by_group(maps, v.to(maps.dtype)).to(q.dtype), lse, None
     if _not_here(q):
         return _elsewhere(q, k, v, rule, table, computed, scale), None, None
-    job = Job(_plan(rule, computed, q.shape[-2], k.shape[-2]), rule, computed, scale, want_lse)
+    job = Job(choose_plan(rule, q.shape[-2], k.shape[-2], bias=computed), rule, computed, scale, want_lse)
     width = v.shape[-1]
     out, lse = flash(*_one_width(q, k, v), table, job)
     return (out if out.shape[-1] == width else out[..., :width]), (lse if want_lse else None), None
 
 
-Listener = Callable[[dict[str, Any]], None]
-listeners: list[Listener] = []
-"""Who is told of every call of `attend`, in whatever thread, with its arguments by name; not of calls inside a call."""
-
-
-class _Unheard(threading.local):
-    """In its context this thread's calls of `attend` are told to nobody; others' are."""
-
-    depth = 0
-
-    def __enter__(self) -> None:
-        self.depth += 1
-
-    def __exit__(self, *_: object) -> None:
-        self.depth -= 1
-
-
-unheard = _Unheard()
-
-
 def _heard(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor | None, Tensor | None]:
     names = ("mask", "bias", "scale", "dropout", "weights", "want_lse")
-    with unheard:
-        for listener in tuple(listeners):
+    with listeners_muted:
+        for listener in tuple(call_listeners):
             listener({"q": q, "k": k, "v": v, **dict(zip(names, rest, strict=True))})
         return _attend(q, k, v, *rest)
 
@@ -253,16 +219,8 @@ def _read_mask(mask: MaskLike | None, q: Tensor, k: Tensor) -> tuple[Mask | None
     if transformed() or _not_here(q):
         # Inside a transform the data of a rule may be symbolic: only rules of plain numbers can be planned by.
         return (mask, None) if mask.fixed else (None, _seen(mask, q, k))
-    rule, tables = rules_and_tables(mask)
+    rule, tables = split_boolean_tables(mask)
     return rule, _seen(All(tables), q, k) if tables else None
-
-
-def rules_and_tables(mask: Mask) -> tuple[Mask | None, tuple[Mask, ...]]:
-    """The part of a mask to plan by, and the boolean tensors in it, which are added to the scores instead."""
-    parts = mask.parts if isinstance(mask, All) else (mask,)
-    tables = tuple(part for part in parts if isinstance(part, Given))
-    rules = tuple(part for part in parts if not isinstance(part, Given))
-    return (None if not rules else rules[0] if len(rules) == 1 else All(rules)), tables
 
 
 def _seen(mask: Mask, q: Tensor, k: Tensor) -> Bool[Tensor, "..."]:
@@ -300,15 +258,6 @@ def _not_here(q: Tensor) -> bool:
 def _not_for_the_kernel(q: Tensor, k: Tensor, table: Tensor | None) -> bool:
     """Nothing to compute (the kernel does not stop at 0 keys), or a bias that wants a gradient (it has none)."""
     return q.numel() == 0 or k.numel() == 0 or (table is not None and table.requires_grad and torch.is_grad_enabled())
-
-
-def _plan(rule: Mask | None, computed: tiles.BiasRule | None, queries: int, keys: int) -> Plan:
-    if queries < 32 or queries * keys <= DENSE_BELOW:
-        return whole(queries, keys, rule)
-    if computed is not None:
-        # The bias of every head over all pairs would be the largest thing in sight: block by block, at most.
-        return blockwise(rule, queries, keys)
-    return plan(rule, queries, keys)
 
 
 def _one_width(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,7 +6,8 @@ the layer's output, and one log-sum-exp a row. Written out, the weights are B·H
 
 from typing import Any
 
-from regard.attention import masks, planned
+from regard.attention import masks
+from regard.attention.kernels.block_plan import plan_tiles
 from regard.costs.layer import Layer
 
 CAUSAL = masks.causal()
@@ -81,7 +82,7 @@ def mask_numbers(layer: Layer) -> int:
         strips[rule] = heads, rows, max(back, first), max(ahead, last)
 
     table = 0
-    for tile in planned(layer.mask, layer.queries, layer.keys, bias=layer.alibi):
+    for tile in plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi):
         pairs = (tile.rows.stop - tile.rows.start) * tile.keys
         if not tile.runs:
             continue

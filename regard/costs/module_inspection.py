@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Mask, masks, rules_of_torch
+from regard.attention import Mask, masks
+from regard.attention.torch_compat.masks import convert_torch_masks
 from regard.compat import MultiheadAttention as Compat
 from regard.costs.layer import Layer
 from regard.nn import BareSelfAttention, MultiHeadAttention, SelfAttention, SpatialAttention
@@ -331,7 +332,7 @@ def _torch_mask(
     added = 0
     if fused:
         like = torch.empty(batch, heads, queries, 1), torch.empty(batch, heads, keys, 1)
-        rule, bias = rules_of_torch(*like, padded, hidden, bool(given.get("is_causal", False)))
+        rule, bias = convert_torch_masks(*like, padded, hidden, bool(given.get("is_causal", False)))
         rest = [part for part in (rule if isinstance(rule, Tensor) else None, bias) if part is not None]
         rule = None if isinstance(rule, Tensor) else rule
     else:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import torch
 
-from regard.attention import KEYS_AT_ONCE, planned
+from regard.attention.kernels.block_plan import plan_tiles
+from regard.attention.kernels.tiles import BACKWARD_KEYS
 from regard.costs.layer import Layer
 from regard.costs.memory import context_bytes, key_value_bytes, mask_making_bytes, mask_numbers, output_bytes, qkv_bytes
 from regard.costs.peak_forward import block_of, copied
@@ -57,7 +58,7 @@ def _torch_backward(layer: Layer) -> int:
 def _tiled_backward(layer: Layer) -> int:
     """dQ, dK, dV, the pieces they are made of, mask and buffers."""
     context, key_values = context_bytes(layer), key_value_bytes(layer)
-    plan = planned(layer.mask, layer.queries, layer.keys, bias=layer.alibi)
+    plan = plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi)
     mask = mask_numbers(layer) * layer.size
     if len(plan) == 1 and plan[0].keys == layer.keys:
         if plan[0].triangle:
@@ -82,7 +83,7 @@ def _tiled_backward(layer: Layer) -> int:
 
 def _pieces(keys: int) -> tuple[int, int]:
     """How many pieces of keys the backward of a tile takes, and of which size."""
-    count = max(1, math.ceil(keys / KEYS_AT_ONCE))
+    count = max(1, math.ceil(keys / BACKWARD_KEYS))
     return count, 8 * math.ceil(math.ceil(keys / count) / 8) if count > 1 else keys
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import torch
 
-from regard.attention import HEAD_BY_HEAD, ROWS_AT_ONCE, planned
+from regard.attention.kernels.block_plan import plan_tiles
+from regard.attention.kernels.materialized import HEAD_LOOP_PAIRS, ROW_BLOCK
 from regard.costs.layer import Layer
 from regard.costs.memory import (
     INDEX,
@@ -48,7 +49,7 @@ def copied(layer: Layer) -> int:
 
 def _merged(layer: Layer) -> int:
     """Short weights are multiplied in one product for all heads, whose result is copied when heads are merged."""
-    small = layer.materialised and layer.heads > 1 and layer.queries * layer.keys < HEAD_BY_HEAD
+    small = layer.materialised and layer.heads > 1 and layer.queries * layer.keys < HEAD_LOOP_PAIRS
     return context_bytes(layer) if small or layer.turned else 0
 
 
@@ -58,7 +59,7 @@ def _attending(layer: Layer) -> int:
     whole = layer.batch * layer.queries * rows_of
     numbers = mask_numbers(layer)
     added = layer.added * layer.size
-    plan = planned(layer.mask, layer.queries, layer.keys, bias=layer.alibi)
+    plan = plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi)
     if len(plan) == 1 and plan[0].keys == layer.keys:
         running = numbers * layer.size + whole + buffers(layer, layer.queries, layer.keys)
         return added + max(running, mask_making_bytes(layer))
@@ -80,8 +81,8 @@ def _weighing(layer: Layer, keeps: bool) -> int:
     pairs = layer.batch * layer.heads * layer.queries * layer.keys * layer.size
     context, weights, held = context_bytes(layer), weight_bytes(layer), mask_bytes(layer)
     table = layer.mask is not None and layer.queries * layer.keys * INDEX  # while the rule is asked
-    if layer.mean and not keeps and layer.queries * layer.keys >= HEAD_BY_HEAD:
-        rows = ROWS_AT_ONCE * layer.keys * layer.size + layer.queries * layer.d_k * layer.size
+    if layer.mean and not keeps and layer.queries * layer.keys >= HEAD_LOOP_PAIRS:
+        rows = ROW_BLOCK * layer.keys * layer.size + layer.queries * layer.d_k * layer.size
         return max(int(table), held + context + weights + rows)
     one = layer.queries * layer.d_k * layer.size * (2 if layer.batch * layer.heads > 1 else 1)
     return max(int(table), held + context + pairs + one + (weights if layer.mean else 0))

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.attention import Mask, planned
+from regard.attention import Mask
+from regard.attention.kernels.block_plan import plan_tiles
 from regard.costs.layer import Layer
 
 BLOCK = 128
@@ -89,7 +90,7 @@ def _by_distance(mask: Mask, queries: int, keys: int) -> int:
 def computed_pairs(layer: Layer) -> int:
     """Pairs that our tiles compute under the mask."""
     total = 0
-    for tile in planned(layer.mask, layer.queries, layer.keys, bias=layer.alibi):
+    for tile in plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi):
         rows = tile.rows.stop - tile.rows.start
         triangle = tile.triangle and layer.alibi is None and not layer.added
         items = len(range(layer.batch)[tile.batch])

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from regard.attention import listeners, unheard
+from regard.attention.listeners import call_listeners, listeners_muted
 from regard.watching.call import Call
 from regard.watching.readers import eager
 from regard.watching.readers import torch_calls as readers
@@ -62,11 +62,11 @@ def watch(
     seen = Seen(model)
     recorder = _Recorder(model, seen, keep, _chooser(only), max_calls)
     with _fast_paths_kept, recorder:
-        listeners.append(recorder.hear)
+        call_listeners.append(recorder.hear)
         try:
             yield seen
         finally:
-            listeners.remove(recorder.hear)
+            call_listeners.remove(recorder.hear)
 
 
 def _chooser(only: str | Iterable[str] | Callable[[str], bool] | None) -> Callable[[str], bool]:
@@ -115,7 +115,7 @@ class _Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        if func not in NOTICED or unheard.depth:  # inside regard.attend, which tells of itself
+        if func not in NOTICED or listeners_muted.depth:  # inside regard.attend, which tells of itself
             return out
         read = READERS.get(func)
         if read is None:
@@ -150,7 +150,10 @@ class _Recorder(TorchFunctionMode):
         if not self.wanted(call.name):
             return
         if self.keep == "statistics":
-            with unheard, torch._C.DisableTorchFunction():  # the statistics are attention calls too, not the model's
+            with (
+                listeners_muted,
+                torch._C.DisableTorchFunction(),
+            ):  # the statistics are attention calls too, not the model's
                 call.kept = call.statistics
             call.__dict__.pop("_tensors", None)
             call.queries = call.keys = call.maps = call.added = None

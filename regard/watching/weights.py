@@ -11,7 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention import Mask, Tile, masks, planned, rules_and_tables
+from regard.attention import Mask, masks
+from regard.attention.kernels.block_plan import Tile, plan_tiles
+from regard.attention.masks.custom import split_boolean_tables
 
 if TYPE_CHECKING:
     from regard.watching.call import Call
@@ -83,10 +85,10 @@ def blocks(call: "Call") -> Iterator[Block]:
     """The scores of every visible pair once; −inf for hidden ones among them. The blocks share one buffer."""
     batch, heads, length, size = call.shape
     shared = heads // call.k.shape[1]  # heads that share their keys
-    rule, tables = rules_and_tables(call.rule) if call.rule is not None else (None, ())
+    rule, tables = split_boolean_tables(call.rule) if call.rule is not None else (None, ())
     added = None if call.added is None else call.added.expand(-1, -1, length, size)
     buffer = torch.empty(max(ELEMENTS, shared * size))
-    for tile in (tile for tile in planned(rule, length, size) if tile.keys):
+    for tile in (tile for tile in plan_tiles(rule, length, size) if tile.keys):
         stairs = _stairs(tile)
         hides = [] if tile.rule is None or stairs else [tile.rule]
         for b in range(*tile.batch.indices(batch)):

@@ -9,7 +9,7 @@ from hypothesis import given
 from rich.console import Console
 
 import regard
-from regard.attention import Trace, embed, print_trace, projections, tokenize, trace_layer, worked
+from regard.attention import Trace, embed, explain_cell, print_trace, projections, tokenize, trace_layer
 from regard.attention.reference import numpy_attention as reference
 from support.strategies import Problem, problems
 
@@ -79,7 +79,7 @@ class TestNumbers:
         assert (t["context"].values[:, 2] == 0).all()
         assert "sees nothing" in t["weights"].explanation
         assert "sees nothing" not in cat(mask=CAUSAL)["weights"].explanation
-        assert worked(t, "weights", query=2, key=0) == "sat sees nothing: all its weights are 0"
+        assert explain_cell(t, "weights", query=2, key=0) == "sat sees nothing: all its weights are 0"
 
     def test_one_query_needs_no_row_axis(self) -> None:
         t = regard.trace([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]], [True, False])
@@ -199,26 +199,26 @@ class TestTokens:
 class TestWorked:
     def test_every_step_of_a_layer_has_a_cell_with_its_numbers(self) -> None:
         t = cat(mask=CAUSAL)
-        said = {step.name: worked(t, step.name, 5, 2, lead=(1,), decimals=2) for step in t.steps}
+        said = {step.name: explain_cell(t, step.name, 5, 2, lead=(1,), decimals=2) for step in t.steps}
         assert said["scale"] == f"scaled(mat, sat) = {t['scores'].values[1, 5, 2]:.2f} × 0.5 ≈ -0.29"
         assert said["mask"] == "mat sees sat: -0.29 stays"
-        assert worked(t, "mask", 0, 1, decimals=2) == "The may not see cat: 0.15 becomes −∞"
+        assert explain_cell(t, "mask", 0, 1, decimals=2) == "The may not see cat: 0.15 becomes −∞"
         assert said["weights"].endswith(f"≈ {t.weights[1, 5, 2]:.2f}")
         assert said["merge"] == "merged(mat)[4 to 7] = context(mat) of head 1"
 
     def test_biases_are_in_the_sum(self) -> None:
         t = cat(b_q=np.full(8, 0.25), b_o=np.full(8, -0.5))
-        assert " + 0.250 ≈ " in worked(t, "project")
-        assert " + (-0.500) ≈ " in worked(t, "output")
+        assert " + 0.250 ≈ " in explain_cell(t, "project")
+        assert " + (-0.500) ≈ " in explain_cell(t, "output")
 
     def test_the_same_word_twice_is_told_apart(self) -> None:
         t = regard.trace(np.eye(3), np.eye(3), np.eye(3), tokens=["a", "b", "a"])
-        assert worked(t, "scale", 2, 1).startswith("scaled(a#2, b)")
+        assert explain_cell(t, "scale", 2, 1).startswith("scaled(a#2, b)")
 
     def test_grouped_heads_read_their_own_keys(self) -> None:
         q, k = np.arange(8.0).reshape(4, 1, 2), np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
         t = regard.trace(q, k, k)
-        assert worked(t, "scores", lead=(2,), decimals=0) == "score(q0, k0) = 4×0 + 5×1 ≈ 5"
+        assert explain_cell(t, "scores", lead=(2,), decimals=0) == "score(q0, k0) = 4×0 + 5×1 ≈ 5"
 
     def test_unknown_steps_are_named(self) -> None:
         with pytest.raises(KeyError, match="no step 'softmax' in this trace; it has scores, scale"):

@@ -251,7 +251,7 @@ def test_choosing_modules_and_how_many() -> None:
 
 
 def test_nothing_is_left_behind() -> None:
-    from regard.attention.attend_dispatch import listeners
+    from regard.attention.listeners import call_listeners
 
     before = torch.overrides.has_torch_function, torch.nn.functional.has_torch_function
     model = regard.nn.MultiHeadAttention(16, 2)
@@ -259,7 +259,7 @@ def test_nothing_is_left_behind() -> None:
         model(torch.randn(2, 7, 3))
     assert not seen.calls
     assert (torch.overrides.has_torch_function, torch.nn.functional.has_torch_function) == before
-    assert not listeners
+    assert not call_listeners
     assert not torch.nn.modules.module._global_forward_hooks
     model(X)
     assert not seen.calls
@@ -267,7 +267,7 @@ def test_nothing_is_left_behind() -> None:
 
 @pytest.mark.parametrize("keep", ["inputs", "statistics"])
 def test_several_threads_at_once_each_see_their_own(keep) -> None:
-    from regard.attention.attend_dispatch import listeners
+    from regard.attention.listeners import call_listeners
 
     before = torch.overrides.has_torch_function, torch.nn.functional.has_torch_function
     model = regard.nn.MultiHeadAttention(16, 2).eval()
@@ -290,7 +290,7 @@ def test_several_threads_at_once_each_see_their_own(keep) -> None:
     finally:
         sys.setswitchinterval(kept)
     assert found == [[(1, 2, x.shape[1], x.shape[1])] * 200 for x in queries]
-    assert not listeners
+    assert not call_listeners
     assert (torch.overrides.has_torch_function, torch.nn.functional.has_torch_function) == before
 
 

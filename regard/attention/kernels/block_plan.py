@@ -17,8 +17,10 @@ from itertools import pairwise
 import numpy as np
 
 from regard.attention.masks.bands import Causal
+from regard.attention.masks.custom import split_boolean_tables
 from regard.attention.masks.mask import HIDDEN, VISIBLE, Mask
 
+DENSE_BELOW = 64 * 64  # pairs; one call is faster than several for fewer pairs than this
 BLOCK = 128
 SMALL_BLOCK = 64  # for short sequences, where a finer staircase under the diagonal pays
 TRIANGLE = 1024  # queries from which the kernel's own causal rule beats a staircase of blocks (bench/kernel.py)
@@ -52,6 +54,28 @@ class Tile:
 
 
 Plan = tuple[Tile, ...]
+
+
+def plan_tiles(mask: Mask | None, queries: int, keys: int, *, bias: object | None = None) -> Plan:
+    """Return the kernel calls that `attend` makes under a mask on the CPU, without weights or dropout.
+
+    bias    a bias rule such as `Alibi`, or None; a bias that is a tensor does not change the plan
+
+    >>> from regard import masks
+    >>> [(tile.rows.stop - tile.rows.start, tile.keys) for tile in plan_tiles(masks.window(keys=100), 384, 384)]
+    [(128, 128), (128, 256), (128, 256)]
+    """
+    return choose_plan(None if mask is None else split_boolean_tables(mask)[0], queries, keys, bias=bias)
+
+
+def choose_plan(rule: Mask | None, queries: int, keys: int, *, bias: object | None) -> Plan:
+    """Return the plan for a mask without boolean tables (see `split_boolean_tables`)."""
+    if queries < 32 or queries * keys <= DENSE_BELOW:
+        return whole(queries, keys, rule)
+    if bias is not None:
+        # A bias rule is evaluated tile by tile; over all pairs of every head it would need the most memory of all.
+        return blockwise(rule, queries, keys)
+    return plan(rule, queries, keys)
 
 
 def whole(queries: int, keys: int, rule: Mask | None = None) -> Plan:

@@ -20,8 +20,8 @@ from regard.attention.attend_arguments import table_to_four, to_four
 from regard.attention.kernels import huge_pages as pages
 from regard.attention.kernels.func_transforms import eager, leading, transformed
 
-HEAD_BY_HEAD = 128 * 128  # pairs of a head from which heads are computed one by one, each while it is in the cache
-ROWS_AT_ONCE = 512
+HEAD_LOOP_PAIRS = 128 * 128  # pairs of a head from which heads are computed one by one, each while it is in the cache
+ROW_BLOCK = 512
 
 Weights = Float[Tensor, "... l s"]
 
@@ -88,7 +88,7 @@ def by_group(left: Tensor, right: Tensor) -> Tensor:
 
 def _in_place(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
     w = pages.large(q.new_empty(*q.shape[:-1], k.shape[-2]))
-    if q.shape[-2] * k.shape[-2] < HEAD_BY_HEAD:
+    if q.shape[-2] * k.shape[-2] < HEAD_LOOP_PAIRS:
         _fill(w, q * scale, k, added)
         return by_group(w, v), w
     maps = to_four(w)
@@ -97,12 +97,12 @@ def _in_place(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: floa
 
 def _mean(q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
     """Output and the mean over heads, without the map of every head ever standing whole."""
-    if q.shape[-2] * k.shape[-2] < HEAD_BY_HEAD:
+    if q.shape[-2] * k.shape[-2] < HEAD_LOOP_PAIRS:
         out, maps = _in_place(q, k, v, added, scale)
         return out, maps.mean(-3)
     heads, size = q.shape[-3], k.shape[-2]
     mean = pages.large(q.new_empty(*q.shape[:-3], q.shape[-2], size)).zero_()
-    means, buffer = mean.view(-1, q.shape[-2], size), q.new_empty(ROWS_AT_ONCE, size)
+    means, buffer = mean.view(-1, q.shape[-2], size), q.new_empty(ROW_BLOCK, size)
 
     def add(b: int, rows: slice, part: Tensor) -> None:
         means[b, rows].add_(part, alpha=1 / heads)
@@ -129,8 +129,8 @@ def _head_by_head(
         for h in range(queries.shape[1]):
             scaled, k_t, values_h = queries[b, h] * scale, keys[b, h // group], values[b, h // group]
             table = None if tables is None else tables[b if len(tables) > 1 else 0, h if tables.shape[1] > 1 else 0]
-            for start in range(0, len(scaled), ROWS_AT_ONCE):
-                rows = slice(start, min(start + ROWS_AT_ONCE, len(scaled)))
+            for start in range(0, len(scaled), ROW_BLOCK):
+                rows = slice(start, min(start + ROW_BLOCK, len(scaled)))
                 w = buffer(b, h, rows)
                 _fill_rows(w, scaled[rows], k_t, table if table is None or len(table) == 1 else table[rows])
                 torch.mm(w, values_h, out=outs[b, h, rows])

@@ -27,7 +27,7 @@ from regard.attention.kernels.block_plan import Plan, Run, Tile
 from regard.attention.kernels.huge_pages import large
 from regard.attention.masks.mask import Mask
 
-KEYS_AT_ONCE = 368  # backward, six pieces of 344 keys take 0.94 of the time of 2,048 at once (bench/kernel.py)
+BACKWARD_KEYS = 368  # backward, six pieces of 344 keys take 0.94 of the time of 2,048 at once (bench/kernel.py)
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -254,7 +254,7 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
 def _pieces(runs: tuple[Run, ...]) -> Iterator[tuple[tuple[Run, ...], slice]]:
     """The runs in pieces of about equal size, with their columns in the tile."""
     keys = sum(stop - start for start, stop in runs)
-    count = -(-keys // KEYS_AT_ONCE)
+    count = -(-keys // BACKWARD_KEYS)
     size = -(-keys // count // 8) * 8
     for low in range(0, keys, size):
         high = min(low + size, keys)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.attention.masks.mask import Index, Mask
+from regard.attention.masks.mask import All, Index, Mask
 from regard.attention.masks.mask_data import beside, is_tensor, kind
 from regard.attention.masks.padding import fits_batch
 
@@ -120,3 +120,14 @@ def rule(
     if not callable(function):
         raise TypeError(f"rule takes a function of (batch, head, query, key), got {type(function).__name__}")
     return Rule(function, str(name or getattr(function, "__name__", "rule")), batch, heads)
+
+
+def split_boolean_tables(mask: Mask) -> tuple[Mask | None, tuple[Mask, ...]]:
+    """Split a mask into the rules that block plans are made from, and its boolean tables.
+
+    A pair is visible where the rules and every table show it. The tables are added to the scores as 0 and −inf.
+    """
+    parts = mask.parts if isinstance(mask, All) else (mask,)
+    tables = tuple(part for part in parts if isinstance(part, Given))
+    rules = tuple(part for part in parts if not isinstance(part, Given))
+    return (None if not rules else rules[0] if len(rules) == 1 else All(rules)), tables

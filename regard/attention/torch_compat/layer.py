@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend_dispatch import attend
 from regard.attention.kernels.materialized import by_group, scores
-from regard.attention.torch_compat.masks import readable, rules_of_torch, tables, tracing
+from regard.attention.torch_compat.masks import convert_torch_masks, readable, tables, tracing
 
 Heads = Float[Tensor, "b h n d"]
 Queries = Float[Tensor, "b h l d"]
@@ -128,7 +128,7 @@ class MultiheadAttention(Torchs):
             kind: Any = "mean" if average_attn_weights else True
             context, weights = attend(q, k, v, seen, bias=bias, weights=kind)
         else:
-            mask, bias = rules_of_torch(q, k, key_padding_mask, attn_mask, is_causal)
+            mask, bias = convert_torch_masks(q, k, key_padding_mask, attn_mask, is_causal)
             context = attend(q, k, v, mask, bias=bias)
 
         output = self._merge(context, batched)

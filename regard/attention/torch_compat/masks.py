@@ -38,7 +38,7 @@ def tables(
     return seen, bias
 
 
-def rules_of_torch(
+def convert_torch_masks(
     q: Float[Tensor, "b h l d"],
     k: Float[Tensor, "b h s d"],
     key_padding_mask: Tensor | None,

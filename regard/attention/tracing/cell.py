@@ -35,7 +35,7 @@ def place(tokens: Sequence[str], i: int) -> str:
     return f"{tokens[i]}#{i}" if list(tokens).count(tokens[i]) > 1 else tokens[i]
 
 
-def worked(
+def explain_cell(
     trace: Trace,
     step: str,
     query: int = 0,
@@ -52,7 +52,7 @@ def worked(
     >>> import regard
     >>> t = regard.trace([[2.0, 1.0]], [[1.0, 0.5], [0.0, 1.0]], [[1.0], [3.0]], scale=1.0, tokens=["it"])
     >>> for name in ("scores", "exponentials", "sum", "weights", "context"):
-    ...     print(worked(t, name, decimals=2))
+    ...     print(explain_cell(t, name, decimals=2))
     score(it, k0) = 2.00×1.00 + 1.00×0.50 ≈ 2.50
     e(it, k0) = exp(2.50 − 2.50) ≈ 1.00
     sum(it) = 1.00 + 0.22 ≈ 1.22

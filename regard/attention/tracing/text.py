@@ -11,7 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from regard.attention.tracing.cell import number, place, worked
+from regard.attention.tracing.cell import explain_cell, number, place
 from regard.attention.tracing.record import Part, Step, Trace
 
 Array = np.ndarray
@@ -123,7 +123,7 @@ class _Page:
         query, key = self.pair
         if step.name == "mask" and not self.seen.all():
             query, key = (int(i) for i in np.argwhere(~self.seen)[0])
-        example = worked(self.trace, step.name, query, key, lead=self.lead, decimals=self.decimals)
+        example = explain_cell(self.trace, step.name, query, key, lead=self.lead, decimals=self.decimals)
         return [
             Text(),
             *heading,

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from regard.attention import listeners
+from regard.attention.listeners import call_listeners
 from regard.models.transformer.decoder import Decoder
 from regard.models.transformer.embedding import Embedding
 from regard.models.transformer.feedforward import FeedForward
@@ -31,7 +31,7 @@ def unwatched(model: nn.Module) -> bool:
     """Whether its modules are what they seem (none replaced by another, none hooked), and nobody is listening."""
     return (
         type(model) in (Decoder, Seq2Seq)
-        and not listeners
+        and not call_listeners
         and not torch.is_autocast_enabled(next(model.parameters()).device.type)
         and all(
             type(module) in OURS | TORCHS and not module._forward_hooks and not module._forward_pre_hooks

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention import listeners
+from regard.attention.listeners import call_listeners
 from regard.models.generation.fast_step import Step
 from regard.models.generation.hook_check import simple, unwatched
 from regard.models.generation.prompt import Prompt
@@ -27,7 +27,7 @@ def written(model: nn.Module) -> Iterator[None]:
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
-        with torch.no_grad() if listeners else torch.inference_mode():
+        with torch.no_grad() if call_listeners else torch.inference_mode():
             yield
     finally:
         for module in training:
