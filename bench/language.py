@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from regard.models import DecoderConfig
 from regard.nn import Sinusoidal
-from regard.training import Loop, Ranks, make_plan, prepare, progress, read_metrics
+from regard.training import Loop, Ranks, make_run_config, prepare, progress, read_metrics
 from regard.training.data.examples import Objective
 
 
@@ -65,7 +65,7 @@ class TorchDecoder(nn.Module):
 
 def trained(name: str, theirs: bool, folder: Path, console: Console) -> dict[str, Any]:
     """Train one of the two as the default command does; its best validation loss and its cost."""
-    made = prepare(make_plan("language"))
+    made = prepare(make_run_config("language"))
     torch.manual_seed(0)
     model = TorchDecoder(made.model.config) if theirs else made.model
     loop = _BestInMemory if theirs else Loop
@@ -94,7 +94,7 @@ class _BestInMemory(Loop):
 def of_run(run: Path) -> dict[str, Any]:
     """Our figures from a run that is finished."""
     about = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    usual = json.loads(json.dumps(make_plan("language").to_json()))
+    usual = json.loads(json.dumps(make_run_config("language").to_json()))
     usual["settings"]["store"], usual["digest"] = about["plan"]["settings"]["store"], about["plan"]["digest"]
     if about["plan"] != usual:
         raise SystemExit(f"{run} was not made by the default command: regard train language")

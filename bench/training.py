@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from side_by_side import RESULTS, machine
 
-from regard.training import Finished, make_plan, progress, train
+from regard.training import TrainingResult, make_run_config, progress, train
 
 RUNS: dict[str, dict[str, Any]] = {
     "dates": {"data": ("dates",)},
@@ -26,9 +26,9 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
-def trained(name: str, console: Console) -> Finished:
+def trained(name: str, console: Console) -> TrainingResult:
     """The default run of this name."""
-    plan = make_plan("translate", **RUNS[name])
+    plan = make_run_config("translate", **RUNS[name])
     folder = RESULTS / "runs" / name
     shutil.rmtree(folder, ignore_errors=True)
     console.print(name)

@@ -1,10 +1,10 @@
-"""Time, as it is said in the terminal."""
+"""Durations as text."""
 
 
-def clock(seconds: float) -> str:
-    """Seconds as 4:05, or 1:00:00.
+def format_duration(seconds: float) -> str:
+    """Return seconds as minutes:seconds or hours:minutes:seconds; "?" for NaN.
 
-    >>> clock(245.2), clock(3600), clock(float("nan"))
+    >>> format_duration(245.2), format_duration(3600), format_duration(float("nan"))
     ('4:05', '1:00:00', '?')
     """
     if seconds != seconds:

@@ -1,4 +1,4 @@
-"""Files written whole or not at all. Every room that writes one uses this; it is no room and imports none."""
+"""Atomic file writes, folder locks and folder synchronisation; every package may use this module."""
 
 import os
 import secrets
@@ -8,16 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def write_whole(file: str | os.PathLike[str], content: bytes | str) -> Path:
-    """Write to a temporary name beside the file, then rename: a reader never sees half of it. Text is UTF-8.
+def write_atomic(file: str | os.PathLike[str], content: bytes | str) -> Path:
+    """Write a file so that a reader sees either the old content or all of the new one; text is stored as UTF-8.
+
+    The content goes to a temporary file in the same folder, which is then renamed.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     write_whole(Path(folder) / "x.txt", "whole").read_text()
-    'whole'
+    ...     write_atomic(Path(folder) / "x.txt", "content").read_text()
+    'content'
     """
     path = Path(file)
-    # The name is known before the file is there: whenever Ctrl-C comes, it can be taken away again.
+    # The name is chosen before the file exists, so that Ctrl-C at any line can still remove the file.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with temporary.open("xb") as stream:
@@ -25,22 +27,31 @@ def write_whole(file: str | os.PathLike[str], content: bytes | str) -> Path:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
-    except BaseException:  # Ctrl-C may come when it is renamed already
+    except BaseException:  # after the rename the temporary file is already gone
         temporary.unlink(missing_ok=True)
         raise
     return path
 
 
-@contextmanager
-def alone_in(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold off whoever else is about to read and then change a file in this folder, in any thread or program.
+def sync_folder(folder: Path) -> None:
+    """Flush the folder's list of file names to the disk, on systems that support it."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
-    The folder itself is locked where it can be (not on Windows), so nothing is left behind, not even by a program that
-    is killed.
+
+@contextmanager
+def lock_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold an exclusive lock on a folder, against other threads and other programs.
+
+    The folder itself is locked (on Windows, a file .lock in it), so no lock file remains even if the program is killed.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     with alone_in(folder):
+    ...     with lock_folder(folder):
     ...         os.listdir(folder)
     []
     """

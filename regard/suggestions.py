@@ -1,16 +1,16 @@
-"""The nearest of the names that exist, for whoever typed one that does not."""
+"""Suggestions for misspelt names in error messages."""
 
 import difflib
 from collections.abc import Iterable
 
 
 def suggest(typed: str, names: Iterable[str]) -> str:
-    """The names in words, and which of them was meant, where that can be guessed.
+    """Return the valid names as text, followed by the one closest to what was typed, if there is a close one.
 
     >>> suggest("phrase", ["dates", "phrases"])
     'dates or phrases (did you mean phrases?)'
     """
-    known = list(names)
-    listed = " or ".join(filter(None, [", ".join(known[:-1]), *known[-1:]]))
-    near = difflib.get_close_matches(typed, known, n=1)
-    return f"{listed} (did you mean {near[0]}?)" if near else listed
+    choices = list(names)
+    text = " or ".join(filter(None, [", ".join(choices[:-1]), *choices[-1:]]))
+    closest = difflib.get_close_matches(typed, choices, n=1)
+    return f"{text} (did you mean {closest[0]}?)" if closest else text

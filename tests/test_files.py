@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard.files import write_whole
+from regard.files import write_atomic
 
 
 @pytest.mark.parametrize("renamed", [False, True])
@@ -24,7 +24,7 @@ def test_ctrl_c_is_ctrl_c_whenever_it_comes(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(os, "replace", stopped)
     with pytest.raises(KeyboardInterrupt):
-        write_whole(file, "new")
+        write_atomic(file, "new")
     assert file.read_text() == ("new" if renamed else "old")
     assert os.listdir(tmp_path) == ["x.json"]
 
@@ -49,7 +49,7 @@ def test_ctrl_c_at_any_line_leaves_nothing_behind(tmp_path: Path) -> None:
         before = sys.gettrace()
         sys.settrace(interrupt)
         try:
-            write_whole(file, "whole")
+            write_atomic(file, "whole")
         except KeyboardInterrupt:
             sys.settrace(before)
             assert set(os.listdir(tmp_path)) <= {file.name}

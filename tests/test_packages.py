@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "watching": ["attention"],
     "costs": ["attention"],
     "models": ["attention"],
-    "training": ["models"],
+    "training": ["watching", "models"],
     "connectx": ["attention", "models", "training"],
     "pictures": ["attention", "watching", "costs"],
     "learn": ["attention", "pictures"],
@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "cli": ALL,
 }
 PUBLIC = {"masks": "attention", "nn": "attention", "compat": "attention"}  # short addresses of a package's modules
-SHARED = {"compiled", "durable_files", "durations", "files", "languages", "suggestions"}  # every package may use these
+SHARED = {"compiled", "durations", "files", "languages", "suggestions"}  # every package may use these
 MOST_MODULES = 16  # in one folder
 EXERCISES = FOLDER / "learn" / "exercises"  # what learners read and write
 
@@ -118,7 +118,7 @@ def test_every_package_says_what_it_contains() -> None:
     [
         ("regard.watching.recorder", "regard.costs", "watching may import only ['attention']"),
         ("regard.attention.attend_dispatch", "regard.watching", "attention may import only nothing"),
-        ("regard.training.loop", "regard.attention", "training may import only ['models']"),
+        ("regard.training.loop", "regard.attention", "training may import only ['watching', 'models']"),
         ("regard.learn.cards", "regard.watching", "learn may import only ['attention', 'pictures']"),
     ],
 )

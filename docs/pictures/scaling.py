@@ -20,8 +20,8 @@ from rich.console import Console
 
 from regard import models
 from regard.connectx.training import run as starting
-from regard.connectx.training.loop import Row, read_about
-from regard.files import write_whole
+from regard.connectx.training.loop import Metrics, read_about
+from regard.files import write_atomic
 from regard.pictures.colours import theme_named
 from regard.pictures.picture import Picture, drawing, new_figure
 from regard.pictures.weights.bars import quiet
@@ -38,7 +38,7 @@ def trained(channels: int, layers: int, positions: int, given: argparse.Namespac
     """What a run of this size came to; made, gone on with, or read."""
     folder = Path(given.runs) / f"{_named(channels, layers)}-{positions}"
 
-    def shown(row: Row) -> None:
+    def shown(row: Metrics) -> None:
         if row["split"] == "train":
             done = f"{row['step'] * BATCH:,} of {positions:,} positions, {row['positions_per_second']:.0f}/s"
             console.print(f"{folder.name}: {done}, loss {row['loss']:.3f}", end="\r", highlight=False)
@@ -139,7 +139,7 @@ def main() -> int:
         found = [trained(*size, positions, given) for size in sizes for positions in POSITIONS]
         if given.only is not None:
             return 0
-        write_whole(kept, json.dumps(found, indent=1) + "\n")
+        write_atomic(kept, json.dumps(found, indent=1) + "\n")
     if not kept.exists():
         parser.error(f"there is no {kept} to draw yet: leave out --draw-only")
     rows = json.loads(kept.read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ from regard.claims.claim import IN_CHINESE, Claim
 from regard.claims.registry import claims
 from regard.claims.result import SHIPPED, Result
 from regard.claims.text import NOISY, NOT_RUN, judged, machine_text, noisy
-from regard.files import write_whole
+from regard.files import write_atomic
 
 HEAD = """\
 # Claims
@@ -67,7 +67,7 @@ def write_report(
             )
         )
     page = "\n\n".join([HEAD + "\n" + "\n".join(summary), *sections]) + "\n"
-    return [write_whole(path, page), *written]
+    return [write_atomic(path, page), *written]
 
 
 def _opening(one: Claim) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.claims.claim import SIZES, Row, Settings, Size
-from regard.files import write_whole
+from regard.files import write_atomic
 
 FORMAT = 1
 SHIPPED = Path(__file__).parent / "results"  # those of docs/claims.md
@@ -73,7 +73,7 @@ class Result:
         content = {"format": FORMAT, **asdict(self)}
         lines = [f" {json.dumps(key)}: {_json(value)}" for key, value in content.items() if key != "parts"]
         parts = ",\n".join(f"  {_json(part)}" for part in content["parts"])
-        return write_whole(file, "{\n" + ",\n".join(lines) + f',\n "parts": [\n{parts}\n ]\n}}\n')
+        return write_atomic(file, "{\n" + ",\n".join(lines) + f',\n "parts": [\n{parts}\n ]\n}}\n')
 
 
 def read(file: str | os.PathLike[str]) -> Result:

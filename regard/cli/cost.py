@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from regard.cli.errors import read_mask, report_user_errors
-from regard.files import write_whole
+from regard.files import write_atomic
 
 
 def cost(
@@ -51,7 +51,7 @@ def _run(*, seq: str, measure: bool, plot: str | None, json: str | None, **optio
         sys.stdout.write((measured or found).to_json() + "\n")
         return
     if json is not None:
-        write_whole(json, (measured or found).to_json() + "\n")
+        write_atomic(json, (measured or found).to_json() + "\n")
         _say(f"wrote {json}")
     console = Console()
     console.print(found.table())

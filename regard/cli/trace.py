@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.errors import read_mask, report_user_errors
-from regard.files import write_whole
+from regard.files import write_atomic
 
 
 def trace(
@@ -70,12 +70,12 @@ def trace(
                 raise ValueError(f"--save writes a page, FILE.html, got {save!r}")
             rule = read_mask(mask)
             shown = {"text": text, "heads": heads, "d_model": d_model, "seed": seed, "scale": scale, "head": head}
-            write_whole(save, trace_page(traced, mask="none" if rule is None else repr(rule), **shown))
+            write_atomic(save, trace_page(traced, mask="none" if rule is None else repr(rule), **shown))
             typer.echo(f"wrote {save}", err=True)
         elif json is None:
             print_trace(traced, head=head, steps=step or None, decimals=decimals, rows=rows)
         elif json == "-":
             typer.echo(traced.to_json())
         else:
-            write_whole(json, traced.to_json() + "\n")
+            write_atomic(json, traced.to_json() + "\n")
             typer.echo(f"wrote {json}", err=True)

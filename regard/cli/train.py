@@ -12,7 +12,7 @@ from regard.cli.errors import report_user_errors
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from regard.training import Finished
+    from regard.training import TrainingResult
 
 
 def train(
@@ -84,9 +84,9 @@ def train(
                 options = ", ".join(f"--{name.replace('_', '-')}" for name in changes)
                 raise ValueError(f"a resumed run keeps what it began with: leave out {options}, or start a new run")
             folder = training.find(resume)
-            plan = training.read_plan(folder)
+            plan = training.read_run_config(folder)
         else:
-            plan = training.make_plan(
+            plan = training.make_run_config(
                 str(task), tuple(data or ()), model=model or "transformer", tokenizer=tokenizer,
                 vocabulary=vocabulary or 1024, sizes=_given(sizes), settings=_given(settings),
             )  # fmt: skip
@@ -111,7 +111,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _report(finished: "Finished", console: "Console") -> None:
+def _report(finished: "TrainingResult", console: "Console") -> None:
     """What the run reached, what it says, and its pictures."""
     from regard import pictures, training
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.errors import report_user_errors
-from regard.files import write_whole
+from regard.files import write_atomic
 
 if TYPE_CHECKING:
     from regard.watching import Call, Given, Subject
@@ -72,7 +72,7 @@ def watch(
         for file in save or []:
             console.print(f"wrote {seen.save(file, given.tokens)}", highlight=False)
         if json is not None:
-            write_whole(json, json_format.dumps(rows, indent=1) + "\n")
+            write_atomic(json, json_format.dumps(rows, indent=1) + "\n")
             console.print(f"wrote {json}", highlight=False)
         if not save:
             console.print("Every head to explore: add --save heads.html", highlight=False)

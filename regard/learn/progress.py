@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from regard.files import alone_in, write_whole
+from regard.files import lock_folder, write_atomic
 from regard.learn.exercise import Exercise, exercises
 from regard.learn.grader.verdict import Verdict
 from regard.learn.state import VERSION, home
@@ -128,7 +128,7 @@ class Progress:
 
     def _alone(self) -> AbstractContextManager[None]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        return alone_in(self.path.parent)
+        return lock_folder(self.path.parent)
 
     def _write(self, state: dict[str, Any]) -> None:
-        write_whole(self.path, json.dumps(state, indent=1, ensure_ascii=False) + "\n")
+        write_atomic(self.path, json.dumps(state, indent=1, ensure_ascii=False) + "\n")

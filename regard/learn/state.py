@@ -20,7 +20,7 @@ from typing import Any
 
 import platformdirs
 
-from regard.files import alone_in, write_whole
+from regard.files import lock_folder, write_atomic
 
 VERSION = 1
 SECTIONS = ("exercises", "cards", "drills", "flow", "settings")
@@ -78,7 +78,7 @@ class State:
     def save(self) -> Path:
         """Write what was changed since it was loaded, over what the file holds now."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        with alone_in(self.file.parent):
+        with lock_folder(self.file.parent):
             return self._merge()
 
     def forget(self, *parts: str) -> None:
@@ -104,7 +104,7 @@ class State:
             now.clear()
             now.update(deepcopy(section))
         self._before = {name: deepcopy(getattr(self, name)) for name in SECTIONS}
-        return write_whole(self.file, _written(document))
+        return write_atomic(self.file, _written(document))
 
     def export(self) -> str:
         """All of it as JSON, as it would stand in the file."""

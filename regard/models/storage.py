@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
-from regard.files import write_whole
+from regard.files import write_atomic
 from regard.models.board.config import BoardConfig
 from regard.models.board.network import BoardNet
 from regard.models.recurrent import Recurrent
@@ -56,8 +56,8 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
     numbers, words = place / "model.safetensors", place / "model.json"
     temporary = [path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in (numbers, words)]
     try:
-        write_whole(temporary[0], serialised(weights))
-        write_whole(temporary[1], json.dumps(said, indent=1) + "\n")
+        write_atomic(temporary[0], serialised(weights))
+        write_atomic(temporary[1], json.dumps(said, indent=1) + "\n")
         temporary[1].replace(words)
         temporary[0].replace(numbers)
     finally:

@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.files import write_whole
+from regard.files import write_atomic
 from regard.pictures.colours import theme_named
 from regard.pictures.fonts import families
 
@@ -51,7 +51,7 @@ class Picture:
         if ending not in ENDINGS:
             endings = ".png, .svg, .pdf or .html"
             raise ValueError(f"a picture is saved as {endings}, got {path.name!r}; give the file one of these endings")
-        return write_whole(path, self._page().encode() if ending == ".html" else self._draw(ending[1:]))
+        return write_atomic(path, self._page().encode() if ending == ".html" else self._draw(ending[1:]))
 
     def _draw(self, ending: str) -> bytes:
         buffer = BytesIO()

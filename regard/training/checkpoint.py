@@ -18,8 +18,7 @@ from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
 from torch import Tensor, nn
 
-from regard.durable_files import settle
-from regard.files import write_whole
+from regard.files import sync_folder, write_atomic
 
 TENSORS, STATE = "state.safetensors", "state.json"
 
@@ -75,11 +74,11 @@ def save_checkpoint(folder: Path, step: int, tensors: dict[str, Tensor], state: 
         shutil.rmtree(part, ignore_errors=True)
         try:
             part.mkdir()
-            write_whole(part / TENSORS, bytes_of(tensors))
-            write_whole(part / STATE, json.dumps({"step": step, **state}, indent=1).encode())
-            settle(part)
+            write_atomic(part / TENSORS, bytes_of(tensors))
+            write_atomic(part / STATE, json.dumps({"step": step, **state}, indent=1).encode())
+            sync_folder(part)
             part.rename(final)
-            settle(folder)
+            sync_folder(folder)
         except BaseException:
             shutil.rmtree(part, ignore_errors=True)
             raise

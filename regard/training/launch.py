@@ -12,21 +12,21 @@ from typing import Any
 import torch
 
 import regard
-from regard.durations import clock
-from regard.files import write_whole
+from regard.durations import format_duration
+from regard.files import write_atomic
 from regard.training.data.pairs import Pair
 from regard.training.distributed import Ranks, joined
 from regard.training.loop import Loop
-from regard.training.metrics import Row
-from regard.training.plan import Plan, Prepared, prepare
+from regard.training.metrics import Metrics
 from regard.training.run import RUNS, Run, find, load, read_about
+from regard.training.run_config import Prepared, RunConfig, prepare
 from regard.training.tokenizer import Tokenizer
 
-Shown = Callable[[Row], None]
+Shown = Callable[[Metrics], None]
 
 
 @dataclass(frozen=True)
-class Finished:
+class TrainingResult:
     """A run that is done: what was measured at its end, and texts that show it, with what is expected if known.
 
     `first` is False in the processes that only helped.
@@ -40,10 +40,10 @@ class Finished:
     def report(self) -> list[str]:
         """The results in words."""
         found = self.results
-        steps = f"{found['steps']:,} steps, {found['tokens']:,} tokens in {clock(found['seconds'])}"
+        steps = f"{found['steps']:,} steps, {found['tokens']:,} tokens in {format_duration(found['seconds'])}"
         lines = [
             f"{self.run.folder}: {found['parameters']:,} parameters",
-            f"{steps} ({clock(found['processor_seconds'])} of processor time)",
+            f"{steps} ({format_duration(found['processor_seconds'])} of processor time)",
             f"valid loss {found['valid_loss']:.4f} at step {found['best_step']:,}",
         ]
         if "exact_match" in found:
@@ -53,7 +53,7 @@ class Finished:
         return lines
 
 
-def free_folder(plan: Plan) -> Path:
+def free_folder(plan: RunConfig) -> Path:
     """runs/<task>-<data> below the current folder, or the next number of it that is free."""
     names = [Path(name).stem for name in plan.data]
     base = "-".join([plan.task, *names[:2], *([plan.model] if plan.model != "transformer" else [])])
@@ -65,13 +65,13 @@ def free_folder(plan: Plan) -> Path:
 
 
 def train(
-    plan: Plan,
+    plan: RunConfig,
     folder: str | os.PathLike[str] | None = None,
     *,
     device: str | None = None,
     tensorboard: bool = False,
     shown: Shown = lambda row: None,
-) -> Finished:
+) -> TrainingResult:
     """Train by the plan, into a folder that is not there yet."""
     with joined(device) as ranks:
         path = free_folder(plan) if folder is None else Path(folder)
@@ -94,22 +94,22 @@ def resume(
     device: str | None = None,
     tensorboard: bool = False,
     shown: Shown = lambda row: None,
-) -> Finished:
+) -> TrainingResult:
     """Go on with a run where its last checkpoint left it."""
     path = find(folder)
-    plan, about = read_plan(path), read_about(path)
+    plan, about = read_run_config(path), read_about(path)
     if about.get("results"):
         raise ValueError(f"{path} is finished; to train longer, start a new run with more --steps")
     with joined(device) as ranks:
         return _go(prepare(plan, Tokenizer.load(path / "tokenizer.json")), path, ranks, tensorboard, shown)
 
 
-def read_plan(path: Path) -> Plan:
+def read_run_config(path: Path) -> RunConfig:
     """The plan of a run."""
-    return Plan.from_json(read_about(path)["plan"])
+    return RunConfig.from_json(read_about(path)["plan"])
 
 
-def _go(prepared: Prepared, path: Path, ranks: Ranks, tensorboard: bool, shown: Shown) -> Finished:
+def _go(prepared: Prepared, path: Path, ranks: Ranks, tensorboard: bool, shown: Shown) -> TrainingResult:
     loop = Loop(
         prepared.objective, prepared.model, prepared.learn, prepared.watch, prepared.plan.settings, path, ranks,
         shown, tensorboard,
@@ -132,7 +132,7 @@ def _go(prepared: Prepared, path: Path, ranks: Ranks, tensorboard: bool, shown: 
         shutil.rmtree(path / "checkpoints", ignore_errors=True)
     ranks.wait()
     answers = dict(prepared.test)
-    return Finished(run, results, tuple((source, answers.get(source)) for source in prepared.show), ranks.first)
+    return TrainingResult(run, results, tuple((source, answers.get(source)) for source in prepared.show), ranks.first)
 
 
 def exact_match(run: Run, pairs: tuple[Pair, ...]) -> dict[str, Any]:
@@ -142,8 +142,8 @@ def exact_match(run: Run, pairs: tuple[Pair, ...]) -> dict[str, Any]:
     return {"exact_match": right / len(pairs), "tested": len(pairs)}
 
 
-def write_about(path: Path, plan: Plan, results: dict[str, Any] | None = None) -> None:
+def write_about(path: Path, plan: RunConfig, results: dict[str, Any] | None = None) -> None:
     """run.json: what the run is, and when it is finished, what it reached."""
     versions = {"regard": regard.__version__, "torch": torch.__version__, "python": platform.python_version()}
     content = {"format": 1, "plan": plan.to_json(), "results": results, "versions": versions}
-    write_whole(path / "run.json", (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+    write_atomic(path / "run.json", (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())

@@ -8,8 +8,6 @@ for bit.
 import contextlib
 import copy
 import math
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,15 +23,12 @@ from regard.training.checkpoint import gather, latest, load_checkpoint, save_che
 from regard.training.data.batches import Order, part
 from regard.training.data.examples import Batch, Examples
 from regard.training.distributed import Ranks
-from regard.training.metrics import Metrics, Row
+from regard.training.interrupts import Interrupted, stop_requested
+from regard.training.metrics import Metrics, MetricsFile
 from regard.training.muon import Muon, is_matrix
 from regard.training.settings import Settings
 
 REPORT_EVERY = 10
-
-
-class Interrupted(Exception):
-    """Someone asked the run to stop; a checkpoint has been written."""
 
 
 @dataclass
@@ -70,7 +65,7 @@ class Loop:
     settings: Settings
     folder: Path
     ranks: Ranks
-    shown: Callable[[Row], None] = lambda row: None
+    shown: Callable[[Metrics], None] = lambda row: None
     tensorboard: bool = False
 
     def run(self) -> State:
@@ -80,14 +75,14 @@ class Loop:
         self.objective.to(ranks.device)
         optimizer = optimizer_of(self.model, settings, ranks.device)
         state = self._restored(optimizer)
-        metrics = Metrics(self.folder, state.step, self.tensorboard) if ranks.first else None
+        metrics = MetricsFile(self.folder, state.step, self.tensorboard) if ranks.first else None
         asked = ranks.shared(self.objective)
         order = Order(self.learn.lengths, settings.batch, settings.seed)
         lost = torch.tensor(state.lost if ranks.first else 0.0, device=ranks.device)
         began, worked = time.monotonic() - state.seconds, time.process_time() - state.processor_seconds
         since, tokens_then = time.monotonic(), state.tokens
 
-        with asked_to_stop() as stop, threads(settings.threads), torch.random.fork_rng(devices=_cuda(ranks.device)):
+        with stop_requested() as stop, threads(settings.threads), torch.random.fork_rng(devices=_cuda(ranks.device)):
             while True:
                 batches = self._batches(order, state.step)
                 elapsed = time.monotonic() - began
@@ -185,7 +180,7 @@ class Loop:
     def _impatient(self, state: State) -> bool:
         return self.settings.patience is not None and state.since_best >= self.settings.patience
 
-    def _evaluate(self, state: State, metrics: Metrics | None) -> None:
+    def _evaluate(self, state: State, metrics: MetricsFile | None) -> None:
         loss = evaluate(self.objective, self.watch, self.settings, self.ranks)
         self._say(metrics, {"step": state.step, "split": "valid", "loss": loss, "seconds": state.seconds})
         if loss < state.best:
@@ -204,7 +199,7 @@ class Loop:
                 save_checkpoint(self.folder / "checkpoints", state.step, gather(self.model, optimizer), kept)
         self.ranks.wait()
 
-    def _say(self, metrics: Metrics | None, row: Row) -> None:
+    def _say(self, metrics: MetricsFile | None, row: Metrics) -> None:
         if metrics is not None:
             with told(self.folder):
                 metrics.add(row)
@@ -278,27 +273,6 @@ def threads(number: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextlib.contextmanager
-def asked_to_stop() -> Iterator[threading.Event]:
-    """Ctrl-C (or SIGTERM) sets the event, so that the step can be finished; a second one stops at once."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-
-    def ask(number: int, frame: object) -> None:
-        if event.is_set():
-            raise KeyboardInterrupt
-        event.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield event
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _cuda(device: torch.device) -> list[Tensor] | list[int]:

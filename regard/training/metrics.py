@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from regard.files import write_whole
+from regard.files import write_atomic
 
-Row = dict[str, Any]
+Metrics = dict[str, Any]
 
 
-class Metrics:
+class MetricsFile:
     """Rows such as {"step": 100, "split": "train", "loss": 0.5}, in metrics.jsonl.
 
     Rows after `start` are removed: the run that wrote them did not get as far as its next checkpoint.
@@ -19,10 +19,10 @@ class Metrics:
     def __init__(self, folder: Path, start: int = 0, tensorboard: bool = False) -> None:
         self.file = folder / "metrics.jsonl"
         kept = [row for row in read_metrics(self.file) if row["step"] <= start]
-        write_whole(self.file, "".join(json.dumps(row) + "\n" for row in kept).encode())
+        write_atomic(self.file, "".join(json.dumps(row) + "\n" for row in kept).encode())
         self.scalar = _tensorboard(folder / "tensorboard", start) if tensorboard else None
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Metrics) -> None:
         """Write one row."""
         with self.file.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(row) + "\n")
@@ -32,9 +32,9 @@ class Metrics:
                     self.scalar(f"{name}/{row['split']}", value, row["step"])
 
 
-def read_metrics(file: Path) -> list[Row]:
+def read_metrics(file: Path) -> list[Metrics]:
     """The rows of a file; a last line that was cut off by the end of its process is left out."""
-    rows: list[Row] = []
+    rows: list[Metrics] = []
     if file.exists():
         for line in file.read_text(encoding="utf-8").splitlines():
             try:

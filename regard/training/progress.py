@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
-from regard.durations import clock
+from regard.durations import format_duration
 from regard.training.launch import Shown
-from regard.training.metrics import Row
+from regard.training.metrics import Metrics
 from regard.training.settings import Settings
 
 
@@ -25,11 +25,11 @@ def progress(settings: Settings, console: Console) -> Iterator[Shown]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=1.0, step="0", loss=float("nan"), rate=0.0, left="?", visible=False)
 
-        def shown(row: Row) -> None:
+        def shown(row: Metrics) -> None:
             share = settings.share(row["step"], row["seconds"])
             if row["split"] == "train":
                 begun.append((share, row["seconds"]))
-                left = clock(time_left(begun, row["seconds"]))
+                left = format_duration(time_left(begun, row["seconds"]))
                 of = f"{row['step']:,}" + (f"/{settings.steps:,}" if settings.steps else "")
                 bar.update(
                     task,
@@ -41,7 +41,9 @@ def progress(settings: Settings, console: Console) -> Iterator[Shown]:
                     visible=True,
                 )
             else:
-                console.print(Text(f"step {row['step']:>6,}   valid loss {row['loss']:.4f}   {clock(row['seconds'])}"))
+                console.print(
+                    Text(f"step {row['step']:>6,}   valid loss {row['loss']:.4f}   {format_duration(row['seconds'])}")
+                )
 
         yield shown
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard import models
 from regard.suggestions import suggest
-from regard.training.plan import TASKS
+from regard.training.run_config import TASKS
 from regard.training.tokenizer import BEGIN, END, MASK, SPECIAL, UNKNOWN, Tokenizer
 
 SHIPPED = Path(__file__).parent / "shipped"

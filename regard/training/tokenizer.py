@@ -19,7 +19,7 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
-from regard.files import write_whole
+from regard.files import write_atomic
 
 SPECIAL = ("<pad>", "<begin>", "<end>", "<mask>", "<unknown>")
 PAD, BEGIN, END, MASK, UNKNOWN = range(len(SPECIAL))
@@ -100,7 +100,7 @@ class Tokenizer:
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write it as JSON."""
         content = {"kind": self.kind, "tokenizer": json.loads(self.inner.to_str())}
-        write_whole(Path(file), (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
+        write_atomic(Path(file), (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
 
     @classmethod
     def load(cls, file: str | os.PathLike[str]) -> "Tokenizer":

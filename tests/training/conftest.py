@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from regard.training import Plan, make_plan
+from regard.training import RunConfig, make_run_config
 
 SIZES = {"d_model": 16, "heads": 2, "layers": 1, "dropout": 0.1}
 SETTINGS = {"steps": 12, "batch": 8, "evaluate_every": 4, "checkpoint_every": 3, "warmup": 4, "learning_rate": 1e-2}
@@ -22,12 +22,12 @@ def pairs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tiny(pairs: Path) -> Callable[..., Plan]:
+def tiny(pairs: Path) -> Callable[..., RunConfig]:
     """A plan of a run that takes a second; with changes to its settings."""
 
-    def plan(model: str = "transformer", sizes: dict[str, Any] | None = None, **settings: Any) -> Plan:
+    def plan(model: str = "transformer", sizes: dict[str, Any] | None = None, **settings: Any) -> RunConfig:
         usual = SIZES if model == "transformer" else {"d_model": 16, "layers": 1}
-        return make_plan(
+        return make_run_config(
             "translate", (str(pairs),), model=model, tokenizer="characters", sizes={**usual, **(sizes or {})},
             settings={**SETTINGS, **settings},
         )  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from babel.dates import format_date, parse_date
 
-from regard.training import Pairs, dates, phrases, read_tsv
+from regard.training import Pairs, date_pairs, phrase_pairs, read_tsv
 from regard.training.data.dates import FIRST, LAST, ordinal
 from regard.training.data.phrases import CAT
 from regard.training.data.text import named_text, python_reference, read_texts
@@ -16,12 +16,12 @@ from regard.training.tokenizer import Tokenizer
 
 @pytest.fixture(scope="module")
 def grammar() -> Pairs:
-    return phrases(train=20_000)
+    return phrase_pairs(train=20_000)
 
 
 @pytest.fixture(scope="module")
 def calendar() -> Pairs:
-    return dates(train=20_000)
+    return date_pairs(train=20_000)
 
 
 @pytest.fixture(scope="module", params=["grammar", "calendar"])
@@ -42,7 +42,7 @@ class TestBoth:
         assert set(made.show) <= {source for source, _ in made.test}
 
     def test_the_same_seed_gives_the_same_pairs(self, made: Pairs) -> None:
-        again = {"phrases": phrases, "dates": dates}[made.name]
+        again = {"phrases": phrase_pairs, "dates": date_pairs}[made.name]
         assert again(train=20_000).train == made.train
         assert again(train=20_000, seed=1).train != made.train
 

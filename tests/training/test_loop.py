@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from regard import models
-from regard.training import Interrupted, Loop, Plan, Ranks, Settings, prepare, read_metrics
+from regard.training import Interrupted, Loop, Ranks, RunConfig, Settings, prepare, read_metrics
 from regard.training.checkpoint import latest, load_checkpoint
 from regard.training.data.batches import Order, part
 from regard.training.loop import evaluate
@@ -23,7 +23,7 @@ ALONE = Ranks(0, 1, torch.device("cpu"))
 TIMES = ("seconds", "tokens_per_second")
 
 
-def loop(plan: Plan, folder: Path, shown: Callable[[dict[str, Any]], None] = lambda row: None) -> Loop:
+def loop(plan: RunConfig, folder: Path, shown: Callable[[dict[str, Any]], None] = lambda row: None) -> Loop:
     folder.mkdir(exist_ok=True)
     made = prepare(plan)
     return Loop(made.objective, made.model, made.learn, made.watch, plan.settings, folder, ALONE, shown)

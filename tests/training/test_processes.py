@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from regard.cli import main
-from regard.training import Plan, load, read_metrics, resume, train
+from regard.training import RunConfig, load, read_metrics, resume, train
 from regard.training.checkpoint import latest, load_checkpoint
 
 QUICK = ["--tokenizer", "characters", "--d-model", "16", "--heads", "2", "--layers", "1", "--batch", "8"]
@@ -23,13 +23,13 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 
 CHILD = """
 import json, sys
-from regard.training import Plan, resume, train
-plan, folder, new = Plan.from_json(json.loads(sys.argv[1])), sys.argv[2], sys.argv[3] == "new"
+from regard.training import RunConfig, resume, train
+plan, folder, new = RunConfig.from_json(json.loads(sys.argv[1])), sys.argv[2], sys.argv[3] == "new"
 train(plan, folder) if new else resume(folder)
 """
 
 
-def child(plan: Plan, folder: Path, code: str = CHILD) -> list[str]:
+def child(plan: RunConfig, folder: Path, code: str = CHILD) -> list[str]:
     """A process that trains by the plan, or goes on with the run if there is one."""
     new = "resume" if (folder / "run.json").exists() else "new"
     return [sys.executable, "-c", code, json.dumps(plan.to_json()), str(folder), new]
@@ -99,14 +99,14 @@ def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(pairs: Path, tmp_path: 
 
 FULL = """
 import json, resource, sys
-from regard.training import Plan, train
+from regard.training import RunConfig, train
 
 def shown(row):
     if row["step"] == 10:  # from here on no file may become larger than 8 kB: as on a full disk
         resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
 
 try:
-    train(Plan.from_json(json.loads(sys.argv[1])), sys.argv[2], shown=shown)
+    train(RunConfig.from_json(json.loads(sys.argv[1])), sys.argv[2], shown=shown)
 except OSError as error:
     print(error)
 """

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from regard import models, watch
-from regard.training import Run, Settings, load, make_plan, phrases, resume, shipped, train
-from regard.training.data.dates import dates
+from regard.training import Run, Settings, date_pairs, load, make_run_config, phrase_pairs, resume, shipped, train
 from regard.training.data.phrases import CAT
 from regard.training.launch import exact_match
 from regard.training.run import SHIPPED
@@ -45,7 +44,7 @@ class TestShipped:
             assert keys[int(row.argmax())] == key
             assert row.max() > 0.9
 
-    @pytest.mark.parametrize(("name", "data", "least"), [("phrases", phrases, 0.98), ("dates", dates, 0.995)])
+    @pytest.mark.parametrize(("name", "data", "least"), [("phrases", phrase_pairs, 0.98), ("dates", date_pairs, 0.995)])
     def test_held_out_pairs(self, name: str, data: Any, least: float) -> None:
         run = load(name)
         assert run.about["results"]["exact_match"] >= least
@@ -70,7 +69,7 @@ class TestShipped:
             about = load(name).about
             assert about["results"]["steps"] == about["plan"]["settings"]["steps"]
             assert {"regard", "torch", "python"} <= set(about["versions"])
-            usual = make_plan(about["plan"]["task"], tuple(about["plan"]["data"]), settings={"store": "float16"})
+            usual = make_run_config(about["plan"]["task"], tuple(about["plan"]["data"]), settings={"store": "float16"})
             kept = json.loads(json.dumps(usual.to_json()))
             assert about["plan"]["sizes"] == kept["sizes"]
             # A setting that there was not yet was as it is by default.
@@ -137,7 +136,7 @@ class TestTrained:
         file = tmp_path / "text.txt"
         file.write_text("the cat sat on the mat and the dog sat under the table. " * 60, encoding="utf-8")
         for task, kind in (("language", models.Decoder), ("masked", models.Encoder)):
-            plan = make_plan(task, (str(file),), tokenizer="words", sizes=TINY, settings=FEW)
+            plan = make_run_config(task, (str(file),), tokenizer="words", sizes=TINY, settings=FEW)
             finished = train(plan, tmp_path / task)
             assert isinstance(finished.run.model, kind)
             assert finished.results["steps"] == 6
@@ -157,11 +156,11 @@ class TestTrained:
 
     def test_plans(self) -> None:
         with pytest.raises(ValueError, match=r"no task 'translat'.*did you mean translate\?"):
-            make_plan("translat")
+            make_run_config("translat")
         with pytest.raises(ValueError, match=r"no model 'lstn'.*did you mean lstm\?"):
-            make_plan("translate", model="lstn")
+            make_run_config("translate", model="lstn")
         with pytest.raises(ValueError, match="the model lstm only translates"):
-            make_plan("language", model="lstm")
+            make_run_config("language", model="lstm")
         with pytest.raises(ValueError, match="translate takes one data set"):
-            make_plan("translate", ("dates", "phrases"))
-        assert make_plan("translate", settings={"minutes": 2.0}).settings.steps is None
+            make_run_config("translate", ("dates", "phrases"))
+        assert make_run_config("translate", settings={"minutes": 2.0}).settings.steps is None

@@ -21,7 +21,7 @@ from regard.claims.statistics.rows import by_seed, difference, figure, over_seed
 from regard.claims.statistics.timing import best_times, threads
 from regard.claims.tasks.fit import Mark, fit, parameters
 from regard.models import Decoder, DecoderConfig
-from regard.training import phrases
+from regard.training import phrase_pairs
 
 MODELS = ("Transformer", "LSTM")
 PARALLEL, DISTANCE, SPEED, EXPRESSIVE, DATA = (
@@ -84,7 +84,7 @@ def _last(answer: Tensor, length: int) -> Tensor:
 @lru_cache(maxsize=2)
 def sentences(train: int, test: int) -> tuple[Tensor, Tensor, int]:
     """Characters of a small grammar's English: two long rows, and how many signs there are."""
-    found = phrases(train=train, valid=1, test=test)
+    found = phrase_pairs(train=train, valid=1, test=test)
     texts = ["\n".join(source for source, _ in part) for part in (found.train, found.test)]
     signs = {sign: n for n, sign in enumerate(sorted(set("".join(texts))))}
     learnt, held = (torch.tensor([signs[sign] for sign in text]) for text in texts)

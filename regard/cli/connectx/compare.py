@@ -38,7 +38,7 @@ def compare(
         limit = comparing.Budget.read(budget)
         folder.mkdir(parents=True, exist_ok=True)
 
-        def shown(row: training.Row) -> None:
+        def shown(row: training.Metrics) -> None:
             if row["split"] == "grade":
                 from regard.cli.connectx.train import graded
 

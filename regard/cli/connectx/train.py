@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.errors import report_user_errors
-from regard.durations import clock
+from regard.durations import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,7 +177,7 @@ def shown_progress(settings: "Settings", console: "Console") -> Any:
                 share = settings.share(row["step"], row["seconds"])
                 if row["split"] == "train":
                     past.append((share, row["seconds"]))
-                    left = clock(training.time_left(past, row["seconds"]))
+                    left = format_duration(training.time_left(past, row["seconds"]))
                     said = f"loss {row['loss']:.4f} · {row['positions_per_second']:,.0f} positions/s · {left} left"
                     bar.update(task, completed=share, step=row["step"], said=said)
                     if "entropy" in row:
@@ -201,7 +201,7 @@ def graded(row: dict[str, Any]) -> str:
         for name, value in row.items() if name.startswith("won_against_")
     )  # fmt: skip
     return (
-        f"step {row['step']:>7,}   {clock(row['seconds']):>8}   error {100 * row['error']:.2f} % ({thirds})"
+        f"step {row['step']:>7,}   {format_duration(row['seconds']):>8}   error {100 * row['error']:.2f} % ({thirds})"
         f"   perfect {100 * row['perfect']:.1f} %{won}"
     )
 
@@ -219,7 +219,7 @@ def _report(folder: Path, results: dict[str, Any], console: "Console") -> None:
 
     alone, both = results["alone"], results["mirrored"]
     typer.echo(f"{folder}: {results['parameters']:,} parameters, {results['positions']:,} positions learnt from")
-    spent = f"{clock(results['seconds'])} ({clock(results['processor_seconds'])} of processor time)"
+    spent = f"{format_duration(results['seconds'])} ({format_duration(results['processor_seconds'])} of processor time)"
     typer.echo(f"{results['steps']:,} updates in {spent}; the best network is that of {results['best_step']:,}")
     for name, found in (("alone", alone), ("mirror-averaged", both)):
         errors = ", ".join(

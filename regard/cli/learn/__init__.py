@@ -9,7 +9,7 @@ from regard.cli.errors import report_user_errors
 from regard.cli.learn.cards import cards, interview
 from regard.cli.learn.drills import checklist, diagram, drill
 from regard.cli.learn.prompts import Lang, load_state
-from regard.files import write_whole
+from regard.files import write_atomic
 
 if TYPE_CHECKING:
     from regard.languages import Language
@@ -68,7 +68,7 @@ def next_exercise(
         if file.exists() and not overwrite:
             console.print(word("kept", chosen_language, file=file), highlight=False)
         else:
-            write_whole(file, exercise.starter)
+            write_atomic(file, exercise.starter)
         console.print(word("written", chosen_language, file=file), highlight=False, soft_wrap=True)
 
 
@@ -219,7 +219,7 @@ def export(
         if file is None:
             typer.echo(text, nl=False)
         else:
-            write_whole(file, text)
+            write_atomic(file, text)
             typer.echo(f"wrote {file}", err=True)
 
 

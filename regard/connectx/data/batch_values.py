@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from regard import models
 from regard.connectx.data.labels import Labels
 from regard.connectx.game.board_batch import planes_of
-from regard.files import write_whole
-from regard.training import asked_to_stop
+from regard.files import write_atomic
+from regard.training.interrupts import stop_requested
 
 AT_ONCE = 512
 SAVE_EVERY = 60.0  # seconds
@@ -53,9 +53,9 @@ def judged_values(
             file = io.BytesIO()
             np.save(file, said)
             kept.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(kept, file.getvalue())
+            write_atomic(kept, file.getvalue())
 
-    with asked_to_stop() as stop, _workers(net, known, processes) as answers:
+    with stop_requested() as stop, _workers(net, known, processes) as answers:
         try:
             for part, found in answers(left):
                 said[part] = found

@@ -36,7 +36,7 @@ from regard.connectx.game.bitboard import Shape, aligned, careful, completing, p
 from regard.connectx.game.board_batch import checked_shape, free_columns, planes_of
 from regard.connectx.solver.opening_book import Book
 from regard.connectx.solver.solver import Solver
-from regard.training import asked_to_stop
+from regard.training.interrupts import stop_requested
 
 Event = threading.Event | multiprocessing.synchronize.Event
 
@@ -136,7 +136,7 @@ def label(
             waiting.clear()
 
     running: deque[Future[tuple[int, Records]]] = deque()
-    with asked_to_stop() as stop, _pool(processes, draw, book, table_bits) as (pool, over):
+    with stop_requested() as stop, _pool(processes, draw, book, table_bits) as (pool, over):
         try:
             while (positions is None or count < positions) and (end is None or time.monotonic() < end):
                 while len(running) < 2 * processes:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from regard.connectx.game.bitboard import Shape
 from regard.connectx.game.board_batch import checked_shape
-from regard.files import write_whole
+from regard.files import write_atomic
 
 FULL = -128
 SOURCES = ("drawn", "network")  # by lot and perfect play; by the play of a network
@@ -150,7 +150,7 @@ def open_folder(folder: str | os.PathLike[str], size: tuple[int, int, int] | Non
             raise ValueError(f"{path} holds no labels; make some with: regard connectx label {path}")
         shape = checked_shape(*size)
         path.mkdir(parents=True, exist_ok=True)
-        write_whole(about, json.dumps({"format": 1, "size": list(size)}) + "\n")
+        write_atomic(about, json.dumps({"format": 1, "size": list(size)}) + "\n")
         return path, shape
     try:
         said = json.loads(about.read_text(encoding="utf-8"))

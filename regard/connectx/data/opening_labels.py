@@ -22,7 +22,7 @@ from regard.connectx.data.labels import (
 )
 from regard.connectx.solver.build_book import positions_with
 from regard.connectx.solver.solver import Solver
-from regard.training import asked_to_stop
+from regard.training.interrupts import stop_requested
 
 AT_ONCE = 64
 MOST = 12  # stones: four million positions
@@ -48,7 +48,7 @@ def label_openings(
     number = int(shards(path)[-1].stem) + 1 if shards(path) else 0
     waiting: list[Records] = []
     saved = time.monotonic()
-    with asked_to_stop() as stop:
+    with stop_requested() as stop:
         try:
             for part in _parts(len(mask)):
                 if stop.is_set():

@@ -23,7 +23,7 @@ from regard.connectx.game.board_batch import RUNNING, WON, Boards
 from regard.connectx.search.gumbel_root import gumbel
 from regard.connectx.search.puct import Puct
 from regard.connectx.training.distillation import AVERAGE, Lesson, shown
-from regard.connectx.training.loop import Row
+from regard.connectx.training.loop import Metrics
 
 Array = NDArray[Any]
 
@@ -92,7 +92,7 @@ class Zero:
         self.policy = np.zeros((games, squares, size[1]), np.float32)
         self.average = {name: value.detach().clone() for name, value in net.state_dict().items()}
 
-    def update(self, step: int, rate: float, share: float) -> Row:
+    def update(self, step: int, rate: float, share: float) -> Metrics:
         """One move of every game, then some mini-batches."""
         random = np.random.default_rng([self.settings.seed, step, self.ranks.rank])
         began = time.monotonic()
@@ -101,7 +101,7 @@ class Zero:
         names = ("policy_loss", "value_loss")
         games, positions, learnt = self.ranks.total(ended, len(self.boards), len(losses))
         mean = np.mean(losses, axis=0)[:2] if losses else np.zeros(2)
-        row: Row = {name: float(value) for name, value in zip(names, mean, strict=True)}
+        row: Metrics = {name: float(value) for name, value in zip(names, mean, strict=True)}
         row |= {"loss": float(mean.sum()), "buffer": len(self.buffer), "mini_batches": learnt}
         row["games_per_second"] = games / max(time.monotonic() - began, 1e-9)
         return {**row, "positions": positions}

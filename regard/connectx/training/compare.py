@@ -20,9 +20,9 @@ from regard import models, training
 from regard.connectx.arena.match import play_game
 from regard.connectx.game.openings import openings
 from regard.connectx.players.network_player import Network, load_network
-from regard.connectx.training.loop import Row, read_about
+from regard.connectx.training.loop import Metrics, read_about
 from regard.connectx.training.run import Plan, default_settings, resume, start
-from regard.files import write_whole
+from regard.files import write_atomic
 
 PER_SEED = 40  # games
 
@@ -106,7 +106,7 @@ def compare(
     seeds: int = 3,
     games: int = PER_SEED,
     said: Callable[[str], None] = lambda text: None,
-    shown: Callable[[Row], None] = lambda row: None,
+    shown: Callable[[Metrics], None] = lambda row: None,
 ) -> Comparison:
     """Train both under the budget with every seed, then grade and play; a stopped comparison goes on in its folder."""
     if seeds < 1 or games < 2:
@@ -114,7 +114,7 @@ def compare(
     configurations = {name: read_configuration(name) for name in (a, b)}
     if len(configurations) < 2:
         raise ValueError(f"a comparison is of two configurations, got {a!r} twice")
-    graded: dict[str, list[Row]] = {a: [], b: []}
+    graded: dict[str, list[Metrics]] = {a: [], b: []}
     for seed in range(seeds):
         for letter, (name, (config, changes)) in zip("ab", configurations.items(), strict=True):
             run = folder / f"{letter}-{seed}"
@@ -133,7 +133,7 @@ def compare(
         "configurations": [a, b], "method": method, "budget": asdict(budget), "seeds": seeds, "grades": graded,
         "games": _played(folder, seeds, games),
     }  # fmt: skip
-    write_whole(folder / "comparison.json", json.dumps(found, indent=1) + "\n")
+    write_atomic(folder / "comparison.json", json.dumps(found, indent=1) + "\n")
     return Comparison(found)
 
 
@@ -149,7 +149,7 @@ def table(comparison: Comparison) -> Any:
     for name in found["configurations"]:
         rows = found["grades"][name]
 
-        def mean(key: str, rows: list[Row] = rows) -> float:
+        def mean(key: str, rows: list[Metrics] = rows) -> float:
             return sum(row.get(key, math.nan) for row in rows) / len(rows)
 
         errors = [f"{100 * mean(key):.2f}" for key in ("error", "error_begin", "error_middle", "error_end")]

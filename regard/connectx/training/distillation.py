@@ -34,7 +34,7 @@ from regard import models, training
 from regard.connectx.data.labels import FULL, Labels
 from regard.connectx.game.bitboard import Shape
 from regard.connectx.game.board_batch import free_columns, planes_of
-from regard.connectx.training.loop import Row
+from regard.connectx.training.loop import Metrics
 
 CLASS, SCORE = 5.0, 0.25  # what a class and a point of the score add to a move's logit in the target
 TARGET, KEEPING = 0.5, 2.0  # what the target counts in the policy's loss, and what keeping the value
@@ -196,7 +196,7 @@ class Distill:
         self.lesson = self.ranks.shared(Lesson(self.net))
         self.average = {name: value.detach().clone() for name, value in self.net.state_dict().items()}
 
-    def update(self, step: int, rate: float, share: float) -> Row:
+    def update(self, step: int, rate: float, share: float) -> Metrics:
         """One step of the optimizer on one batch."""
         if self.schedule is not None:
             self.schedule.apply(self.net, min(1.0, share))

@@ -20,9 +20,10 @@ from torch import Tensor
 
 import regard
 from regard import models, training
-from regard.files import write_whole
+from regard.files import write_atomic
+from regard.training.interrupts import stop_requested
 
-Row = dict[str, Any]
+Metrics = dict[str, Any]
 
 
 class Method(Protocol):
@@ -31,7 +32,7 @@ class Method(Protocol):
     net: models.BoardNet
     optimizer: torch.optim.Optimizer
 
-    def update(self, step: int, rate: float, share: float) -> Row:
+    def update(self, step: int, rate: float, share: float) -> Metrics:
         """One update, after this share of the training; what is to be said of it, {"loss": …, "positions": …, …}."""
         ...
 
@@ -49,7 +50,7 @@ class Method(Protocol):
 
 
 # What a network is worth: {"error": …, "doubt": …, …}, both the smaller the better.
-Grade = Callable[[models.BoardNet], Row]
+Grade = Callable[[models.BoardNet], Metrics]
 
 
 @dataclass
@@ -83,7 +84,7 @@ class Course:
     settings: training.Settings
     folder: Path
     ranks: training.Ranks
-    shown: Callable[[Row], None] = lambda row: None
+    shown: Callable[[Metrics], None] = lambda row: None
     tensorboard: bool = False
     report_every: int = 10
     anew: bool = False
@@ -97,11 +98,11 @@ class Course:
             best = models.load(self.folder)
             assert isinstance(best, models.BoardNet)
             standing.least = self.grade(best)[self.best_by]
-        metrics = training.Metrics(self.folder, standing.step, self.tensorboard) if ranks.first else None
+        metrics = training.MetricsFile(self.folder, standing.step, self.tensorboard) if ranks.first else None
         began, worked = time.monotonic() - standing.seconds, time.process_time() - standing.processor_seconds
         since = (time.monotonic(), standing.positions)
-        gathered: list[Row] = []
-        with training.asked_to_stop() as stop, training.threads(settings.threads):
+        gathered: list[Metrics] = []
+        with stop_requested() as stop, training.threads(settings.threads):
             while True:
                 clock = time.monotonic() - began if ranks.first else 0.0
                 standing.seconds, wanted = ranks.total(clock, stop.is_set())
@@ -159,7 +160,7 @@ class Course:
                 training.save_checkpoint(self.folder / "checkpoints", standing.step, whole, kept)
         self.ranks.wait()
 
-    def _grade(self, standing: Standing, metrics: training.Metrics | None) -> None:
+    def _grade(self, standing: Standing, metrics: training.MetricsFile | None) -> None:
         if self.ranks.first:
             net = self.method.graded()
             row = {"step": standing.step, "split": "grade", "seconds": round(standing.seconds, 2), **self.grade(net)}
@@ -171,12 +172,12 @@ class Course:
                     models.save(net, self.folder)
         self.ranks.wait()
 
-    def _finite(self, row: Row) -> None:
+    def _finite(self, row: Metrics) -> None:
         if not math.isfinite(row["loss"]):
             lower = f"try a lower learning rate than {self.settings.learning_rate:g}"
             raise ValueError(f"the loss is {row['loss']} at step {row['step']}: {lower}; the last checkpoint is intact")
 
-    def _say(self, metrics: training.Metrics | None, row: Row) -> None:
+    def _say(self, metrics: training.MetricsFile | None, row: Metrics) -> None:
         if metrics is not None:
             with training.told(self.folder):
                 metrics.add(row)
@@ -193,7 +194,7 @@ def write_about(
         "format": 1, "method": method, "plan": plan, "network": asdict(config), "settings": asdict(settings),
         "results": results, "versions": versions,
     }  # fmt: skip
-    write_whole(folder / "run.json", json.dumps(content, indent=1) + "\n")
+    write_atomic(folder / "run.json", json.dumps(content, indent=1) + "\n")
 
 
 def read_about(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -209,5 +210,5 @@ def read_about(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return about
 
 
-def _mean(rows: list[Row]) -> Row:
+def _mean(rows: list[Metrics]) -> Metrics:
     return {name: sum(row[name] for row in rows) / len(rows) for name in rows[-1]}

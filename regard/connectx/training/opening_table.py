@@ -27,7 +27,7 @@ from regard.connectx.data.opening_labels import MOST
 from regard.connectx.game.board_batch import checked_shape, planes_of
 from regard.connectx.solver.build_book import to_solve
 from regard.connectx.solver.solver import Solver
-from regard.training import asked_to_stop
+from regard.training.interrupts import stop_requested
 
 Array = np.ndarray
 
@@ -123,7 +123,7 @@ def openings(solver: Solver, stones: int, report: Report = lambda what, done, to
     keys = np.sort(np.minimum(keys, keys_of(mirrored_bits(position, shape), mirrored_bits(mask, shape), shape)))
     position, mask = stones_of(keys, shape)
     values = np.zeros((len(mask), 1), np.int8)
-    with asked_to_stop() as stop:
+    with stop_requested() as stop:
         for part in parts_of(len(mask)):
             if stop.is_set():
                 raise KeyboardInterrupt

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from regard import models, training
 from regard.connectx.game.board_batch import DRAWN, RUNNING, WON, Boards
 from regard.connectx.training.distillation import shown
-from regard.connectx.training.loop import Row
+from regard.connectx.training.loop import Metrics
 
 Array = NDArray[Any]
 
@@ -155,7 +155,7 @@ class Ppo:
         self.side = np.zeros(len(self.boards), np.int64)  # which player the past self is: 0 moves first
         self.selves: dict[int, models.BoardNet] = {}
 
-    def update(self, step: int, rate: float, share: float) -> Row:
+    def update(self, step: int, rate: float, share: float) -> Metrics:
         """Play, then learn from it."""
         random = np.random.default_rng([self.settings.seed, step, self.ranks.rank])
         if step % self.options.pool_every == 0:
@@ -170,7 +170,7 @@ class Ppo:
         names = ("loss", "policy_loss", "value_loss", "entropy", "kl", "clip_share")
         games, positions = self.ranks.total(ended, played.value.size)
         means = self.ranks.total(*np.mean(rows, axis=0).tolist())
-        row: Row = {name: value / self.ranks.world for name, value in zip(names, means, strict=True)}
+        row: Metrics = {name: value / self.ranks.world for name, value in zip(names, means, strict=True)}
         row["explained_variance"] = 1 - float(np.var(goal - played.value)) / spread if spread > 0 else 0.0
         row["games_per_second"] = games / max(time.monotonic() - began, 1e-9)
         row["play_seconds"] = seconds

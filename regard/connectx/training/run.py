@@ -16,7 +16,7 @@ from regard.connectx.data.labels import Labels, read_labels, shards
 from regard.connectx.training.alphazero import Zero, ZeroOptions
 from regard.connectx.training.distillation import Deck, Distill
 from regard.connectx.training.evaluation import grade, some_of_each
-from regard.connectx.training.loop import Course, Method, Row, Standing, read_about, write_about
+from regard.connectx.training.loop import Course, Method, Metrics, Standing, read_about, write_about
 from regard.connectx.training.ppo import Ppo, PpoOptions
 from regard.connectx.training.trial_games import won_against
 
@@ -39,7 +39,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
-Shown = Callable[[Row], None]
+Shown = Callable[[Metrics], None]
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _go(
     method, every = _method(plan, net, learnt, settings, ranks)
     chosen = some_of_each(held, plan.graded)
 
-    def graded(now: models.BoardNet) -> Row:
+    def graded(now: models.BoardNet) -> Metrics:
         row = grade(now, chosen) | ({} if learnt is None else {"labels": len(learnt)})
         if plan.method != "distill":
             row |= won_against(now, plan.opponents, games=plan.trials)

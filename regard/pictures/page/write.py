@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.files import write_whole
+from regard.files import write_atomic
 from regard.pictures.colours import colour_table
 from regard.pictures.inputs import check_names, numbers
 from regard.pictures.page.encoding import Factors, encode, packed_text, weights_of
@@ -38,7 +38,7 @@ class Page:
             raise ValueError(
                 f"a page is saved as .html, got {path.name!r}; layer_overview draws the same as .png, .svg or .pdf"
             )
-        return write_whole(path, self.html.encode())
+        return write_atomic(path, self.html.encode())
 
     def _repr_html_(self) -> str:
         frame = escape(self.html, quote=True)

@@ -26,7 +26,7 @@ FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
 Form = Callable[[date], str]
 
 
-def dates(*, seed: int = 0, train: int = 100_000, valid: int = 500, test: int = 2000) -> Pairs:
+def date_pairs(*, seed: int = 0, train: int = 100_000, valid: int = 500, test: int = 2000) -> Pairs:
     """So many pairs of each kind, half of them from English."""
     rng = random.Random(seed)
     days = [FIRST + timedelta(days=i) for i in range((LAST - FIRST).days + 1)]

@@ -24,20 +24,6 @@ class Pairs:
     show: tuple[str, ...] = field(default=())
 
 
-def named_pairs(data: str, seed: int = 0) -> Pairs:
-    """The data set "phrases" or "dates", or the pairs of a file FILE.tsv."""
-    from regard.suggestions import suggest
-    from regard.training.data.dates import dates
-    from regard.training.data.phrases import phrases
-
-    made = {"phrases": phrases, "dates": dates}
-    if data in made:
-        return made[data](seed=seed)
-    if data.endswith((".tsv", ".txt")) or os.sep in data or Path(data).exists():
-        return read_tsv(data, seed=seed)
-    raise ValueError(f"no data set {data!r}: it is {suggest(data, made)}, or a file FILE.tsv with a pair on each line")
-
-
 def read_tsv(file: str | os.PathLike[str], *, seed: int = 0, held_out: float = 0.05) -> Pairs:
     """Pairs from a file, a line each, source and translation with a tab between.
 

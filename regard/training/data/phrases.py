@@ -386,7 +386,7 @@ PATTERNS: tuple[Callable[[random.Random], Said], ...] = (
 )  # fmt: skip
 
 
-def phrases(*, seed: int = 0, train: int = 40_000, valid: int = 500, test: int = 2000) -> Pairs:
+def phrase_pairs(*, seed: int = 0, train: int = 40_000, valid: int = 500, test: int = 2000) -> Pairs:
     """So many distinct sentences of each kind, drawn from the grammar."""
     rng = random.Random(seed)
     found: dict[str, Pair] = {}

@@ -9,8 +9,9 @@ from torch import nn
 
 from regard import models
 from regard.suggestions import suggest
+from regard.training.data.datasets import load_pairs
 from regard.training.data.examples import Examples, MaskedExamples, Objective, PairExamples, TextExamples
-from regard.training.data.pairs import Pair, named_pairs
+from regard.training.data.pairs import Pair
 from regard.training.data.text import PYTHON, named_text
 from regard.training.settings import Settings
 from regard.training.tokenizer import END, KINDS, Tokenizer
@@ -40,7 +41,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunConfig:
     """All that makes a run what it is.
 
     task        "translate", "language" or "masked"
@@ -65,7 +66,7 @@ class Plan:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, read: dict[str, Any]) -> "Plan":
+    def from_json(cls, read: dict[str, Any]) -> "RunConfig":
         """What `to_json` gave."""
         return cls(**{**read, "data": tuple(read["data"]), "settings": Settings(**read["settings"])})
 
@@ -74,7 +75,7 @@ class Plan:
 class Prepared:
     """A plan with everything it needs in memory."""
 
-    plan: Plan
+    plan: RunConfig
     tokenizer: Tokenizer
     model: nn.Module
     objective: nn.Module
@@ -84,7 +85,7 @@ class Prepared:
     show: tuple[str, ...] = ()
 
 
-def make_plan(
+def make_run_config(
     task: str,
     data: tuple[str, ...] = (),
     *,
@@ -93,7 +94,7 @@ def make_plan(
     vocabulary: int = 1024,
     sizes: dict[str, Any] | None = None,
     settings: dict[str, Any] | None = None,
-) -> Plan:
+) -> RunConfig:
     """A plan with the defaults of its task and data, and what was asked for otherwise."""
     for what, given, known in (("task", task, TASKS), ("model", model, MODELS)):
         if given not in known:
@@ -110,14 +111,14 @@ def make_plan(
     chosen = {**SETTINGS[kind], **(settings or {})}
     if chosen.get("minutes") and "steps" not in (settings or {}):
         chosen["steps"] = None
-    plan = Plan(task, data, model, {**usual, **(sizes or {})}, Settings(**chosen), "bpe", vocabulary)
+    plan = RunConfig(task, data, model, {**usual, **(sizes or {})}, Settings(**chosen), "bpe", vocabulary)
     configured(plan, vocabulary, {})  # a mistake in the sizes is said before the data is read
     if task == "translate":
         return replace(plan, tokenizer=tokenizer or {"phrases": "words", "dates": "characters"}.get(data[0], "bpe"))
     return replace(plan, tokenizer=tokenizer or "bpe")
 
 
-def configured(plan: Plan, vocabulary: int, sizes: dict[str, Any]) -> Any:
+def configured(plan: RunConfig, vocabulary: int, sizes: dict[str, Any]) -> Any:
     """The configuration of the plan's model: the sizes given here, unless the plan says otherwise."""
     sizes = {**sizes, **plan.sizes}
     if plan.model != "transformer":
@@ -129,13 +130,13 @@ def configured(plan: Plan, vocabulary: int, sizes: dict[str, Any]) -> Any:
     return (models.DecoderConfig if plan.task == "language" else models.EncoderConfig)(vocabulary=vocabulary, **sizes)
 
 
-def prepare(plan: Plan, tokenizer: Tokenizer | None = None) -> Prepared:
+def prepare(plan: RunConfig, tokenizer: Tokenizer | None = None) -> Prepared:
     """Read the data, learn the tokenizer (unless there is one), make the model with its first weights."""
     return _translate(plan, tokenizer) if plan.task == "translate" else _text(plan, tokenizer)
 
 
-def _translate(plan: Plan, tokenizer: Tokenizer | None) -> Prepared:
-    pairs = named_pairs(plan.data[0])
+def _translate(plan: RunConfig, tokenizer: Tokenizer | None) -> Prepared:
+    pairs = load_pairs(plan.data[0])
     plan = _same(plan, repr((pairs.train, pairs.valid, pairs.test)))
     if tokenizer is None:
         texts = (text for pair in pairs.train for text in pair)
@@ -157,7 +158,7 @@ def encoded(pairs: tuple[Pair, ...], tokenizer: Tokenizer) -> PairExamples:
     return PairExamples(tokenizer.encode_all([a for a, _ in pairs]), tokenizer.encode_all([b for _, b in pairs]))
 
 
-def _text(plan: Plan, tokenizer: Tokenizer | None) -> Prepared:
+def _text(plan: RunConfig, tokenizer: Tokenizer | None) -> Prepared:
     text = named_text(plan.data)
     plan = _same(plan, repr((text.train, text.valid)))
     if tokenizer is None:
@@ -182,7 +183,7 @@ def _text(plan: Plan, tokenizer: Tokenizer | None) -> Prepared:
     )
 
 
-def _same(plan: Plan, content: str) -> Plan:
+def _same(plan: RunConfig, content: str) -> RunConfig:
     digest = hashlib.sha256(content.encode()).hexdigest()[:16]
     if plan.digest not in ("", digest):
         raise ValueError(
