@@ -1,27 +1,31 @@
-# Two commands matter: `make lab` and `make test`. Both start from nothing but a Python >= 3.11.
+# `make lab` and `make test` are the two commands of the README. Both start from nothing but a Python >= 3.11.
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --disable-pip-version-check -q -c constraints.txt
-# Tests start hundreds of processes: what Python has compiled is kept for the next, whatever the shell's settings say.
+# The tests start hundreds of processes: keep Python's compiled files, whatever the shell's settings say.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test bench check style types browser pictures clean
+.PHONY: help lab test fast bench check style types browser pictures clean
 .DELETE_ON_ERROR:
 
-help:  ## this list
+help:  ## show this list
 	@echo "regard: a workbench for attention in PyTorch"
 	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 
-lab: $(VENV)/.runs  ## open the lab: see attention computed, number by number
+lab: $(VENV)/.runs  ## install regard and open the lab in a browser
 	@$(BIN)/regard lab
 
-test: style browser  ## style, types, rooms and tests
+test: style browser  ## install everything; check style, types and package structure; run every test
 	@$(MAKE) --no-print-directory -j2 types $(VENV)/.compiled
-	$(BIN)/pytest -n 4 --dist worksteal  # for two cores: many tests wait for a page
+	$(BIN)/pytest -n 4 --dist worksteal  # four processes on two cores: many tests wait for a page
 
-check: style types  ## all but the tests
+fast: $(VENV)/.installed  ## style and the quick tests, without browser, training and games; under 90 s
+	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow" $(FAST)
+
+check: style types  ## style, types and package structure, without tests
 
 style: $(VENV)/.installed
 	$(BIN)/ruff format --check .
@@ -31,13 +35,13 @@ style: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-# A game compiles what plays, once. Else each of the processes that test would.
+# One game compiles everything that plays. Otherwise each test process would compile it.
 $(VENV)/.compiled: $(shell find regard/connectx -name '*.py') | $(VENV)/.installed
 	-@$(BIN)/regard connectx arena minimax:2 mcts:10 solver network:8 --games 2 --processes 1 >/dev/null
 	@touch $@
 
-# Tests of pages need a browser, those of Chinese in pictures a font that has it, and those of access axe-core. None is
-# on PyPI.
+# Tests of pages need Chromium, tests of Chinese text in figures a Chinese font, tests of accessibility axe-core. None
+# of them is on PyPI.
 browser: $(VENV)/.installed
 	@missing=; \
 	command -v chromium >/dev/null || missing="chromium"; \
@@ -48,34 +52,34 @@ browser: $(VENV)/.installed
 		{ $$as apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$as apt-get install -y -qq --no-install-recommends $$missing; } \
 			>/dev/null 2>&1 || { \
 			echo "WARNING: could not install:$${missing:+ }$$missing." >&2; \
-			echo "WARNING: without chromium no page is opened, without the font no Chinese is drawn: those tests are SKIPPED." >&2; \
+			echo "WARNING: the tests that need a browser or a Chinese font are SKIPPED." >&2; \
 		}; \
 	fi
 	@if [ ! -e $(VENV)/npm/node_modules/axe-core/axe.min.js ]; then \
 		echo "Installing axe-core with npm"; \
 		npm install --silent --no-audit --no-fund --prefix $(VENV)/npm axe-core@4 >/dev/null 2>&1 || \
-			echo "WARNING: could not install axe-core (is npm there?): no page is checked for access, those tests are SKIPPED." >&2; \
+			echo "WARNING: could not install axe-core (is npm installed?): the tests of accessibility are SKIPPED." >&2; \
 	fi
 
-bench: $(VENV)/.bench  ## side by side with the peers: tables of ratios
+bench: $(VENV)/.bench  ## run the benchmarks: tables of ratios, ours / theirs
 	@set -e; for file in bench/*.py; do $(BIN)/python $$file; done
 
-pictures: $(VENV)/.installed browser  ## screenshots of every view of the lab, into build/lab
+pictures: $(VENV)/.installed browser  ## take screenshots of every view of the lab, into build/lab
 	@$(BIN)/python docs/pictures/lab.py
 
 clean:  ## remove the virtual environment and the tools' caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
-# The stamps are written last, so an interrupted install is done again.
+# Each stamp file is written last, so that an interrupted installation is repeated.
 $(BIN)/pip:
 	@for python in python3 python3.11 python3.12 python3.13 python; do \
 		if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
 	done; \
 	if [ -z "$$found" ]; then \
-		echo "regard needs Python 3.11 or newer, and none was found on PATH (python3 is: $$(python3 -V 2>&1))." >&2; \
+		echo "regard needs Python 3.11 or newer; none was found on PATH (python3 is $$(python3 -V 2>&1))." >&2; \
 		exit 1; \
 	fi; \
-	echo "Making $(VENV) with $$($$found -V)"; $$found -m venv --clear $(VENV)
+	echo "Creating $(VENV) with $$($$found -V)"; $$found -m venv --clear $(VENV)
 
 $(VENV)/.runs: pyproject.toml constraints.txt | $(BIN)/pip
 	@rm -f $@
@@ -85,7 +89,7 @@ $(VENV)/.runs: pyproject.toml constraints.txt | $(BIN)/pip
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/pip
 	@rm -f $@
-	@echo "Installing regard and its tools into $(VENV)"
+	@echo "Installing regard and its development tools into $(VENV)"
 	@$(PIP) -e ".[test]"
 	@touch $@
 
