@@ -1,5 +1,6 @@
-"""What all tests share."""
+"""Settings and fixtures that all tests share."""
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -8,23 +9,24 @@ import pytest
 import torch
 from hypothesis import settings
 
-# As many test processes as cores, or more: further threads would only wait for each other.
+# There are as many test processes as cores, or more: further threads would only compete.
 torch.set_num_threads(1)
 
-# A test run in the background is told to ignore Ctrl-C, and so would be the commands it starts, which tests interrupt.
+# A process started in the background ignores Ctrl-C, and so would the commands that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The same examples on every run: a failure is seen by everyone, not by whoever was unlucky.
-settings.register_profile("regard", deadline=None, derandomize=True, max_examples=60)
-settings.load_profile("regard")
+# The same examples in every run, so that a failure is reproducible; the nightly workflow tries new ones.
+settings.register_profile("fixed", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("nightly", deadline=None, max_examples=300, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 @pytest.fixture
 def unchecked() -> Iterator[None]:
-    """Calls as a user makes them, without the shape checker that pyproject.toml switches on for tests.
+    """Switch the shape checker of pyproject.toml off, as it is for users.
 
-    Tests of our own error messages need it: the checker would speak first.
+    Tests of our own error messages need this: the checker would raise its error first.
     """
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
