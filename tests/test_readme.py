@@ -23,7 +23,6 @@ def blocks(name: str, language: str) -> list[str]:
 
 @pytest.mark.parametrize("name", [*READMES, "docs/game.md"])
 def test_the_code_prints_what_it_says(name: str) -> None:
-    pytest.importorskip("regard.attention.attend_dispatch")
     code = "\n".join(blocks(name, "python"))
     test = doctest.DocTestParser().get_doctest(code, {}, name, name, 0)
     assert len(test.examples) >= 5
