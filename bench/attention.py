@@ -1,4 +1,7 @@
-"""Attention beside its peers: `python bench/attention.py`. One thread, float32, D = 512, 8 heads, B·S = 2048."""
+"""Attention compared with other implementations: `python bench/attention.py`.
+
+One thread, float32, D = 512, 8 heads, B·S = 2048.
+"""
 
 import subprocess
 import sys
@@ -17,7 +20,7 @@ D, H, TOKENS = 512, 8, 2048
 
 
 class Bare(nn.Module):
-    """The least a layer can do: one packed projection, torch's fused kernel, the output projection."""
+    """The smallest possible layer: one packed projection, torch's fused kernel, the output projection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,10 +67,10 @@ def layers(length: int) -> list[Row]:
     ms = race({name: forward(lambda call=call: call(x)) for name, (_, call) in calls.items()}, rounds=15)
     train = race({name: both_ways(layer, call, x) for name, (layer, call) in calls.items()})
     rows = [
-        Row("layer forward / bare minimum", at, ms["ours"], ms["bare"], "ms", 1.03),
+        Row("layer forward / minimal layer", at, ms["ours"], ms["bare"], "ms", 1.03),
         Row("layer forward / x-transformers, flash", at, ms["ours"], ms["x"], "ms"),
         Row("forward + backward / nn.MultiheadAttention", at, train["ours"], train["mha"], "ms", 0.97),
-        Row("forward + backward / bare minimum", at, train["ours"], train["bare"], "ms"),
+        Row("forward + backward / minimal layer", at, train["ours"], train["bare"], "ms"),
         Row("forward + backward / x-transformers, flash", at, train["ours"], train["x"], "ms"),
     ]
     if length >= 512:
@@ -156,7 +159,7 @@ def growth() -> list[Row]:
 
 
 def _alone(size: int) -> float:
-    """The peak in MB, measured in a process of its own, since what other steps left behind would count."""
+    """Peak memory in MB, measured in a separate process so that other steps do not count."""
     done = subprocess.run([sys.executable, __file__, "--peak", str(size)], capture_output=True, text=True, check=True)
     return float(done.stdout)
 
@@ -164,7 +167,7 @@ def _alone(size: int) -> float:
 def peak_of(size: int) -> None:
     small = heads_of(512, grad=True)
     rule = masks.window(keys=256)
-    torch.autograd.grad(regard.attend(*small, rule).sum(), small)  # what loading and first calls take is not counted
+    torch.autograd.grad(regard.attend(*small, rule).sum(), small)  # loading and first calls are not counted
     Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak counts from here
     before = memory_mb("VmRSS")
     q, k, v = heads_of(size, grad=True)
@@ -179,4 +182,4 @@ if __name__ == "__main__":
         peak_of(int(sys.argv[2]))
     else:
         todo = [*(lambda length=length: layers(length) for length in (128, 512, 2048)), padded, windowed, growth]
-        report("attention", f"Attention beside its peers (float32, D={D}, {H} heads, B·S={TOKENS})", steps(todo))
+        report("attention", f"Attention (float32, D={D}, {H} heads, B·S={TOKENS})", steps(todo))

@@ -1,4 +1,4 @@
-"""Predicted against measured: operations and peak bytes of `regard.cost`.
+"""Operations and peak bytes that `regard.cost` predicts, compared with measurements.
 
     python bench/cost.py
 
@@ -34,7 +34,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def main() -> int:
-    """Measure, print, write; 1 when a target is missed."""
+    """Measure, print and write the table; return 1 if a target is missed."""
     one_thread()
     torch.manual_seed(0)
     table = Table(title="predicted / measured", caption=f"{machine()}; 1 thread", title_justify="left")
@@ -42,7 +42,7 @@ def main() -> int:
         table.add_column(name, justify="left" if name == "what" else "right")
     rows, missed = [], 0
     for what, options in CASES.items():
-        # 8 heads of 8192 × 8192 weights take 2 GiB: the machine has to have them.
+        # 8 heads of 8192 × 8192 weights need 2 GiB of memory.
         for one in regard.cost(seq=LENGTHS, **options).measure(repeats=1).measurements:
             exact, near = one.operations == one.predicted_operations, abs(one.peak_ratio - 1) <= 0.05
             missed += not (exact and near)

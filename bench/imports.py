@@ -1,4 +1,4 @@
-"""How long importing takes, against torch alone.
+"""Time to import regard, compared with importing torch alone.
 
     python bench/imports.py
 
@@ -25,14 +25,14 @@ CASES = {
 
 
 def seconds(code: str) -> float:
-    """Wall time of a fresh interpreter that runs the code."""
+    """Return the wall time of a new interpreter that runs the code."""
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print and write the table."""
     times = {name: [] for name in CASES}
     for _ in range(ROUNDS):
         for name, code in CASES.items():

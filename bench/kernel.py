@@ -1,7 +1,7 @@
-"""Why the tiles are cut as they are: `python bench/kernel.py`. torch's CPU kernel on pieces of one problem.
+"""Sizes of tiles: `python bench/kernel.py` measures torch's CPU kernel on pieces of one problem.
 
-The numbers behind the constants of regard/attention/kernels/block_plan.py and tiles.py: how many keys the backward
-takes at a time, and from which length the kernel's own causal rule beats a staircase of blocks.
+These measurements determine the constants of regard/attention/kernels/block_plan.py and tiles.py: the number of
+keys per backward call, and from which length the kernel's own causal rule beats a staircase of blocks.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def inputs(length: int, batch: int) -> list[Tensor]:
 
 
 def keys_at_once() -> list[Row]:
-    """The backward over 2,048 keys, in pieces, against all at once."""
+    """Compare the backward pass over 2,048 keys in pieces with one call."""
     qkv = inputs(2048, 1)
     g = torch.randn_like(qkv[0])
 
@@ -43,7 +43,7 @@ def keys_at_once() -> list[Row]:
 
 
 def staircase(length: int) -> list[Row]:
-    """Causal attention by blocks against the kernel's own rule, forward and backward."""
+    """Compare causal attention by blocks with the kernel's `is_causal`, forward and backward."""
     qkv = inputs(length, max(1, 2048 // length))
     g = torch.randn_like(qkv[0])
 

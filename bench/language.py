@@ -32,7 +32,7 @@ from regard.training.data.examples import Objective
 
 
 class TorchDecoder(nn.Module):
-    """A decoder alone, of torch's layers."""
+    """A decoder-only model built from torch's layers."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -47,9 +47,9 @@ class TorchDecoder(nn.Module):
         self.layers = nn.TransformerEncoder(
             layer, config.layers, norm=nn.LayerNorm(config.d_model), enable_nested_tensor=False
         )
-        for each in self.layers.layers:  # dropout where ours has it: on what each part adds
+        for each in self.layers.layers:  # dropout at the same places as in our model: on the output of each sub-layer
             each.self_attn.dropout, each.dropout.p = 0.0, 0.0
-        for parameter in self.layers.parameters():  # copies of one layer would start alike
+        for parameter in self.layers.parameters():  # otherwise all layers start as copies of one
             if parameter.dim() > 1:
                 nn.init.xavier_uniform_(parameter)
 
@@ -64,7 +64,7 @@ class TorchDecoder(nn.Module):
 
 
 def trained(name: str, theirs: bool, folder: Path, console: Console) -> dict[str, Any]:
-    """Train one of the two as the default command does; its best validation loss and its cost."""
+    """Train one of the two models with the default settings; return its best validation loss and its cost."""
     made = prepare(make_run_config("language"))
     torch.manual_seed(0)
     model = TorchDecoder(made.model.config) if theirs else made.model
@@ -85,14 +85,14 @@ def trained(name: str, theirs: bool, folder: Path, console: Console) -> dict[str
 
 
 class _BestInMemory(Loop):
-    """A loop for a model that is not regard's own, and so is not saved as one."""
+    """A training loop for a model of another library; it does not save the model."""
 
     def keep(self, model: nn.Module) -> None:
-        """Nothing is written."""
+        """Write nothing."""
 
 
 def of_run(run: Path) -> dict[str, Any]:
-    """Our figures from a run that is finished."""
+    """Return the figures of a finished run."""
     about = json.loads((run / "run.json").read_text(encoding="utf-8"))
     usual = json.loads(json.dumps(make_run_config("language").to_json()))
     usual["settings"]["store"], usual["digest"] = about["plan"]["settings"]["store"], about["plan"]["digest"]
@@ -107,9 +107,9 @@ def of_run(run: Path) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Train both, print, write; 1 when the bound is missed."""
+    """Train both models, print and write the table; return 1 if the bound is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ours", type=Path, help="a run that `regard train language` made")
+    parser.add_argument("--ours", type=Path, help="finished run of `regard train language` to use instead of training")
     options = parser.parse_args()
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder:

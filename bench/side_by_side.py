@@ -1,4 +1,4 @@
-"""Measure two ways of doing a thing in one run, and say how they compare.
+"""Measure two implementations in one run and report their ratio.
 
 Machines are noisy, so the ways take turns, each keeps its best of several rounds, one thread is pinned to one
 core, and what counts is the ratio. The clock counts the processor time of this process, so that another process
@@ -37,14 +37,14 @@ class Row:
 
 
 def one_thread() -> None:
-    """Pin this process to one core, the last it may use, and torch to one thread."""
+    """Pin this process to its last available core, and torch to one thread."""
     torch.set_num_threads(1)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def race(ways: dict[str, Callable[[], object]], *, rounds: int = 9, at_least: float = 0.02) -> dict[str, float]:
-    """Milliseconds of each way: the best of the rounds, taken in turns."""
+    """Return the milliseconds of each implementation: the best of several rounds that alternate between them."""
     calls = {}
     for name, way in ways.items():
         way()
@@ -62,7 +62,7 @@ def race(ways: dict[str, Callable[[], object]], *, rounds: int = 9, at_least: fl
 
 
 def close_race(ways: dict[str, Callable[[], object]], *, rounds: int) -> dict[str, float]:
-    """Milliseconds of ways that differ by less than one run does from the next: the best of many single runs.
+    """Return the milliseconds of implementations that differ by less than the noise: the best of many single runs.
 
     The order changes from round to round, so that none is always the one that comes after the other.
     """
@@ -78,7 +78,7 @@ def close_race(ways: dict[str, Callable[[], object]], *, rounds: int) -> dict[st
 
 
 def memory_mb(field: str) -> float:
-    """Memory of this process in MB, by its name in Linux's /proc/self/status: VmRSS now, VmHWM at its peak."""
+    """Return a memory figure of this process in MB by its name in /proc/self/status: VmRSS (now), VmHWM (peak)."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
     return int(line.split()[1]) / 1024
 
@@ -102,7 +102,7 @@ def _figure(value: float, unit: str) -> str:
 
 
 def steps(items: list[Callable[[], list[Row]]]) -> list[Row]:
-    """Run each comparison, with progress on stderr."""
+    """Run each comparison and show the progress on stderr."""
     console = Console(stderr=True)
     return [row for step in track(items, "measuring", console=console, transient=True) for row in step()]
 

@@ -1,4 +1,4 @@
-"""What the default runs reach: translation of held-out dates and phrases, and the LSTMs beside the transformer.
+"""Results of the default training runs: translation of held-out dates and phrases, by Transformer and LSTM.
 
     python bench/training.py [dates phrases lstm lstm-attention]
 
@@ -27,7 +27,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 def trained(name: str, console: Console) -> TrainingResult:
-    """The default run of this name."""
+    """Return the settings of the default run of this name."""
     plan = make_run_config("translate", **RUNS[name])
     folder = RESULTS / "runs" / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -37,14 +37,14 @@ def trained(name: str, console: Console) -> TrainingResult:
 
 
 def command(name: str) -> str:
-    """What is typed for it."""
+    """Return the command that starts this run."""
     run = RUNS[name]
     other = f" --model {run['model']} --steps {run['settings']['steps']}" if "model" in run else ""
     return f"regard train translate --data {run['data'][0]}{other}"
 
 
 def main() -> int:
-    """Run, print, write; 1 when a bound is missed."""
+    """Run, print and write the table; return 1 if a bound is missed."""
     console = Console(stderr=True)
     file = RESULTS / "training.json"
     RESULTS.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ def main() -> int:
         rows[name] = {"name": name, "command": command(name), **finished.results, "cat": cat}
         content = {"machine": machine(), "command": "python bench/training.py", "rows": list(rows.values())}
         file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    table = Table(title="Default runs, on what is held out", caption=machine(), title_justify="left")
+    table = Table(title="Default runs, evaluated on held-out data", caption=machine(), title_justify="left")
     for column in ("command", "exact", "of", "bound", "steps", "parameters", "processor", "elapsed"):
         table.add_column(column, justify="left" if column == "command" else "right")
     missed = False

@@ -1,4 +1,4 @@
-"""Watching beside not watching, and beside the eager way: `python bench/watch.py`.
+"""Watched models compared with unwatched ones and with eager attention: `python bench/watch.py`.
 
 A GPT-2 of 4 layers with random weights from `transformers` (768 wide, 12 heads), float32, one thread.
 """
@@ -57,7 +57,7 @@ def with_statistics(length: int = 2048) -> list[Row]:
         with regard.watch(model) as seen:
             model(input_ids=ids)
         for call in seen.calls:
-            call.statistics  # noqa: B018 (computed when asked for)
+            call.statistics  # noqa: B018 (a cached property: reading it computes it)
 
     def more() -> None:
         with regard.watch(model) as seen:
@@ -85,7 +85,7 @@ def with_statistics(length: int = 2048) -> list[Row]:
 
 
 def precision() -> list[Row]:
-    """Every figure is the largest error there is, beside what is allowed."""
+    """Compare the largest errors with what is allowed."""
     model, eager = gpt2(), gpt2("eager")
     ids = torch.randint(0, 50257, (1, 2048))
     rows = []
@@ -108,7 +108,7 @@ def precision() -> list[Row]:
 
 
 class Normal(torch.nn.Module):
-    """Causal attention of one head between random vectors, much less even than an untrained model's."""
+    """One head of causal attention between random vectors, less uniform than that of an untrained model."""
 
     def __init__(self, length: int, keys: int) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ def _errors(heads: list[tuple[Any, int]], at: str) -> list[Row]:
 
 
 def page() -> list[Row]:
-    """The HTML page of a whole model: how large it is, and how soon a browser has drawn it."""
+    """Measure the HTML page of a whole model: its size and the time until a browser has drawn it."""
     from regard.pictures import Factors, attention_page
 
     at = "12 layers × 12 heads × 512 tokens"
@@ -161,7 +161,7 @@ def page() -> list[Row]:
 
 
 def opened(chromium: str, file: Path, complaints: list[str]) -> float:
-    """Seconds until the page says that all of its first view is drawn."""
+    """Return the seconds until the page reports that its first view is drawn."""
     from playwright.sync_api import sync_playwright
 
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
@@ -193,7 +193,7 @@ def memory_of(length: int) -> None:
         with torch.no_grad(), regard.watch(layer) as seen:
             layer(torch.randn(1, n, 512))
         call = seen.calls[0]
-        Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak counts from here, with q and k held
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: restart the peak here, where q and k are allocated
         before = memory_mb("VmRSS")
         call.statistics  # noqa: B018
         call.received()

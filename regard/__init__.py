@@ -1,6 +1,6 @@
-"""A workbench for attention in PyTorch: exact, fast, and open to the eye.
+"""A workbench for attention in PyTorch: exact, fast and inspectable.
 
-Names are loaded when first used: `import regard` alone does not import torch.
+Exported names are loaded on first use: `import regard` alone does not import torch.
 """
 
 import lazy_loader

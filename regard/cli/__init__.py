@@ -26,7 +26,7 @@ from regard.cli.watch import watch
 
 app = typer.Typer(
     name="regard",
-    help="A workbench for attention in PyTorch: exact, fast, and open to the eye.",
+    help="A workbench for attention in PyTorch: exact, fast and inspectable.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
