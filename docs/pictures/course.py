@@ -20,7 +20,7 @@ def main() -> int:
     metrics = Path(given.run) / "metrics.jsonl"
     if not metrics.is_file():
         parser.error(f"{given.run} is no run: it has no metrics.jsonl")
-    print(pictures.course_curves(training.read_metrics(metrics), title=given.title).save(given.out))
+    print(pictures.board_training_curves(training.read_metrics(metrics), title=given.title).save(given.out))
     return 0
 
 

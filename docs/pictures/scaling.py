@@ -20,11 +20,11 @@ from rich.console import Console
 
 from regard import models
 from regard.connectx.training import run as starting
-from regard.connectx.training.loop import Metrics, read_about
-from regard.files import write_atomic
+from regard.connectx.training.loop import Row, read_about
+from regard.files import write_whole
+from regard.pictures.axes import simplify_frame
 from regard.pictures.colours import theme_named
 from regard.pictures.picture import Picture, drawing, new_figure
-from regard.pictures.weights.bars import quiet
 
 HERE = Path(__file__).parent
 SIZES = ((16, 3), (32, 4), (64, 5))  # channels, blocks
@@ -97,7 +97,7 @@ def picture(rows: list[dict[str, float]], theme: str = "light") -> Picture:
                 axis.set_minor_formatter(NullFormatter())
             axes.margins(x=0.16, y=0.08)
             axes.set_xlabel(f"{words} (a line for each number of {by})")
-            quiet(axes, theme)
+            simplify_frame(axes, theme)
         sides[0].set_ylabel("error, mean of the board's thirds (%)")
     return Picture(figure, title, theme)
 

@@ -1,7 +1,7 @@
-"""What a claim is: what is said, what is done about it, and the rule that makes a verdict of the numbers.
+"""Data types of a claim: the statement, its experiment, and the conclusion that its rule draws from the results.
 
-A verdict is never typed in. It is computed from the rows of a result whenever it is shown, by the claim's own
-`judge`, and the rule that `judge` follows stands beside it in words.
+A verdict is never stored. `Claim.judge` computes it from the rows of a result each time it is shown, by the rule that
+is printed beside it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,27 +11,22 @@ from typing import Any, Literal
 from regard.claims.charts.chart import Chart
 from regard.languages import Bilingual
 
-Row = dict[str, Any]  # a measurement: numbers, names, truths, None
+Row = dict[str, Any]  # one measurement: numbers, texts, booleans or None by name
 Settings = Mapping[str, Any]
 Size = Literal["tiny", "default", "full"]
 SIZES: tuple[Size, ...] = ("tiny", "default", "full")
 Verdict = Literal["holds", "holds when", "does not hold here"]
 
-IN_CHINESE: Mapping[Verdict, str] = {"holds": "成立", "holds when": "有条件成立", "does not hold here": "此处不成立"}
-
-
-def words(en: str, zh: str) -> Bilingual:
-    """The same thing, said in both languages.
-
-    >>> words("holds", "成立")["zh"]
-    '成立'
-    """
-    return {"en": en, "zh": zh}
+VERDICTS_IN_CHINESE: Mapping[Verdict, str] = {
+    "holds": "成立",
+    "holds when": "有条件成立",
+    "does not hold here": "此处不成立",
+}
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of the result with its 95 % interval over the seeds; no interval where nothing varies."""
+    """A number of a conclusion, with its 95 % interval over the seeds; without one if the number does not vary."""
 
     name: Bilingual
     value: float
@@ -40,21 +35,30 @@ class Figure:
     unit: str = ""
 
     def __str__(self) -> str:
-        """The number as text.
+        """Return the number, its unit and its interval as text.
 
-        >>> str(Figure(words("accuracy", "准确率"), 0.9734, 0.961, 0.985, "%"))
+        >>> str(Figure({"en": "accuracy", "zh": "准确率"}, 0.9734, 0.961, 0.985, "%"))
         '97.3 % (96.1 … 98.5)'
         """
-        shown = _number(self.value, self.unit)
+        text = f"{_format(self.value, self.unit)} {self.unit}".rstrip()
         if self.low is None or self.high is None:
-            return f"{shown} {self.unit}".rstrip()
-        between = f"({_number(self.low, self.unit)} … {_number(self.high, self.unit)})"
-        return " ".join(part for part in (shown, self.unit, between) if part)
+            return text
+        return f"{text} ({_format(self.low, self.unit)} … {_format(self.high, self.unit)})"
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """The verdict, why, the figures it follows from, and what is told by words rather than numbers."""
+class Conclusion:
+    """What the rule of a claim makes of a result.
+
+    verdict     whether the claim holds
+    sentence    the verdict explained in one sentence
+    figures     the numbers that it follows from
+    notes       further findings that are texts rather than numbers
+
+    >>> from regard.claims import claim_named, find
+    >>> claim_named("mask").judge(find("mask").rows).verdict
+    'holds'
+    """
 
     verdict: Verdict
     sentence: Bilingual
@@ -66,42 +70,39 @@ class Judgement:
 class Claim:
     """A claim and its experiment.
 
-    name            what the command calls it
-    title           a few words
-    says            the claim as the documents make it
-    source          which of the documents make it
-    experiment      what is done, with the baseline
+    name            name on the command line
+    title           short title
+    statement       the claim as the documents make it
+    source          the documents that make it
+    experiment      what is measured, and against which baseline
     rule            how the verdict follows from the numbers
-    sizes           the settings at each size; "seeds" among them says how often everything is repeated
-    parts           the pieces of one seed, each a handful of settings; a piece that is done is kept
+    sizes           settings for each size; "seeds" is the number of repetitions
+    parts           (settings) → the settings of each part of one seed; finished parts are stored
     measure         (settings, part, seed) → rows
-    judge           rows of all parts and seeds → verdict
-    draw            rows → plots
-    timed           whether the clock is among the figures: such a result wants a quiet machine
+    judge           (rows of all parts and seeds) → conclusion
+    draw            (rows) → chart
+    timed           whether times are measured, which needs an otherwise idle machine
+
+    >>> from regard.claims import claim_named
+    >>> claim_named("mask").sizes["default"]["seeds"]
+    3
     """
 
     name: str
     title: Bilingual
-    says: Bilingual
+    statement: Bilingual
     source: tuple[Bilingual, ...]
     experiment: Bilingual
     rule: Bilingual
     sizes: Mapping[Size, Settings]
     parts: Callable[[Settings], Sequence[Settings]]
     measure: Callable[[Settings, Settings, int], list[Row]]
-    judge: Callable[[list[Row]], Judgement]
+    judge: Callable[[list[Row]], Conclusion]
     draw: Callable[[list[Row]], Chart]
     timed: bool = False
 
-    def __post_init__(self) -> None:
-        if missing := [size for size in SIZES if size not in self.sizes]:
-            raise ValueError(f"the claim {self.name!r} needs settings for {', '.join(SIZES)}; {missing} are missing")
-        for name, both in (("title", self.title), ("says", self.says), ("rule", self.rule)):
-            if set(both) != {"en", "zh"} or not all(both.values()):
-                raise ValueError(f"{name} of the claim {self.name!r} must be said in en and zh, got {dict(both)}")
 
-
-def _number(value: float, unit: str) -> str:
+def _format(value: float, unit: str) -> str:
     if value != value or value in (float("inf"), float("-inf")):
         return "–"
     if unit == "%":

@@ -4,11 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.claims.claim import IN_CHINESE, Claim
+from regard.claims.claim import VERDICTS_IN_CHINESE, Claim
 from regard.claims.registry import claims
-from regard.claims.result import SHIPPED, Result
-from regard.claims.text import NOISY, NOT_RUN, judged, machine_text, noisy
-from regard.files import write_atomic
+from regard.claims.result import SHIPPED, Result, is_timing_unreliable, stored_conclusion
+from regard.claims.text import NOT_RUN, UNRELIABLE_TIMING, machine_text
+from regard.files import write_whole
 
 HEAD = """\
 # Claims
@@ -34,15 +34,15 @@ def write_report(
     plots.mkdir(parents=True, exist_ok=True)
     written, summary, sections = [], ["| claim | verdict | |", "|---|---|---|"], []
     for one in claims() if known is None else known:
-        judgement, result = judged(one, folder)
+        conclusion, result = stored_conclusion(one, folder)
         link = f"[{one.name}](#{one.name})"
-        if judgement is None or result is None:
+        if conclusion is None or result is None:
             summary.append(f"| {link} | *{NOT_RUN['en']}* | {one.title['en']} |")
             sections.append(_not_run(one, result))
             continue
         written.append(one.draw(result.rows).save(plots / f"{one.name}.svg"))
-        summary.append(f"| {link} | **{judgement.verdict}** | {judgement.sentence['en']} |")
-        figures = [f"| {figure.name['en']} | {figure} |" for figure in judgement.figures]
+        summary.append(f"| {link} | **{conclusion.verdict}** | {conclusion.sentence['en']} |")
+        figures = [f"| {figure.name['en']} | {figure} |" for figure in conclusion.figures]
         sections.append(
             "\n".join(
                 [
@@ -53,15 +53,15 @@ def write_report(
                     "|---|---|",
                     *figures,
                     "",
-                    *(f"- {note['en']}" for note in judgement.notes),
-                    *([""] if judgement.notes else []),
+                    *(f"- {note['en']}" for note in conclusion.notes),
+                    *([""] if conclusion.notes else []),
                     f"**Rule.** {one.rule['en']}",
                     "",
-                    f"**Verdict: {judgement.verdict}.** {judgement.sentence['en']}",
+                    f"**Verdict: {conclusion.verdict}.** {conclusion.sentence['en']}",
                     "",
-                    f"**结论:{IN_CHINESE[judgement.verdict]}。** {judgement.sentence['zh']}",
+                    f"**结论:{VERDICTS_IN_CHINESE[conclusion.verdict]}。** {conclusion.sentence['zh']}",
                     "",
-                    *([f"*{NOISY['en']}*", ""] if noisy(one, result) else []),
+                    *([f"*{UNRELIABLE_TIMING['en']}*", ""] if is_timing_unreliable(one, result) else []),
                     f"<sub>{machine_text(result)}. `{result.command}`</sub>",
                 ]
             )
@@ -76,9 +76,9 @@ def _opening(one: Claim) -> list[str]:
         "",
         f"**{one.title['en']} · {one.title['zh']}** (from: {'; '.join(each['en'] for each in one.source)})",
         "",
-        f"> {one.says['en']}",
+        f"> {one.statement['en']}",
         ">",
-        f"> {one.says['zh']}",
+        f"> {one.statement['zh']}",
         "",
         f"**Experiment.** {one.experiment['en']}",
         "",
@@ -86,7 +86,7 @@ def _opening(one: Claim) -> list[str]:
 
 
 def _not_run(one: Claim, result: Result | None) -> str:
-    stands = NOT_RUN["en"] if result is None else f"unfinished, {len(result.parts)} of {result.wanted} parts"
+    stands = NOT_RUN["en"] if result is None else f"unfinished, {len(result.parts)} of {result.expected_parts} parts"
     return "\n".join(
         [*_opening(one), f"**Rule.** {one.rule['en']}", "", f"**Verdict: {stands}.** `regard claims run {one.name}`"]
     )

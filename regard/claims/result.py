@@ -1,26 +1,31 @@
-"""The file of a result: what was measured, with which settings, on what. The verdict is not in it (claim.py)."""
+"""Result files: what was measured, with which settings, on which machine. Verdicts are computed, not stored."""
 
 import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.claims.claim import SIZES, Row, Settings, Size
-from regard.files import write_atomic
+from regard.claims.claim import SIZES, Claim, Conclusion, Row, Settings, Size
+from regard.files import write_whole
 
 FORMAT = 1
-SHIPPED = Path(__file__).parent / "results"  # those of docs/claims.md
-FOLDER = Path("claims")  # where `regard claims run` writes unless told otherwise
+SHIPPED = Path(__file__).parent / "results"  # results shown in docs/claims.md
+FOLDER = Path("claims")  # default output folder of `regard claims run`
+FIELDS = {"claim": str, "size": str, "settings": dict, "seeds": int, "wanted": int, "machine": dict, "command": str}
 
 
 @dataclass(frozen=True)
 class Part:
-    """A piece that is done: the seed, the piece's settings, how long it took, and what was found.
+    """A finished part of a run.
 
-    load    how many processes wanted the machine's cores meanwhile (its load average), this one among them
+    seed        seed of the part
+    part        settings of the part
+    seconds     how long it took
+    rows        its measurements
+    load        load average of the machine at its end, this process included; None where it is not known
     """
 
     seed: int
@@ -32,30 +37,37 @@ class Part:
 
 @dataclass(frozen=True)
 class Result:
-    """What a file holds. `wanted` is the number of parts of a whole result: fewer, and it was stopped."""
+    """The content of a result file.
+
+    `expected_parts`, "wanted" in the file, is the number of parts of the complete run; an interrupted run has fewer.
+
+    >>> result = find("mask", SHIPPED)
+    >>> result.size, result.seeds, result.complete
+    ('default', 3, True)
+    """
 
     claim: str
     size: Size
     settings: Settings
     seeds: int
-    wanted: int
+    expected_parts: int
     machine: Mapping[str, str | int]
     command: str
-    parts: tuple[Part, ...] = field(default=())
+    parts: tuple[Part, ...] = ()
 
     @property
-    def whole(self) -> bool:
-        """Whether every part is there."""
-        return len(self.parts) == self.wanted
+    def complete(self) -> bool:
+        """Whether all parts are finished."""
+        return len(self.parts) == self.expected_parts
 
     @property
     def seconds(self) -> float:
-        """How long all parts took."""
+        """Time that all parts took together."""
         return math.fsum(part.seconds for part in self.parts)
 
     @property
     def load(self) -> float | None:
-        """The load average at the median part; None where the system has none."""
+        """Median load average of the parts; None if it is not known."""
         loads = sorted(part.load for part in self.parts if part.load is not None)
         return loads[len(loads) // 2] if loads else None
 
@@ -65,73 +77,93 @@ class Result:
         return [{**part.part, **row, "seed": part.seed} for part in self.parts for row in part.rows]
 
     def has(self, seed: int, part: Settings) -> bool:
-        """Whether this piece is done."""
-        return any(done.seed == seed and done.part == part for done in self.parts)
+        """Whether the part with this seed and these settings is finished."""
+        return any(finished.seed == seed and finished.part == part for finished in self.parts)
 
     def save(self, file: str | os.PathLike[str]) -> Path:
-        """Write it, whole or not at all."""
+        """Write the file atomically and return its path."""
         content = {"format": FORMAT, **asdict(self)}
-        lines = [f" {json.dumps(key)}: {_json(value)}" for key, value in content.items() if key != "parts"]
-        parts = ",\n".join(f"  {_json(part)}" for part in content["parts"])
-        return write_atomic(file, "{\n" + ",\n".join(lines) + f',\n "parts": [\n{parts}\n ]\n}}\n')
+        parts = ",\n".join(f"  {_to_json(part)}" for part in content.pop("parts"))
+        names = {"expected_parts": "wanted"}
+        lines = [f" {json.dumps(names.get(name, name))}: {_to_json(value)}" for name, value in content.items()]
+        return write_whole(file, "{\n" + ",\n".join(lines) + f',\n "parts": [\n{parts}\n ]\n}}\n')
 
 
 def read(file: str | os.PathLike[str]) -> Result:
-    """Read a result and check it against the format, or say what is wrong with the file."""
+    """Return the result in a file, after checking its format.
+
+    >>> read(SHIPPED / "mask.json").claim
+    'mask'
+    """
     path = Path(file)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is no result of a claim: {error}") from None
-    _check(isinstance(found, dict), path, "the file holds one object")
-    _check(found.pop("format", None) == FORMAT, path, f"format is {FORMAT}")
-    wanted = {"claim": str, "size": str, "settings": dict, "seeds": int, "wanted": int, "machine": dict}
-    wanted |= {"command": str, "parts": list}
-    _check(found.keys() == wanted.keys(), path, f"its entries are format, {', '.join(wanted)}")
-    for name, kind in wanted.items():
-        _check(
-            isinstance(found[name], kind) and not isinstance(found[name], bool), path, f"{name} is a {kind.__name__}"
-        )
-    _check(found["size"] in SIZES, path, f"size is one of {', '.join(SIZES)}")
-    for part in found["parts"]:
-        whole = isinstance(part, dict) and {"load", *part} == Part.__dataclass_fields__.keys()
-        _check(whole, path, "a part has seed, part, seconds, rows and perhaps load")
-        rows: Any = part["rows"]
-        _check(
-            isinstance(rows, list) and all(isinstance(row, dict) for row in rows), path, "rows are a list of objects"
-        )
-        _check(all(_plain(value) for row in rows for value in row.values()), path, "a row has plain values")
-    parts = tuple(Part(**{**part, "rows": tuple(part["rows"])}) for part in found.pop("parts"))
-    return Result(**found, parts=parts)
+        raise ValueError(f"{path} is not a result file of a claim: {error}") from None
+    _check(isinstance(content, dict), path, "one JSON object")
+    _check(content.pop("format", None) == FORMAT, path, f"format {FORMAT}")
+    parts = content.pop("parts", None)
+    _check(isinstance(parts, list), path, "a list of parts")
+    _check(content.keys() == FIELDS.keys(), path, f"the entries format, {', '.join(FIELDS)} and parts")
+    for name, kind in FIELDS.items():
+        value = content[name]
+        _check(isinstance(value, kind) and not isinstance(value, bool), path, f"{name} of type {kind.__name__}")
+    _check(content["size"] in SIZES, path, f"a size among {', '.join(SIZES)}")
+    for part in parts:
+        complete = isinstance(part, dict) and {"load", *part} == Part.__dataclass_fields__.keys()
+        _check(complete, path, "seed, part, seconds and rows in every part, optionally load")
+        rows = part["rows"]
+        _check(isinstance(rows, list) and all(isinstance(row, dict) for row in rows), path, "rows that are objects")
+        values = [value for row in rows for value in row.values()]
+        plain = all(value is None or isinstance(value, str | int | float | bool) for value in values)
+        _check(plain, path, "rows of numbers, texts, booleans and null")
+    return Result(
+        expected_parts=content.pop("wanted"),
+        parts=tuple(Part(**{**part, "rows": tuple(part["rows"])}) for part in parts),
+        **content,
+    )
 
 
 def find(name: str, folder: str | os.PathLike[str] | None = None) -> Result | None:
-    """The stored result of a claim: of this folder; of ./claims, or else the shipped one, if no folder is given."""
+    """Return the stored result of a claim, or None: from `folder`, by default from ./claims or else the shipped one.
+
+    >>> find("mask", "no-such-folder") is None
+    True
+    """
     for place in [Path(folder)] if folder is not None else [FOLDER, SHIPPED]:
         if (file := place / f"{name}.json").exists():
             return read(file)
     return None
 
 
-def _check(true: bool, path: Path, rule: str) -> None:
-    if not true:
-        raise ValueError(f"{path} is no result of a claim: it should be that {rule}; run the claim again")
+def stored_conclusion(
+    claim: Claim, folder: str | os.PathLike[str] | None = None
+) -> tuple[Conclusion | None, Result | None]:
+    """Return the conclusion from the stored result, if that is complete, and the result, if there is one."""
+    result = find(claim.name, folder)
+    return (claim.judge(result.rows) if result is not None and result.complete else None), result
 
 
-def _plain(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float | bool)
+def is_timing_unreliable(claim: Claim, result: Result) -> bool:
+    """Return whether times were measured while other processes used the machine."""
+    return claim.timed and (result.load is None or result.load > int(result.machine["cores"]) + 1)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(_short(value), ensure_ascii=False, allow_nan=False)
+def _check(condition: bool, path: Path, expected: str) -> None:
+    if not condition:
+        raise ValueError(f"{path} is not a result file of a claim: expected {expected}; run the claim again")
 
 
-def _short(value: Any) -> Any:
-    """Numbers with six figures, which is more than any of them has; what is no number is None."""
+def _to_json(value: Any) -> str:
+    return json.dumps(_rounded(value), ensure_ascii=False, allow_nan=False)
+
+
+def _rounded(value: Any) -> Any:
+    """Return the value with floats rounded to six digits and None for NaN and infinity."""
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {name: _short(item) for name, item in value.items()}
+        return {name: _rounded(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_short(item) for item in value]
+        return [_rounded(item) for item in value]
     return value

@@ -42,7 +42,7 @@ def run(
     file = Path(folder) / f"{claim.name}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     result = _begun(claim, size, settings, seeds, file, again)
-    result = replace(result, seeds=seeds, wanted=len(todo), command=_command(claim, size, seeds))
+    result = replace(result, seeds=seeds, expected_parts=len(todo), command=_command(claim, size, seeds))
     # Of parts found done, those of seeds that are not asked for now are left out.
     result = replace(result, parts=tuple(part for part in result.parts if part.seed < seeds))
     result.save(file)
@@ -74,7 +74,7 @@ def _begun(claim: Claim, size: Size, settings: Settings, seeds: int, file: Path,
             f"{file} has a result of other settings (size {found.size}, {len(found.parts)} parts); "
             "--again replaces it, --out DIR writes elsewhere"
         )
-    if found.machine != fresh.machine and not found.whole:
+    if found.machine != fresh.machine and not found.complete:
         raise ValueError(
             f"{file} was begun on another machine or with other threads, and parts of two do not mix; "
             "--again begins anew, --out DIR writes elsewhere"

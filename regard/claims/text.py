@@ -4,15 +4,15 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.claims.claim import IN_CHINESE, Claim, Judgement
-from regard.claims.result import Result, find
+from regard.claims.claim import VERDICTS_IN_CHINESE, Claim, Conclusion
+from regard.claims.result import Result, is_timing_unreliable, stored_conclusion
 from regard.languages import Language
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 COLOURS = {"holds": "green", "holds when": "yellow", "does not hold here": "red"}
-NOISY = {
+UNRELIABLE_TIMING = {
     "en": "Times were taken on a busy machine: run this again when it is quiet.",
     "zh": "计时时机器繁忙,应在空闲时重测。",
 }
@@ -33,48 +33,44 @@ def claims_table(
     table.add_column(heads[1], ratio=3)
     table.add_column(heads[2], ratio=2)
     for one in known:
-        judgement, result = judged(one, folder)
-        if judgement is None:
+        conclusion, result = stored_conclusion(one, folder)
+        if conclusion is None:
             verdict = Text(NOT_RUN[language] if result is None else _unfinished(result, language), style="dim")
         else:
-            verdict = Text(verdict_text(judgement, language), style=COLOURS[judgement.verdict])
-        table.add_row(one.name, one.says[language], verdict)
+            verdict = Text(verdict_text(conclusion, language), style=COLOURS[conclusion.verdict])
+        table.add_row(one.name, one.statement[language], verdict)
     return table
 
 
 def claim_text(one: Claim, folder: str | os.PathLike[str] | None = None, language: Language = "en") -> str:
     """All about a claim: what it says, what is done, the rule, the figures and the verdict."""
-    judgement, result = judged(one, folder)
+    conclusion, result = stored_conclusion(one, folder)
     labels = {
         "en": ("claim", "experiment", "rule", "verdict", "figures", "measured on", "command"),
         "zh": ("说法", "实验", "判据", "结论", "数据", "测量环境", "命令"),
     }[language]
     lines = [f"{one.title[language]} ({one.name})", ""]
-    for label, text in zip(labels, (one.says, one.experiment, one.rule), strict=False):
+    for label, text in zip(labels, (one.statement, one.experiment, one.rule), strict=False):
         lines += [f"{label}: {text[language].replace('*', '')}", ""]
     if result is None:
         return "\n".join([*lines, f"{labels[3]}: {NOT_RUN[language]} (regard claims run {one.name})"])
-    if judgement is None:
+    if conclusion is None:
         return "\n".join([*lines, f"{labels[3]}: {_unfinished(result, language)} ({result.command})"])
-    lines += [f"{labels[3]}: {verdict_text(judgement, language)}", "", f"{labels[4]}:"]
-    lines += [f"  {figure.name[language]}: {figure}" for figure in judgement.figures]
-    lines += [f"  {note[language]}" for note in judgement.notes]
-    if noisy(one, result):
-        lines += ["", NOISY[language]]
+    lines += [f"{labels[3]}: {verdict_text(conclusion, language)}", "", f"{labels[4]}:"]
+    lines += [f"  {figure.name[language]}: {figure}" for figure in conclusion.figures]
+    lines += [f"  {note[language]}" for note in conclusion.notes]
+    if is_timing_unreliable(one, result):
+        lines += ["", UNRELIABLE_TIMING[language]]
     lines += ["", f"{labels[5]}: {machine_text(result)}", f"{labels[6]}: {result.command}"]
     return "\n".join(lines)
 
 
-def judged(one: Claim, folder: str | os.PathLike[str] | None = None) -> tuple[Judgement | None, Result | None]:
-    """The verdict of the stored result; none if it is not whole."""
-    result = find(one.name, folder)
-    return (one.judge(result.rows) if result is not None and result.whole else None), result
-
-
-def verdict_text(judgement: Judgement, language: Language = "en") -> str:
+def verdict_text(conclusion: Conclusion, language: Language = "en") -> str:
     """The verdict and its sentence."""
-    verdict = judgement.verdict if language == "en" else IN_CHINESE[judgement.verdict]
-    return f"{verdict}: {judgement.sentence[language]}" if language == "en" else f"{verdict}:{judgement.sentence['zh']}"
+    verdict = conclusion.verdict if language == "en" else VERDICTS_IN_CHINESE[conclusion.verdict]
+    return (
+        f"{verdict}: {conclusion.sentence[language]}" if language == "en" else f"{verdict}:{conclusion.sentence['zh']}"
+    )
 
 
 def machine_text(result: Result) -> str:
@@ -87,11 +83,6 @@ def machine_text(result: Result) -> str:
     return f"{where}, torch {its['torch']}; {seeds}, {result.seconds:,.0f} s at size {result.size}{busy}"
 
 
-def noisy(one: Claim, result: Result) -> bool:
-    """Whether the clock is among the figures and others were at work meanwhile: to be run again when it is quiet."""
-    return one.timed and (result.load is None or result.load > int(result.machine["cores"]) + 1)
-
-
 def _unfinished(result: Result, language: Language) -> str:
-    done, of = len(result.parts), result.wanted
+    done, of = len(result.parts), result.expected_parts
     return f"unfinished: {done} of {of} parts" if language == "en" else f"未完成:{done}/{of}"

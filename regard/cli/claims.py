@@ -88,7 +88,7 @@ def show(
         Console(highlight=False, markup=False).print(claim_text(one, out, _language(lang)))
         if picture is not None:
             result = find(name, out)
-            if result is None or not result.whole:
+            if result is None or not result.complete:
                 raise ValueError(f"there is no whole result of {name} to draw; run it with: regard claims run {name}")
             typer.echo(f"wrote {one.draw(result.rows).save(picture)}", err=True)
 

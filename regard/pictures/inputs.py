@@ -10,10 +10,10 @@ from regard.attention import Trace
 Array = np.ndarray
 
 
-def numbers(values: Any) -> Array:
+def to_float64(values: Any) -> Array:
     """Arrays, nested lists and torch tensors (of any device and type) as float64.
 
-    >>> numbers([[1, 2]])
+    >>> to_float64([[1, 2]])
     array([[1., 2.]])
     """
     if hasattr(values, "detach"):
@@ -39,7 +39,7 @@ def named_weights(
         own, keys = list(weights.tokens), list(weights.key_tokens)
         tokens, key_tokens = tokens or own, key_tokens or (keys if tokens is None or keys != own else None)
         weights = weights.weights
-    array = numbers(weights)
+    array = to_float64(weights)
     given = array.shape
     while array.ndim > dimensions and array.shape[0] == 1:
         array = array[0]

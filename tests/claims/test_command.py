@@ -91,7 +91,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     assert process.returncode == 130, said
     assert "they are kept, the same command goes on" in said
     kept = read(file)
-    assert 0 < len(kept.parts) < kept.wanted
+    assert 0 < len(kept.parts) < kept.expected_parts
     assert [path.name for path in file.parent.iterdir()] == [file.name]
     assert "unfinished" in claim_text(claim_named("stable-softmax"), file.parent)
 
@@ -101,7 +101,7 @@ def test_shipped_results_are_whole_small_and_of_their_claim() -> None:
         result = read(file)
         assert result.claim == file.stem
         assert result.claim in NAMES
-        assert result.whole
+        assert result.complete
         assert result.size != "tiny"
         assert file.stat().st_size < 200_000
         wanted = {

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from regard.claims import NAMES, claim_named, read, run
-from regard.claims.charts.chart import Plot
-from regard.claims.claim import IN_CHINESE, SIZES
+from regard.claims.charts.panels import Plot
+from regard.claims.claim import SIZES, VERDICTS_IN_CHINESE
 from regard.claims.run_claim import count
 
 FOLDER = Path(__file__).parents[2] / "regard" / "claims" / "experiments"
@@ -16,22 +16,22 @@ FOLDER = Path(__file__).parents[2] / "regard" / "claims" / "experiments"
 def test_it_runs_judges_and_draws(name: str, tmp_path: Path) -> None:
     one, done = claim_named(name), []
     result = run(one, "tiny", folder=tmp_path, on_part=done.append)
-    assert result.whole
+    assert result.complete
     assert len(done) == count(one, "tiny") == len(result.parts)
     assert result == read(tmp_path / f"{name}.json")
     assert {row["seed"] for row in result.rows} == set(range(result.seeds))
-    judgement = one.judge(result.rows)
-    assert judgement.verdict in IN_CHINESE
-    assert all(judgement.sentence[language].strip() for language in ("en", "zh"))
-    assert judgement.figures
-    assert all(str(figure) and set(figure.name) == {"en", "zh"} for figure in judgement.figures)
+    conclusion = one.judge(result.rows)
+    assert conclusion.verdict in VERDICTS_IN_CHINESE
+    assert all(conclusion.sentence[language].strip() for language in ("en", "zh"))
+    assert conclusion.figures
+    assert all(str(figure) and set(figure.name) == {"en", "zh"} for figure in conclusion.figures)
     chart = one.draw(result.rows)
     picture = chart.save(tmp_path / "plot.svg")
     assert 2_000 < picture.stat().st_size < 300_000
     for plot in (panel for panel in chart.panels if isinstance(panel, Plot)):
         points = [point for series in plot.series for point in series.points]
         assert points
-        assert all(point.x in plot.places for point in points if plot.kind == "bars")
+        assert all(point.x in plot.categories for point in points if plot.kind == "bars")
         assert all(point.low <= point.mean <= point.high for point in points if point.low is not None)
 
     run(one, "tiny", folder=tmp_path, on_part=done.append)

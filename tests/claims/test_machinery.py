@@ -13,15 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from regard.claims import Claim, Figure, Judgement, claim_named, read, run
-from regard.claims.charts.chart import Point
+from regard.claims import Claim, Conclusion, Figure, claim_named, read, run
 from regard.claims.charts.from_rows import bars, lines
-from regard.claims.claim import Row, words
+from regard.claims.charts.panels import Point
+from regard.claims.claim import Row
 from regard.claims.result import Part, Result
 from regard.claims.statistics.intervals import T, interval, share, slope
 from regard.claims.statistics.rows import difference, over_seeds
 from regard.claims.statistics.timing import best_times, threads
-from regard.claims.tasks.fit import fit, matched, parameters
+from regard.claims.tasks.fit import fit, match_parameters, parameters
+from regard.languages import bilingual
 
 
 def density(x: float, degrees: int) -> float:
@@ -102,7 +103,7 @@ def test_differences_are_taken_seed_by_seed() -> None:
 
 
 def test_figures_as_text() -> None:
-    name = words("x", "x")
+    name = bilingual("x", "x")
     assert str(Figure(name, 1234.5)) == "1,234"
     assert str(Figure(name, 2.0, 1.5, 2.5, "×")) == "2 × (1.5 … 2.5)"
     assert str(Figure(name, 0.5, -math.inf, math.inf, "%")) == "50.0 % (– … –)"
@@ -122,7 +123,7 @@ def test_fit_marks_and_stops() -> None:
 
 @given(st.integers(1, 5000))
 def test_the_nearest_width_is_found(target: int) -> None:
-    found = matched(lambda width: nn.Linear(width, 7), target, range(1, 64))
+    found = match_parameters(lambda width: nn.Linear(width, 7), target, range(1, 64))
     assert abs(parameters(found) - target) == min(abs(7 * width + 7 - target) for width in range(1, 64))
 
 
@@ -146,7 +147,7 @@ def small_claim(measure: Any) -> Claim:
         sizes={"tiny": size, "default": size, "full": {**size, "numbers": (1, 2, 3, 4)}},
         parts=lambda settings: [{"number": number} for number in settings["numbers"]],
         measure=measure,
-        judge=lambda rows: Judgement("holds", words("yes", "是")),
+        judge=lambda rows: Conclusion("holds", bilingual("yes", "是")),
     )
 
 
@@ -162,13 +163,13 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(small_claim(measure), folder=tmp_path)
     begun = read(tmp_path / "small.json")
-    assert (len(begun.parts), begun.wanted, begun.whole) == (4, 6, False)
+    assert (len(begun.parts), begun.expected_parts, begun.complete) == (4, 6, False)
     seen.pop()
     seen.clear()
     whole = run(small_claim(measure), folder=tmp_path)
     assert seen == [(1, 2), (1, 3)]
     assert whole.parts[:4] == begun.parts
-    assert whole.whole
+    assert whole.complete
     assert sorted(path.name for path in tmp_path.iterdir()) == ["small.json"]
 
 
@@ -198,20 +199,20 @@ def test_a_result_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     good = json.loads(file.read_text())
     assert read(file).rows == [{"a": None, "seed": 0}]
     bad: list[tuple[Any, str]] = [
-        ([], "one object"),
-        ({**good, "format": 2}, "format is 1"),
-        ({**good, "more": 1}, "its entries are"),
-        ({**good, "seeds": "1"}, "seeds is a int"),
-        ({**good, "size": "huge"}, "size is one of"),
-        ({**good, "parts": [{}]}, "a part has seed"),
-        ({**good, "parts": [{**good["parts"][0], "rows": [{"a": [1]}]}]}, "plain values"),
+        ([], "one JSON object"),
+        ({**good, "format": 2}, "expected format 1"),
+        ({**good, "more": 1}, "expected the entries"),
+        ({**good, "seeds": "1"}, "seeds of type int"),
+        ({**good, "size": "huge"}, "a size among"),
+        ({**good, "parts": [{}]}, "seed, part, seconds and rows"),
+        ({**good, "parts": [{**good["parts"][0], "rows": [{"a": [1]}]}]}, "rows of numbers, texts"),
     ]
     for content, complaint in bad:
         file.write_text(json.dumps(content))
         with pytest.raises(ValueError, match=complaint):
             read(file)
     file.write_text("{")
-    with pytest.raises(ValueError, match="no result of a claim"):
+    with pytest.raises(ValueError, match="not a result file of a claim"):
         read(file)
 
 

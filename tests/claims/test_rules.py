@@ -93,12 +93,12 @@ ALL = ("materialised", "fused", "causal", "window")
     ],
 )
 def test_quadratic(time: tuple[float, ...], memory: tuple[float, ...], wanted: str) -> None:
-    judgement = claim_named("quadratic").judge(
+    conclusion = claim_named("quadratic").judge(
         grown(dict(zip(ALL, time, strict=True)), dict(zip(ALL, memory, strict=True)))
     )
-    assert judgement.verdict == wanted
-    assert judgement.figures[0].value == pytest.approx(time[0])
-    assert judgement.figures[-1].value == pytest.approx(1024)
+    assert conclusion.verdict == wanted
+    assert conclusion.figures[0].value == pytest.approx(time[0])
+    assert conclusion.figures[-1].value == pytest.approx(1024)
 
 
 def deep(losses: dict[str, float]) -> list[Row]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, expect
 
-from regard.claims import NAMES, SHIPPED, claim_named, judged, read
+from regard.claims import NAMES, SHIPPED, claim_named, read, stored_conclusion
 from regard.lab.api.claims import known, tried
 from regard.lab.server.job_queue import Job, Stopped
 from support.lab_page import Opened, needs_axe
@@ -35,7 +35,7 @@ def test_verdicts_and_figures_are_those_of_the_rules(results: Path) -> None:
     found = told(results)
     assert tuple(found) == NAMES
     for name in WHOLE:
-        judgement, result = judged(claim_named(name), results)
+        judgement, result = stored_conclusion(claim_named(name), results)
         assert judgement is not None
         assert result is not None
         one = found[name]
@@ -67,7 +67,7 @@ def test_what_has_no_result_says_why(results: Path) -> None:
     assert found["softmax"]["state"] == "unfinished"
     assert (found["softmax"]["result"]["parts"], "verdict" in found["softmax"]) == (3, False)
     assert found["quadratic"]["state"] == "unreadable"
-    assert "is no result of a claim" in found["quadratic"]["why"]
+    assert "is not a result file of a claim" in found["quadratic"]["why"]
 
 
 def test_own_results_come_before_the_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,10 +119,10 @@ def test_every_claim_with_its_verdict_to_choose_by(opened: Open, results: Path) 
     tabs = page.tab.locator(".claims-tab")
     assert [tab.get_attribute("data-claim") for tab in tabs.all()] == list(NAMES)
     for name in WHOLE:
-        judgement, _ = judged(claim_named(name), results)
+        judgement, _ = stored_conclusion(claim_named(name), results)
         assert judgement is not None
         expect(page.tab.locator(f"[data-claim={name}] .claims-stands")).to_have_text(SIGNS[judgement.verdict])
-    verdict = judged(claim_named("errata"), results)[0]
+    verdict = stored_conclusion(claim_named("errata"), results)[0]
     assert verdict is not None
     page.tab.locator(f"[data-stands={verdict.verdict.replace(' ', '-')}]").click()
     expect(page.tab.locator("[data-claim=errata]")).to_be_visible()
@@ -149,7 +149,7 @@ def test_arrows_lead_through_the_list(opened: Open, results: Path) -> None:
     expect(shown(page)).to_have_attribute("data-claim", "scale")
     page.settle()
     assert "claim=scale" in page.tab.url
-    judgement, result = judged(claim_named("scale"), results)
+    judgement, result = stored_conclusion(claim_named("scale"), results)
     assert judgement is not None
     assert result is not None
     assert figures(page) == pytest.approx([figure.value for figure in judgement.figures], abs=1e-9)
@@ -191,7 +191,7 @@ def test_what_was_not_run_gives_the_command(opened: Open) -> None:
     page.tab.locator("[data-claim=softmax]").click()
     expect(box).to_contain_text("3 of")
     page.tab.locator("[data-claim=quadratic]").click()
-    expect(box).to_contain_text("is no result of a claim")
+    expect(box).to_contain_text("is not a result file of a claim")
     for asked in ("?claim=nothing&verdict=x", "?verdict=holds-when&claim=positions&ran=[1]"):
         page.go(f"#/claims{asked}")
         expect(page.tab.locator(".claims-one h2")).to_be_visible()

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.pictures import course_curves, training_curves
+from regard.pictures import board_training_curves, training_curves
 
 ROWS = [
     {"step": 10, "split": "train", "loss": 4.0, "learning_rate": 1e-3},
@@ -47,7 +47,7 @@ def test_grades_on_other_positions_are_another_line() -> None:
         {"split": "grade", "seconds": 180, "error": 0.04, "labels": 2_500_000},
         {"split": "grade", "seconds": 240, "error": 0.03, "labels": 2_500_000},
     ]
-    (errors,) = course_curves(rows).figure.axes
+    (errors,) = board_training_curves(rows).figure.axes
     lines = [np.asarray(line.get_xydata()).tolist() for line in errors.lines if line.get_linestyle() == "-"]
     assert np.allclose(lines, [[[1, 2], [2, 1]], [[3, 4], [4, 3]]])
     # The smallest error of the last ones is named: those before were of other positions.

@@ -189,7 +189,7 @@ class TestArrows:
         assert any("d_k = 16, projected by PCA to 3" in text for text in texts(picture))
 
     def test_a_projection_keeps_what_lies_in_three_directions(self) -> None:
-        from regard.pictures.weights.query_arrows import in_space
+        from regard.pictures.diagrams.query_arrows import in_space
 
         base = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 3)))[0]
         flat = np.random.default_rng(1).normal(size=(5, 3)) @ base.T

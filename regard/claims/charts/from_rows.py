@@ -1,27 +1,39 @@
-"""From rows to plots: means over seeds with their intervals, along numbers or at names."""
+"""Plots from result rows: means over the seeds with their intervals, over numbers or over categories."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from regard.claims.charts.chart import Chart, Level, Plot, Point, Series, Table
-from regard.claims.charts.labels import called
-from regard.claims.claim import Row, words
+from regard.claims.charts.chart import Chart
+from regard.claims.charts.labels import label
+from regard.claims.charts.panels import Plot, Point, ReferenceLine, Series
+from regard.claims.claim import Row
 from regard.claims.statistics.intervals import interval
 from regard.claims.statistics.rows import by_seed, values, where
-from regard.languages import Bilingual
+from regard.languages import Bilingual, bilingual
 
-CHANCE = words("chance", "随机猜测")
-
-
-def point(x: float | str, found: Iterable[float], log: bool = False) -> Point:
-    """Mean and interval over seeds, at a place; a logarithmic height has no room for an interval that reaches 0."""
-    seen = interval(list(found))
-    sure = seen.high < float("inf") and not (log and seen.low <= 0)
-    return Point(x, seen.mean, seen.low if sure else None, seen.high if sure else None)
+CHANCE = bilingual("chance", "随机猜测")
 
 
-def lines(rows: Sequence[Row], x: str, y: str, by: str, **more: Any) -> Plot:
-    """A line for each value of `by`: the mean of `y` over seeds along `x`. `more` is that of a `Plot`.
+def chance_line(value: float, category: str | None = None) -> ReferenceLine:
+    """Return the reference line of guessing, across the plot or at one category only."""
+    return ReferenceLine(value, CHANCE, category)
+
+
+def point(x: float | str, values: Iterable[float], *, log: bool = False) -> Point:
+    """Return the mean and interval over seeds at x; without interval where a log axis cannot show one that reaches 0.
+
+    >>> point(2, [1.0, 3.0]).mean, point(2, [1.0, 3.0], log=True).low
+    (2.0, None)
+    """
+    mean, low, high = interval(list(values))
+    drawable = high < float("inf") and not (log and low <= 0)
+    return Point(x, mean, low if drawable else None, high if drawable else None)
+
+
+def lines(rows: Sequence[Row], x: str, y: str, by: str, **options: Any) -> Plot:
+    """Return a plot with one line for each value of `by`: the mean of `y` over the seeds at each `x`.
+
+    The options are fields of `Plot`.
 
     >>> rows = [{"seed": seed, "heads": 2, "way": "a", "share": 0.5 + seed} for seed in range(2)]
     >>> lines(rows, "heads", "share", "way").series[0].points[0].mean
@@ -31,30 +43,35 @@ def lines(rows: Sequence[Row], x: str, y: str, by: str, **more: Any) -> Plot:
     for key in values(rows, by):
         own = [row for row in where(rows, **{by: key}) if row.get(x) is not None and row.get(y) is not None]
         if own:
-            log = "y" in more.get("log", "")
-            points = (point(at, by_seed(own, y, **{x: at}).values(), log) for at in sorted(values(own, x)))
-            series.append(Series(called(key), tuple(points)))
-    return Plot("lines", tuple(series), **more)
+            log = "y" in options.get("log", "")
+            points = (point(at, by_seed(own, y, **{x: at}).values(), log=log) for at in sorted(values(own, x)))
+            series.append(Series(label(key), tuple(points)))
+    return Plot("lines", tuple(series), **options)
 
 
-def bars(rows: Sequence[Row], x: str, y: str, by: str | None = None, **more: Any) -> Plot:
-    """Bars of `y` at each value of `x`, side by side for each value of `by`."""
-    along = values(rows, x)
+def bars(rows: Sequence[Row], x: str, y: str, by: str | None = None, **options: Any) -> Plot:
+    """Return a plot with bars of `y` at each value of `x`, side by side for each value of `by`.
+
+    The options are fields of `Plot`.
+
+    >>> rows = [{"seed": 0, "task": "sort", "accuracy": 0.5}]
+    >>> bars(rows, "task", "accuracy").categories
+    {'sort': {'en': 'sort', 'zh': '排序'}}
+    """
+    categories = values(rows, x)
     series = []
     for key in values(rows, by) if by else [None]:
         own = where(rows, **{by: key}) if by else list(rows)
-        found = {at: by_seed(own, y, **{x: at}) for at in along}
-        points = tuple(point(str(at), seeds.values()) for at, seeds in found.items() if seeds)
-        series.append(Series(called(y if key is None else key), points))
-    places = {str(at): called(at) for at in along}
-    return Plot("bars", tuple(series), **{"places": places, **more})
+        seeds = {category: by_seed(own, y, **{x: category}) for category in categories}
+        points = tuple(point(str(category), each.values()) for category, each in seeds.items() if each)
+        series.append(Series(label(y if key is None else key), points))
+    names = {str(category): label(category) for category in categories}
+    return Plot("bars", tuple(series), **{"categories": names, **options})
 
 
-def level(height: float, name: Bilingual = CHANCE, x: str | None = None) -> Level:
-    """A thin line across, that of chance unless another is named."""
-    return Level(height, name, x)
+def level(value: float, name: Bilingual = CHANCE, x: str | None = None) -> ReferenceLine:
+    return ReferenceLine(value, name, x)
 
 
-def chart(title: Bilingual, *panels: Plot | Table) -> Chart:
-    """Plots side by side."""
+def chart(title: Bilingual, *panels: Any) -> Chart:
     return Chart(title, panels)

@@ -3,8 +3,7 @@
 import re
 from typing import Any
 
-from regard.claims.claim import words
-from regard.languages import Bilingual
+from regard.languages import Bilingual, bilingual
 
 IN_CHINESE = {
     "alibi": "ALiBi",
@@ -63,10 +62,10 @@ IN_CHINESE = {
 }
 
 
-def zh(name: Any) -> str:
+def chinese_label(name: Any) -> str:
     """The Chinese for what rows call so.
 
-    >>> zh("mask on"), zh("6 heads"), zh(64)
+    >>> chinese_label("mask on"), chinese_label("6 heads"), chinese_label(64)
     ('有掩码', '6 头', '64')
     """
     if found := re.fullmatch(r"(\d+) heads?", str(name)):
@@ -76,6 +75,6 @@ def zh(name: Any) -> str:
     return IN_CHINESE.get(str(name), str(name))
 
 
-def called(name: Any) -> Bilingual:
+def label(name: Any) -> Bilingual:
     """What rows call so, in both languages."""
-    return words(str(name), zh(name))
+    return bilingual(str(name), chinese_label(name))

@@ -14,13 +14,15 @@ from torch import Tensor, nn
 
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import bars, chart, level
-from regard.claims.charts.labels import called, zh
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.charts.labels import chinese_label as zh
+from regard.claims.charts.labels import label
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import CONNECTX
 from regard.claims.statistics.intervals import interval
 from regard.claims.statistics.rows import difference, figure, over_seeds, values, where
-from regard.claims.tasks.fit import Mark, fit, matched, parameters
+from regard.claims.tasks.fit import Mark, fit, match_parameters, parameters
 from regard.connectx import Boards, Solver
+from regard.languages import bilingual as words
 from regard.models import BoardConfig, BoardNet, sight
 from regard.watching import watch
 
@@ -69,7 +71,7 @@ def network(settings: Settings, variant: str) -> BoardNet:
     own |= {"attn_every": 2, "head_channels": 16, "value_hidden": 32}
     if variant == MATCHED:
         target = parameters(BoardNet(BoardConfig(**own)))
-        found = matched(
+        found = match_parameters(
             lambda channels: BoardNet(BoardConfig(**{**own, "channels": channels, "heads": 1, "attn_every": None})),
             target, range(8, 2 * settings["channels"]),
         )  # fmt: skip
@@ -235,7 +237,7 @@ def at_equal_time(rows: list[Row]) -> dict[str, dict[int, float]]:
     return found
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     ends = where(rows, what="trained", end=True)
     names = values(ends, "variant")
     heads = sorted((name for name in names if name[0].isdigit()), key=lambda name: int(name.split()[0]))
@@ -298,7 +300,7 @@ def judge(rows: list[Row]) -> Judgement:
         + (f"不成立:{';'.join(in_chinese[name] for name in wrong)}。" if wrong else ""),
     )
     verdict = "holds" if not wrong else "holds when" if right else "does not hold here"
-    return Judgement(verdict, sentence, figures)  # type: ignore[arg-type]
+    return Conclusion(verdict, sentence, figures)  # type: ignore[arg-type]
 
 
 def _main(rows: list[Row]) -> str:
@@ -313,17 +315,17 @@ def draw(rows: list[Row]) -> Chart:
         "variant",
         "accuracy",
         title=words("moves that keep the result", "保住结果的走法"),
-        shares=True,
-        lying=True,
+        percent=True,
+        horizontal=True,
     )
     games = bars(
         arena,
         "against",
         "score",
         title=words("arena, against no attention", "对局得分，对无注意力"),
-        shares=True,
-        places={WITHOUT: called("same blocks"), MATCHED: called("equal parameters")},
-        levels=(level(0.5, words("even", "平手")),),
+        percent=True,
+        categories={WITHOUT: label("same blocks"), MATCHED: label("equal parameters")},
+        reference_lines=(level(0.5, words("even", "平手")),),
     )
     directions = bars(
         where(rows, what="lines"),
@@ -331,7 +333,7 @@ def draw(rows: list[Row]) -> Chart:
         "ratio",
         "net",
         title=words("mass along lines / permuted", "沿各方向的权重 / 打乱后"),
-        levels=(level(1, words("permuted", "打乱")),),
+        reference_lines=(level(1, words("permuted", "打乱")),),
     )
     return chart(words("Attention on the Connect Four board", "四子棋棋盘上的注意力"), accuracy, games, directions)
 
@@ -339,7 +341,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="connectx-attention",
     title=words("Attention on the board", "棋盘上的注意力"),
-    says=words(
+    statement=words(
         "Attention helps a Connect Four network with long lines, more heads represent more, and heads specialise in "
         "rows, columns and diagonals.",
         "注意力有助于四子棋网络处理长线；头越多表示越强；不同的头分工于横、竖、斜线。",

@@ -8,14 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import attend, divisors, masks
-from regard.claims.charts.chart import Chart, Table
+from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import chart
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.charts.panels import Table
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.experiments.stable_softmax import DOCUMENT, naive
 from regard.claims.source_documents import ALL
 from regard.claims.statistics.rows import figure, values
 from regard.claims.tasks.document_costs import corrected
 from regard.languages import Bilingual
+from regard.languages import bilingual as words
 from regard.models import BoardConfig
 
 Found = tuple[Bilingual, Bilingual, bool]  # as the document has it · as it is · whether the two differ
@@ -196,7 +198,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
     return rows
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     about = values(rows, "about")
     run = [one for one in about if all(row["wrong"] is not None for row in rows if row["about"] == one)]
     wrong = [one for one in run if all(row["wrong"] for row in rows if row["about"] == one)]
@@ -206,7 +208,7 @@ def judge(rows: list[Row]) -> Judgement:
         figure(words("not run", "未运行的条目"), len(about) - len(run)),
     )
     if not wrong:
-        return Judgement("holds", words("All is as the documents print it.", "与文档所述一致。"), figures)
+        return Conclusion("holds", words("All is as the documents print it.", "与文档所述一致。"), figures)
     first = [row for row in rows if row["seed"] == min(values(rows, "seed"))]
     notes = tuple(
         words(
@@ -219,7 +221,7 @@ def judge(rows: list[Row]) -> Judgement:
         f"{len(wrong)} of the {len(run)} statements that were run are wrong as printed.",
         f"所运行的 {len(run)} 条中有 {len(wrong)} 条按原文有误。",
     )
-    return Judgement("does not hold here" if len(wrong) == len(run) else "holds when", sentence, figures, notes)
+    return Conclusion("does not hold here" if len(wrong) == len(run) else "holds when", sentence, figures, notes)
 
 
 def _zh(row: Row, name: str) -> str:
@@ -250,7 +252,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="errata",
     title=words("The documents as printed", "文档原文"),
-    says=words(
+    statement=words(
         "The code, comments, shapes and figures of the documents are right as printed.",
         "文档中的代码、注释、形状与数字照原文都是正确的。",
     ),

@@ -8,11 +8,12 @@ from torch import Tensor, nn
 
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import chart, level, lines
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import INTUITION
 from regard.claims.statistics.rows import difference, figure, over_seeds, values, where
 from regard.claims.statistics.timing import best_times
 from regard.claims.tasks.fit import fit, parameters
+from regard.languages import bilingual as words
 from regard.nn import MultiHeadAttention
 
 VOCABULARY, LENGTH = 8, 16
@@ -95,7 +96,7 @@ def _trained(settings: Settings, heads: int) -> list[Row]:
         return [{"accuracy": right, "apart": apart(model.maps(test)), "apart_before": before}]
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     trained, timed = where(rows, what="trained"), where(rows, what="timed")
     heads = sorted(values(trained, "heads"))
     several = [count for count in heads if count >= len(OFFSETS)] or heads[-1:]
@@ -141,7 +142,7 @@ def judge(rows: list[Row]) -> Judgement:
             "heads, and they learn to look at different places.",
             f"参数相同,{speed_zh};需要同时用到 {len(OFFSETS)} 种关系的任务需要多头，且各头学会看不同的位置。",
         )
-        return Judgement("holds", sentence, figures)
+        return Conclusion("holds", sentence, figures)
     if better and equal:
         sentence = words(
             f"{', '.join(map(str, better))} heads know more relations than one; {speed}; the maps of heads "
@@ -149,9 +150,9 @@ def judge(rows: list[Row]) -> Judgement:
             f"{'、'.join(map(str, better))} 头能掌握更多关系;{speed_zh};训练后各头"
             f"{'更加不同' if differ else '并非处处更不同'}。",
         )
-        return Judgement("holds when", sentence, figures)
+        return Conclusion("holds when", sentence, figures)
     sentence = words("Several heads do no better than one.", "多头并不比单头更好。")
-    return Judgement("does not hold here", sentence, figures)
+    return Conclusion("does not hold here", sentence, figures)
 
 
 def draw(rows: list[Row]) -> Chart:
@@ -161,7 +162,7 @@ def draw(rows: list[Row]) -> Chart:
         for row in trained
         for name, when in (("apart", "trained"), ("apart_before", "before"))
     ]
-    heads: dict[str, Any] = {"along": words("heads", "头数"), "log": "x"}
+    heads: dict[str, Any] = {"x_label": words("heads", "头数"), "log": "x"}
     return chart(
         words("1 … 16 heads of the same total width", "总宽度相同的 1 … 16 个头"),
         lines(
@@ -170,8 +171,8 @@ def draw(rows: list[Row]) -> Chart:
             "accuracy",
             "what",
             title=words("accuracy, four relations at once", "准确率：同时四种关系"),
-            shares=True,
-            levels=(level(1 / VOCABULARY),),
+            percent=True,
+            reference_lines=(level(1 / VOCABULARY),),
             **heads,
         ),
         lines(timed, "heads", "ratio", "what", title=words("time / time of one head", "时间 / 单头时间"), **heads),
@@ -181,7 +182,7 @@ def draw(rows: list[Row]) -> Chart:
             "apart",
             "when",
             title=words("distance between heads' maps", "各头权重图之间的距离"),
-            shares=True,
+            percent=True,
             **heads,
         ),
     )
@@ -190,7 +191,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="heads-not-speed",
     title=words("Heads are not for speed", "多头不是为了速度"),
-    says=words(
+    statement=words(
         "“Multi-head is only parallelism” is a misconception: heads learn different relations.",
         "“多头只是并行计算”是误解：不同的头学习不同的关系。",
     ),

@@ -7,12 +7,13 @@ from torch import Tensor, nn
 
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import bars, chart, level
-from regard.claims.charts.labels import zh
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.charts.labels import chinese_label as zh
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import INTUITION
 from regard.claims.statistics.rows import difference, figure, over_seeds
 from regard.claims.tasks.fit import fit, parameters
 from regard.claims.tasks.retrieval import VALUES, Reader, accuracy, loss, majority, retrieval, softmax
+from regard.languages import bilingual as words
 
 ITEMS = 16
 TASKS = {"find one": retrieval, "most frequent": majority}
@@ -60,7 +61,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
     return [{"accuracy": marks[-1].score, "parameters": parameters(model)}]
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     others = [way for way in WAYS if way != "attention"]
     ahead = {
         task: [difference(rows, "accuracy", {"task": task, "way": "attention"}, {"task": task, "way": way})
@@ -82,7 +83,7 @@ def judge(rows: list[Row]) -> Judgement:
             "Weights that depend on the input beat every mean with fixed weights, on both tasks.",
             "随输入变化的权重在两项任务上都优于固定权重的平均。",
         )
-        return Judgement("holds", sentence, figures)
+        return Conclusion("holds", sentence, figures)
     if better:
         left = [task for task in TASKS if task not in better]
         rest, rest_zh = ", ".join(f"“{task}”" for task in left), "、".join(f"“{zh(task)}”" for task in left)
@@ -91,14 +92,20 @@ def judge(rows: list[Row]) -> Judgement:
             f"{rest} they do not: there a mean is all that is needed.",
             f"需要从 {ITEMS} 项中找出一项时，随输入变化的权重优于任何固定平均；而对{rest_zh}则不然，平均已足够。",
         )
-        return Judgement("holds when", sentence, figures)
+        return Conclusion("holds when", sentence, figures)
     sentence = words("On no task do learned weights beat a fixed mean.", "所有任务上学到的权重都不优于固定平均。")
-    return Judgement("does not hold here", sentence, figures)
+    return Conclusion("does not hold here", sentence, figures)
 
 
 def draw(rows: list[Row]) -> Chart:
     scores = bars(
-        rows, "task", "accuracy", "way", beside=words("accuracy", "准确率"), shares=True, levels=(level(1 / VALUES),)
+        rows,
+        "task",
+        "accuracy",
+        "way",
+        y_label=words("accuracy", "准确率"),
+        percent=True,
+        reference_lines=(level(1 / VALUES),),
     )
     return chart(words("Attention against means with fixed weights", "注意力与固定权重的平均"), scores)
 
@@ -106,7 +113,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="learned-mean",
     title=words("More than a weighted mean", "不只是加权平均"),
-    says=words(
+    statement=words(
         "“Attention is only a weighted mean” is a misconception: the weights are learned and depend on the input.",
         "“注意力只是加权平均”是误解：权重是学到的，并随输入而变。",
     ),

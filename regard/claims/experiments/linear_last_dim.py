@@ -8,11 +8,12 @@ from torch import Tensor
 
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import bars, chart
-from regard.claims.charts.labels import zh
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.charts.labels import chinese_label as zh
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import LINEAR
 from regard.claims.statistics.rows import figure, over_seeds, values
 from regard.claims.statistics.timing import best_times
+from regard.languages import bilingual as words
 
 SHAPES = {"2×5×512": (2, 5, 512), "8×32×64": (8, 32, 64), "4×128×256": (4, 128, 256)}
 ROUNDING = 16 * torch.finfo(torch.float32).eps  # relative to the largest output
@@ -60,7 +61,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
     return rows
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     reshape = [row for row in rows if row["way"] == "reshape"]
     loop = [row for row in rows if row["way"] == "loop over tokens"]
     error = max(row["error"] for row in rows)
@@ -79,22 +80,22 @@ def judge(rows: list[Row]) -> Judgement:
         ),
     ]
     if all(row["same_bits"] for row in rows):
-        return Judgement("holds", words("The three give the same bits.", "三种写法逐位相同。"), tuple(figures))
+        return Conclusion("holds", words("The three give the same bits.", "三种写法逐位相同。"), tuple(figures))
     if all(row["same_on_whole_numbers"] for row in rows) and error < ROUNDING:
         sentence = words(
             "It is the same linear map, exactly so where nothing is rounded; with rounding the loop's sums run in "
             f"another order and differ by up to {error:.1e} of the largest output.",
             f"是同一个线性映射，无舍入时完全相等；有舍入时循环的求和次序不同，相差至多为最大输出的 {error:.1e}。",
         )
-        return Judgement("holds when", sentence, tuple(figures))
+        return Conclusion("holds when", sentence, tuple(figures))
     sentence = words("The three ways differ by more than rounding.", "三种写法之差超过舍入误差。")
-    return Judgement("does not hold here", sentence, tuple(figures))
+    return Conclusion("does not hold here", sentence, tuple(figures))
 
 
 def draw(rows: list[Row]) -> Chart:
     times = bars(
-        rows, "shape", "ratio", "way", log="y", along=words("B × S × D", "B × S × D"),
-        beside=words("time / time of one call", "时间 / 一次调用的时间"),
+        rows, "shape", "ratio", "way", log="y", x_label=words("B × S × D", "B × S × D"),
+        y_label=words("time / time of one call", "时间 / 一次调用的时间"),
     )  # fmt: skip
     return chart(
         words("nn.Linear on the last dimension: time of three ways", "nn.Linear 作用于末维：三种写法的时间"), times
@@ -104,7 +105,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="linear-last-dim",
     title=words("nn.Linear acts on the last dimension", "nn.Linear 作用于最后一维"),
-    says=words(
+    statement=words(
         "nn.Linear on (B, S, D) applies the same weights to every token: it equals a loop over tokens, and a reshape "
         "to (B·S, D).",
         "nn.Linear 作用于 (B, S, D) 的最后一维：等价于对每个 token 循环，也等价于先重塑为 (B·S, D)。",

@@ -8,11 +8,12 @@ from torch import Tensor
 
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import bars, chart, level
-from regard.claims.charts.labels import zh
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.charts.labels import chinese_label as zh
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import TRANSFORMER
 from regard.claims.statistics.rows import difference, figure, over_seeds
 from regard.claims.tasks.fit import fit
+from regard.languages import bilingual as words
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig
 
 MODULUS = 7
@@ -65,7 +66,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
     return [{"training": float(told), "generation": float(right), "leak": float(moved)}]
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     seen = {(way, what): over_seeds(rows, what, way=way) for way in WAYS for what in ("training", "generation")}
     fall = difference(rows, "generation", {"way": "mask on"}, {"way": "mask off"})
     leaks = [max(row["leak"] for row in rows if row["way"] == way) for way in WAYS]
@@ -92,16 +93,16 @@ def judge(rows: list[Row]) -> Judgement:
             f"无掩码时训练正确率 {told:.0f}%,自行生成仅 {wrote:.0f}%;有掩码时生成正确率 "
             f"{100 * seen['mask on', 'generation'].mean:.0f}%。",
         )
-        return Judgement("holds", sentence, figures)
+        return Conclusion("holds", sentence, figures)
     if fall.above and leaks[0] < 1e-4 < leaks[1]:
         sentence = words(
             "The mask keeps the future out and generation is better with it, but by less than the rule asks: "
             f"{told:.0f} % in training and {wrote:.0f} % in generation without it.",
             f"掩码确实隔断未来且生成更好，但差距小于判据：无掩码训练 {told:.0f}%,生成 {wrote:.0f}%。",
         )
-        return Judgement("holds when", sentence, figures)
+        return Conclusion("holds when", sentence, figures)
     sentence = words("Training without the mask does not harm generation.", "训练时去掉掩码并不损害生成。")
-    return Judgement("does not hold here", sentence, figures)
+    return Conclusion("does not hold here", sentence, figures)
 
 
 def draw(rows: list[Row]) -> Chart:
@@ -111,8 +112,9 @@ def draw(rows: list[Row]) -> Chart:
         for what, name in (("training", "in training's way"), ("generation", "when it writes"))
     ]
     right = bars(
-        shown, "when", "share", "way", beside=words("share of right next tokens", "下一个 token 的正确率"), shares=True,
-        levels=(level(1 / MODULUS),),
+        shown, "when", "share", "way", y_label=words("share of right next tokens", "下一个 token 的正确率"),
+        percent=True,
+        reference_lines=(level(1 / MODULUS),),
     )  # fmt: skip
     return chart(words("A decoder trained with and without its mask", "有掩码与无掩码训练的解码器"), right)
 
@@ -120,7 +122,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="mask",
     title=words("The mask keeps the future out", "掩码隔断未来"),
-    says=words(
+    statement=words(
         "A decoder must not see the future while it is trained: the look-ahead mask sets those scores to −inf.",
         "解码器训练时不能看到未来：前瞻掩码把这些分数设为 −inf。",
     ),

@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import bars, chart, level
-from regard.claims.charts.labels import zh
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.charts.labels import chinese_label as zh
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import INTUITION
 from regard.claims.statistics.rows import difference, figure, over_seeds
-from regard.claims.tasks.fit import fit, matched, parameters
+from regard.claims.tasks.fit import fit, match_parameters, parameters
+from regard.languages import bilingual as words
 from regard.models import EncoderConfig, Layer
 
 Labelled = tuple[Tensor, Tensor]  # (B, C, H, W) and the class of each
@@ -34,7 +35,7 @@ def boards(batch: int) -> Labelled:
 
 
 def shapes(batch: int) -> Labelled:
-    """A circle, a square, a diamond or a cross somewhere on 16×16 noisy points."""
+    """A circle, a square, a diamond or a cross somewhere on 16×16 is_timing_unreliable points."""
     kind = torch.randint(4, (batch,))
     centre, size = 5 + 6 * torch.rand(batch, 2, 1, 1), 3 + 2 * torch.rand(batch, 1, 1)
     at = torch.arange(16.0)
@@ -121,7 +122,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
     model = (
         attention
         if make is None
-        else matched(lambda width: make(shape, domain, width), parameters(attention), range(4, 256))
+        else match_parameters(lambda width: make(shape, domain, width), parameters(attention), range(4, 256))
     )
 
     def loss(_: int) -> Tensor:
@@ -138,10 +139,14 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
     return [{"accuracy": marks[-1].score, "parameters": parameters(model), "seconds_of_training": marks[-1].seconds}]
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     found = {(d, m): over_seeds(rows, "accuracy", domain=d, model=m) for d in DOMAINS for m in MODELS}
     figures = tuple(
-        figure(words(f"accuracy, {domain}: {model}", f"准确率,{zh(domain)}:{zh(model)}"), found[domain, model], "%")
+        figure(
+            words(f"accuracy, {domain}: {model}", f"准确率,{zh(domain)}:{zh(model)}"),
+            found[domain, model],
+            "%",
+        )
         for domain in DOMAINS
         for model in MODELS
     )
@@ -158,7 +163,7 @@ def judge(rows: list[Row]) -> Judgement:
             "parameters.",
             "三个领域上同样的层都能学会，且不逊于同参数量的卷积或 MLP 中较好者。",
         )
-        return Judgement("holds", sentence, figures)
+        return Conclusion("holds", sentence, figures)
     if works:
         lost = "; ".join(f"{d}: {model} is {-100 * gap:.0f} points better" for d, model, gap in behind)
         never = ", ".join(d for d in DOMAINS if d not in works)
@@ -169,9 +174,9 @@ def judge(rows: list[Row]) -> Judgement:
             f"能学会:{'、'.join(map(zh, works))}" + (f";未学会:{never_zh}" if never else "")
             + (";同参数下更好的是:" + "、".join(f"{zh(d)}({zh(m)})" for d, m, _ in behind) if behind else "") + "。",
         )  # fmt: skip
-        return Judgement("holds when", sentence, figures)
+        return Conclusion("holds when", sentence, figures)
     sentence = words("It learns on none of the three.", "三个领域上都未学会。")
-    return Judgement("does not hold here", sentence, figures)
+    return Conclusion("does not hold here", sentence, figures)
 
 
 def draw(rows: list[Row]) -> Chart:
@@ -181,9 +186,9 @@ def draw(rows: list[Row]) -> Chart:
         "domain",
         "accuracy",
         "model",
-        beside=words("accuracy (dashed: chance)", "准确率(虚线：随机猜测)"),
-        shares=True,
-        levels=guessing,
+        y_label=words("accuracy (dashed: chance)", "准确率(虚线：随机猜测)"),
+        percent=True,
+        reference_lines=guessing,
     )
     return chart(words("Attention beyond language, equal parameters", "语言之外的注意力(参数相等)"), scores)
 
@@ -191,7 +196,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="not-only-nlp",
     title=words("Not only for language", "不只用于语言"),
-    says=words(
+    statement=words(
         "“Attention is only for NLP” is a misconception: it works wherever things relate to each other.",
         "“注意力只用于 NLP”是误解：凡元素间有关系之处都能用。",
     ),

@@ -8,11 +8,12 @@ from torch import Tensor
 
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import bars, chart, level, lines
-from regard.claims.charts.labels import zh
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.charts.labels import chinese_label as zh
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import INTERVIEWS, TRANSFORMER
 from regard.claims.statistics.rows import figure, over_seeds, values, where
 from regard.claims.tasks.fit import fit
+from regard.languages import bilingual as words
 from regard.models import Decoder, DecoderConfig, Encoder, EncoderConfig
 
 NUMBERS = 16  # the vocabulary, in order of size
@@ -70,7 +71,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
     return rows
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     at = rows[0]["trained_at"]
     own = where(rows, length=at)
     longest = max(values(rows, "length"))
@@ -86,7 +87,11 @@ def judge(rows: list[Row]) -> Judgement:
             for task in TASKS
         ),
         *(
-            figure(words(f"accuracy, {task}: {kind}", f"准确率,{zh(task)}:{zh(kind)}"), found[task, kind], "%")
+            figure(
+                words(f"accuracy, {task}: {kind}", f"准确率,{zh(task)}:{zh(kind)}"),
+                found[task, kind],
+                "%",
+            )
             for task in TASKS
             for kind in given
         ),
@@ -119,9 +124,9 @@ def judge(rows: list[Row]) -> Judgement:
                 "these updates.",
                 f"每项任务都有某种位置编码优于无位置，但并非每种:{named_zh} 在此训练量内没有更好。",
             )
-            return Judgement("holds when", sentence, figures)
+            return Conclusion("holds when", sentence, figures)
         sentence = words("Without positions it orders as well as with them.", "没有位置信息也能同样排序。")
-        return Judgement("does not hold here", sentence, figures)
+        return Conclusion("does not hold here", sentence, figures)
     if causal.low > without["token before"].high + MARGIN:
         sentence = words(
             "Where every token sees all others, order is lost without positions, and each kind brings it back; a "
@@ -129,12 +134,12 @@ def judge(rows: list[Row]) -> Judgement:
             f"Farthest beyond the trained length on sorting: {best}.",
             "双向注意力没有位置信息便不知次序，每种位置编码都能补上；但无位置的因果解码器仍能知道次序。",
         )
-        return Judgement("holds when", sentence, figures)
+        return Conclusion("holds when", sentence, figures)
     sentence = words(
         f"Without positions order is lost, with each kind it is there. Farthest beyond the trained length: {best}.",
         "没有位置信息便不知次序，每种位置编码都能补上。",
     )
-    return Judgement("holds", sentence, figures)
+    return Conclusion("holds", sentence, figures)
 
 
 def draw(rows: list[Row]) -> Chart:
@@ -144,8 +149,8 @@ def draw(rows: list[Row]) -> Chart:
         "task",
         "accuracy",
         "positions",
-        shares=True,
-        levels=(level(1 / NUMBERS),),
+        percent=True,
+        reference_lines=(level(1 / NUMBERS),),
         title=words(f"accuracy at length {at}", f"长度 {at} 时的准确率"),
     )
     longer = lines(
@@ -153,10 +158,10 @@ def draw(rows: list[Row]) -> Chart:
         "length",
         "accuracy",
         "positions",
-        shares=True,
-        mark=at,
+        percent=True,
+        vertical_line=at,
         title=words("sorting, other lengths", "其他长度的排序"),
-        along=words(f"length (trained at {at})", f"长度(训练长度 {at})"),
+        x_label=words(f"length (trained at {at})", f"长度(训练长度 {at})"),
     )
     return chart(words("Order with and without positions", "有位置与无位置时的顺序"), trained, longer)
 
@@ -164,7 +169,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="positions",
     title=words("Positions make order", "位置编码带来次序"),
-    says=words(
+    statement=words(
         "Self-attention does not know the order of its input; positions must be added.",
         "自注意力不知道输入的次序，必须加入位置信息。",
     ),

@@ -8,13 +8,14 @@ import torch.nn.functional as F
 from regard.attention import attend, masks
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import chart, lines
-from regard.claims.charts.labels import zh
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.charts.labels import chinese_label as zh
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import INTUITION
 from regard.claims.statistics.intervals import Interval, interval, slope
 from regard.claims.statistics.rows import by_seed, figure, values, where
 from regard.claims.statistics.timing import best_times
 from regard.costs import cost
+from regard.languages import bilingual as words
 
 D_K, HEADS, WINDOW = 32, 2, 256
 WAYS = ("materialised", "fused", "causal", "window")
@@ -98,7 +99,7 @@ def _mean(rows: list[Row], part: str, tokens: int) -> float:
     return interval(list(by_seed(rows, "seconds", part=part, tokens=tokens).values())).mean
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     time = {way: exponents(rows, way, "seconds") for way in WAYS}
     peak = {way: exponents(rows, way, "peak") for way in WAYS}
     where_ = crossing(rows)
@@ -119,7 +120,7 @@ def judge(rows: list[Row]) -> Judgement:
     linear_peak = [way for way in WAYS if 0.7 <= peak[way].mean <= 1.3]
     if len(quadratic_time) == len(quadratic_peak) == len(WAYS):
         sentence = words("Time and memory are quadratic in every way.", "各种方式的时间与内存都是平方级。")
-        return Judgement("holds", sentence, figures)
+        return Conclusion("holds", sentence, figures)
     if quadratic_time or quadratic_peak:
         sentence = words(
             f"Time is quadratic for {_and(quadratic_time)}; memory is quadratic for {_and(quadratic_peak)} and linear "
@@ -127,9 +128,9 @@ def judge(rows: list[Row]) -> Judgement:
             f"时间为平方级的:{_and_zh(quadratic_time)};内存为平方级的:{_and_zh(quadratic_peak)};内存为线性的"
             f":{_and_zh(linear_peak)}。",
         )
-        return Judgement("holds when", sentence, figures)
+        return Conclusion("holds when", sentence, figures)
     sentence = words("Neither time nor memory is quadratic in any way.", "时间与内存都不是平方级。")
-    return Judgement("does not hold here", sentence, figures)
+    return Conclusion("does not hold here", sentence, figures)
 
 
 def _and(ways: list[str]) -> str:
@@ -142,7 +143,7 @@ def _and_zh(ways: list[str]) -> str:
 
 def draw(rows: list[Row]) -> Chart:
     lengths, against = where(rows, what="length"), where(rows, what="against projections")
-    tokens: dict[str, Any] = {"along": words("tokens", "token 数"), "log": "xy"}
+    tokens: dict[str, Any] = {"x_label": words("tokens", "token 数"), "log": "xy"}
     width = against[0]["width"]
     return chart(
         words("How attention grows with length", "注意力如何随长度增长"),
@@ -162,7 +163,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="quadratic",
     title=words("Attention is quadratic", "注意力是平方复杂度"),
-    says=words(
+    statement=words(
         "Attention costs time and memory that grow with the square of the length; QKᵀ is what is expensive.",
         "注意力的时间与内存随长度平方增长;QKᵀ 是主要开销。",
     ),

@@ -6,12 +6,13 @@ from torch import Tensor, nn
 
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import chart, level, lines
-from regard.claims.charts.labels import zh
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.charts.labels import chinese_label as zh
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import TRANSFORMER
 from regard.claims.statistics.rows import figure, over_seeds, values, where
 from regard.claims.statistics.timing import threads
 from regard.claims.tasks.fit import fit
+from regard.languages import bilingual as words
 from regard.nn import MultiHeadAttention
 
 VOCABULARY, LENGTH = 8, 8
@@ -101,7 +102,7 @@ def measured(settings: Settings, part: Settings, seed: int) -> list[Row]:
     return [*rows, {"what": "end", "first_over_last": ratio, "loss": best}]
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     ends = where(rows, what="end")
     depths = sorted(values(ends, "depth"))
     deep, half = depths[-1], CHANCE / 2
@@ -113,7 +114,10 @@ def judge(rows: list[Row]) -> Judgement:
         ),
         *(
             figure(
-                words(f"gradient of the first block over the last at depth {deep}, {way}", f"首末层梯度之比,{zh(way)}"),
+                words(
+                    f"gradient of the first block over the last at depth {deep}, {way}",
+                    f"首末层梯度之比,{zh(way)}",
+                ),
                 over_seeds(ends, "first_over_last", way=way, depth=deep),
             )
             for way in WAYS
@@ -131,28 +135,28 @@ def judge(rows: list[Row]) -> Judgement:
         sentence = words(
             f"Only with both does a stack of {deep} learn ({told}).", f"两者皆备才能训练 {deep} 层({told_zh})。"
         )
-        return Judgement("holds", sentence, figures)
+        return Conclusion("holds", sentence, figures)
     if with_both:
         sentence = words(
             f"At depth {deep} {' and '.join([*with_both, *without])} "
             f"learn{'' if len(with_both + without) > 1 else 's'}; learned within these updates: {told}.",
             f"深度 {deep} 时能训练的是{'、'.join(map(zh, [*with_both, *without]))};在此训练量内:{told_zh}。",
         )
-        return Judgement("holds when", sentence, figures)
+        return Conclusion("holds when", sentence, figures)
     sentence = words(f"With both, {deep} blocks do not learn: {told}.", f"两者皆备时 {deep} 层也未学会:{told_zh}。")
-    return Judgement("does not hold here", sentence, figures)
+    return Conclusion("does not hold here", sentence, figures)
 
 
 def draw(rows: list[Row]) -> Chart:
     some = [row for row in where(rows, what="gradient") if row["gradient"]]
     gradients = lines(
-        some, "layer", "gradient", "way", log="y", along=words("block", "块"),
+        some, "layer", "gradient", "way", log="y", x_label=words("block", "块"),
         title=words("norm of the gradient at the start", "训练开始时的梯度范数"),
     )  # fmt: skip
     losses = lines(
-        where(rows, what="end"), "depth", "loss", "way", log="xy", along=words("depth", "深度"),
+        where(rows, what="end"), "depth", "loss", "way", log="xy", x_label=words("depth", "深度"),
         title=words("loss after training", "训练后的损失"),
-        levels=(level(CHANCE, words("guessing", "猜测")), level(CHANCE / 2, words("learned", "已学会"))),
+        reference_lines=(level(CHANCE, words("guessing", "猜测")), level(CHANCE / 2, words("learned", "已学会"))),
     )  # fmt: skip
     return chart(words("Residuals and layer norms in deep stacks", "深层堆叠中的残差与层归一化"), gradients, losses)
 
@@ -160,7 +164,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="residual-norm",
     title=words("Residuals and layer norm", "残差与层归一化"),
-    says=words(
+    statement=words(
         "Residual connections and layer normalisation keep the gradient alive and make deep stacks trainable.",
         "残差连接与层归一化使梯度不消失，深层网络得以训练。",
     ),

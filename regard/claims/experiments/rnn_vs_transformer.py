@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import bars, chart, lines
-from regard.claims.charts.labels import zh
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.charts.labels import chinese_label as zh
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import TRANSFORMER
 from regard.claims.statistics.intervals import Interval, interval
 from regard.claims.statistics.rows import by_seed, difference, figure, over_seeds, values, where
 from regard.claims.statistics.timing import best_times, threads
 from regard.claims.tasks.fit import Mark, fit, parameters
+from regard.languages import bilingual as words
 from regard.models import Decoder, DecoderConfig
 from regard.training import phrase_pairs
 
@@ -289,7 +290,7 @@ ROWS = {PARALLEL: _faster, DISTANCE: _remembers, SPEED: _sooner, EXPRESSIVE: _ex
 CHINESE = {PARALLEL: "并行计算", DISTANCE: "长距离", SPEED: "训练速度", EXPRESSIVE: "表达能力", DATA: "数据量"}
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     found = {row: judge_row(rows) for row, judge_row in ROWS.items()}
     figures = tuple(one for _, own in found.values() for one in own)
     said = "; ".join(f"{row}: {word}" for row, (word, _) in found.items())
@@ -299,8 +300,8 @@ def judge(rows: list[Row]) -> Judgement:
     ahead = [word for word, _ in found.values()]
     sentence = words(f"As the table has it? {said}.", f"与表中所述一致否?{zh}。")
     if all(word == "yes" for word in ahead):
-        return Judgement("holds", sentence, figures)
-    return Judgement("does not hold here" if all(word == "no" for word in ahead) else "holds when", sentence, figures)
+        return Conclusion("holds", sentence, figures)
+    return Conclusion("does not hold here" if all(word == "no" for word in ahead) else "holds when", sentence, figures)
 
 
 def draw(rows: list[Row]) -> Chart:
@@ -312,19 +313,19 @@ def draw(rows: list[Row]) -> Chart:
         words("Transformer against LSTM", "Transformer 与 LSTM"),
         lines(
             rates, "length", "rate", "name", log="xy", title=words("tokens/s in training", "训练时每秒 token 数"),
-            along=words("tokens", "token 数"),
+            x_label=words("tokens", "token 数"),
         ),
         lines(
-            where(rows, row=DISTANCE, end=True), "distance", "accuracy", "model", log="x", shares=True,
-            title=words("accuracy, equal updates", "准确率，更新次数相等"), along=words("distance", "距离"),
+            where(rows, row=DISTANCE, end=True), "distance", "accuracy", "model", log="x", percent=True,
+            title=words("accuracy, equal updates", "准确率，更新次数相等"), x_label=words("distance", "距离"),
         ),
         bars(
-            where(rows, row=EXPRESSIVE, end=True), "task", "accuracy", "model", shares=True,
+            where(rows, row=EXPRESSIVE, end=True), "task", "accuracy", "model", percent=True,
             title=words("accuracy, equal parameters", "准确率，参数相等"),
         ),
         lines(
             data, "step", "held_out", "name", title=words("held-out loss, by sentences", "留出损失，按句数"),
-            along=words("updates", "更新次数"),
+            x_label=words("updates", "更新次数"),
         ),
     )  # fmt: skip
 
@@ -332,7 +333,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="rnn-vs-transformer",
     title=words("Transformer against RNN", "Transformer 与 RNN"),
-    says=words(
+    statement=words(
         "The Transformer computes in parallel, keeps long distances, trains faster and expresses more; the RNN is for "
         "small data, the Transformer for large.",
         "Transformer 可并行、长距离更强、训练更快、表达更强;RNN 适合小数据,Transformer 适合大数据。",

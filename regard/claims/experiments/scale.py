@@ -4,12 +4,13 @@ import torch
 
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import chart, level, lines
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import INTERVIEWS, INTUITION
 from regard.claims.statistics.intervals import interval, slope
 from regard.claims.statistics.rows import by_seed, difference, figure, over_seeds, values, where
 from regard.claims.tasks.fit import fit
 from regard.claims.tasks.retrieval import VALUES, Reader, accuracy, loss, retrieval, softmax
+from regard.languages import bilingual as words
 
 KEYS = 64  # of one softmax
 WAYS = ("divided by √d_k", "not divided")
@@ -59,7 +60,7 @@ def _trained(settings: Settings, part: Settings) -> list[Row]:
     return [{"accuracy": marks[-1].score, "loss": marks[-1].loss}]
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     random, trained = where(rows, what="random"), where(rows, what="trained")
     widths, trained_widths = sorted(values(random, "d_k")), sorted(values(trained, "d_k"))
     growth = interval([_growth(random, seed, widths) for seed in by_seed(random, "variance", way=WAYS[1])])
@@ -80,10 +81,12 @@ def judge(rows: list[Row]) -> Judgement:
             over_seeds(random, "entropy", way=WAYS[1], d_k=largest),
         ),
         figure(
-            words(f"median gradient norm of softmax at d_k = {largest}, divided", "缩放后 softmax 梯度范数中位数"), kept
+            words(f"median gradient norm of softmax at d_k = {largest}, divided", "缩放后 softmax 梯度范数中位数"),
+            kept,
         ),
         figure(
-            words(f"median gradient norm of softmax at d_k = {largest}, not divided", "不缩放的梯度范数中位数"), lost
+            words(f"median gradient norm of softmax at d_k = {largest}, not divided", "不缩放的梯度范数中位数"),
+            lost,
         ),
         *(
             figure(words(f"accuracy gained by dividing, d_k = {d}", f"缩放带来的准确率提高,d_k = {d}"), gain[d], "%")
@@ -98,20 +101,20 @@ def judge(rows: list[Row]) -> Judgement:
             "For random q and k the spread or the gradient does not behave as said.",
             "随机 q、k 的方差或梯度与说法不符。",
         )
-        return Judgement("does not hold here", sentence, figures)
+        return Conclusion("does not hold here", sentence, figures)
     if helped == trained_widths:
         sentence = words(
             "The variance grows as d_k, softmax saturates without the division, and training suffers at every width.",
             "方差随 d_k 增长，不缩放则 softmax 饱和，且各宽度的训练都变差。",
         )
-        return Judgement("holds", sentence, figures)
+        return Conclusion("holds", sentence, figures)
     named = ", ".join(map(str, helped))
     sentence = words(
         "For random q and k it is as said; in training the division helps "
         + (f"at d_k = {named} only." if helped else f"at none of d_k = {', '.join(map(str, trained_widths))}."),
         "对随机 q、k 成立；训练中缩放" + (f"仅在 d_k = {named} 时有帮助。" if helped else "在所测宽度下均无明显帮助。"),
     )
-    return Judgement("holds when", sentence, figures)
+    return Conclusion("holds when", sentence, figures)
 
 
 def _growth(rows: list[Row], seed: int, widths: list[int]) -> float:
@@ -124,14 +127,14 @@ def draw(rows: list[Row]) -> Chart:
     return chart(
         words("Scores with and without division by √d_k", "除以与不除以 √d_k 的分数"),
         lines(
-            random, "d_k", "variance", "way", log="xy", along=d_k, title=words("variance of the scores", "分数的方差")
+            random, "d_k", "variance", "way", log="xy", x_label=d_k, title=words("variance of the scores", "分数的方差")
         ),
         lines(
-            random, "d_k", "gradient", "way", log="xy", along=d_k,
+            random, "d_k", "gradient", "way", log="xy", x_label=d_k,
             title=words("gradient norm of softmax", "softmax 的梯度范数"),
         ),
         lines(
-            trained, "d_k", "accuracy", "way", log="x", along=d_k, shares=True, levels=(level(1 / VALUES),),
+            trained, "d_k", "accuracy", "way", log="x", x_label=d_k, percent=True, reference_lines=(level(1 / VALUES),),
             title=words("accuracy after training", "训练后的准确率"),
         ),
     )  # fmt: skip
@@ -140,7 +143,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="scale",
     title=words("Why √d_k", "为什么除以 √d_k"),
-    says=words(
+    statement=words(
         "The variance of q·k grows with d_k; without division by √d_k softmax saturates and its gradient vanishes.",
         "q·k 的方差随 d_k 增大；不除以 √d_k,softmax 会饱和，梯度消失。",
     ),

@@ -8,13 +8,14 @@ from torch import Tensor
 
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import chart, level, lines
-from regard.claims.charts.labels import zh
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.charts.labels import chinese_label as zh
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import INTERVIEWS
 from regard.claims.statistics.rows import difference, figure, over_seeds, values, where
 from regard.claims.tasks.fit import fit
 from regard.claims.tasks.retrieval import VALUES, Reader, accuracy, loss, retrieval
 from regard.claims.tasks.retrieval import softmax as by_softmax
+from regard.languages import bilingual as words
 
 
 def by_argmax(scores: Tensor) -> Tensor:
@@ -93,7 +94,7 @@ def _trained(settings: Settings, weigh: Any) -> list[Row]:
     return [{"step": mark.step, "accuracy": mark.score} for mark in marks]
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     own, trained = where(rows, what="properties", way="softmax"), where(rows, what="trained")
     steps = max(values(trained, "step"))
     last = where(trained, step=steps)
@@ -111,7 +112,11 @@ def judge(rows: list[Row]) -> Judgement:
             max(row["slope_error"] for row in own),
         ),
         *(
-            figure(words(f"accuracy, {way}", f"准确率,{zh(way)}"), over_seeds(last, "accuracy", way=way), "%")
+            figure(
+                words(f"accuracy, {way}", f"准确率,{zh(way)}"),
+                over_seeds(last, "accuracy", way=way),
+                "%",
+            )
             for way in WAYS
         ),
     )
@@ -119,7 +124,7 @@ def judge(rows: list[Row]) -> Judgement:
     proper = proper and all(row["slope"] > 0 for row in own)
     if not proper:
         sentence = words("Softmax lacks one of the properties.", "softmax 缺少其中某个性质。")
-        return Judgement("does not hold here", sentence, figures)
+        return Conclusion("does not hold here", sentence, figures)
     behind = [way for way in others if not ahead[way].above]
     if not behind:
         sentence = words(
@@ -127,19 +132,19 @@ def judge(rows: list[Row]) -> Judgement:
             "argmax, linear normalisation and sigmoid.",
             f"softmax 和为 1、能锐化、可微，且在 {steps} 次更新内优于 argmax、线性归一化与 sigmoid。",
         )
-        return Judgement("holds", sentence, figures)
+        return Conclusion("holds", sentence, figures)
     named, named_zh = ", ".join(behind), "、".join(map(zh, behind))
     sentence = words(
         f"Softmax has the properties; but for this task {named} in its place learns no worse.",
         f"softmax 具备这些性质；但在此任务上换成 {named_zh} 并不更差。",
     )
-    return Judgement("holds when", sentence, figures)
+    return Conclusion("holds when", sentence, figures)
 
 
 def draw(rows: list[Row]) -> Chart:
     training = lines(
-        where(rows, what="trained"), "step", "accuracy", "way", along=words("updates", "更新次数"),
-        beside=words("accuracy", "准确率"), shares=True, levels=(level(1 / VALUES),),
+        where(rows, what="trained"), "step", "accuracy", "way", x_label=words("updates", "更新次数"),
+        y_label=words("accuracy", "准确率"), percent=True, reference_lines=(level(1 / VALUES),),
     )  # fmt: skip
     return chart(
         words("What turns scores into weights: accuracy on retrieval", "由分数得权重的方式：检索准确率"), training
@@ -149,7 +154,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="softmax",
     title=words("What softmax is for", "softmax 的作用"),
-    says=words(
+    statement=words(
         "Softmax turns scores into weights that sum to one, brings out the large ones and is differentiable; that is "
         "why attention uses it.",
         "softmax 把分数变成和为 1 的权重，突出较大者，且可微，因此注意力采用它。",

@@ -6,9 +6,10 @@ import numpy as np
 
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import chart, lines
-from regard.claims.claim import Claim, Judgement, Row, Settings, words
+from regard.claims.claim import Claim, Conclusion, Row, Settings
 from regard.claims.source_documents import INTUITION
 from regard.claims.statistics.rows import figure, over_seeds, values, where
+from regard.languages import bilingual as words
 
 Array = np.ndarray
 KINDS: dict[str, Any] = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
@@ -69,7 +70,7 @@ def _example(d_model: int, seed: int) -> list[Row]:
     ]
 
 
-def judge(rows: list[Row]) -> Judgement:
+def judge(rows: list[Row]) -> Conclusion:
     limits, examples = where(rows, what="overflow"), where(rows, what="example")
     largest = max(values(examples, "d_model"))
     nans = [over_seeds(examples, name, d_model=largest) for name in ("naive_nan", "stable_nan")]
@@ -96,7 +97,7 @@ def judge(rows: list[Row]) -> Judgement:
             "Subtracting the maximum does not keep softmax finite, or changes it.",
             "减去最大值未能避免溢出，或改变了结果。",
         )
-        return Judgement("does not hold here", sentence, figures)
+        return Conclusion("does not hold here", sentence, figures)
     broken = [d for d in sorted(values(examples, "d_model")) if max(r["naive_nan"] for r in where(examples, d_model=d))]
     said = f"from d_model {broken[0]} on" if broken else "at no width that was tried"
     sentence = words(
@@ -105,7 +106,7 @@ def judge(rows: list[Row]) -> Judgement:
         f"减去最大值后不再溢出，结果不变；文档示例未减最大值,d_model {largest} 时 {100 * nans[0].mean:.0f}% 的输出为 "
         "NaN。",
     )
-    return Judgement("holds", sentence, figures)
+    return Conclusion("holds", sentence, figures)
 
 
 def draw(rows: list[Row]) -> Chart:
@@ -115,9 +116,9 @@ def draw(rows: list[Row]) -> Chart:
         for row in where(rows, what="example")
     ]
     nan = lines(
-        shown, "d_model", "share", "softmax", log="x", shares=True,
-        along=words("d_model of the document's example", "文档示例的 d_model"),
-        beside=words("share of NaN in the output", "输出中 NaN 的比例"),
+        shown, "d_model", "share", "softmax", log="x", percent=True,
+        x_label=words("d_model of the document's example", "文档示例的 d_model"),
+        y_label=words("share of NaN in the output", "输出中 NaN 的比例"),
     )  # fmt: skip
     return chart(words("NaN in the document's multi-head example", "文档多头示例中的 NaN"), nan)
 
@@ -125,7 +126,7 @@ def draw(rows: list[Row]) -> Chart:
 CLAIM = Claim(
     name="stable-softmax",
     title=words("Softmax must subtract the maximum", "softmax 需减去最大值"),
-    says=words(
+    statement=words(
         "Numerical stability: softmax subtracts the maximum before exp, which changes nothing but keeps it from "
         "overflowing. (The document's own NumPy multi-head example does not.)",
         "数值稳定性:softmax 在 exp 前减去最大值，不改变结果而避免溢出。(文档自己的 NumPy 多头示例没有这样做。)",

@@ -95,12 +95,12 @@ def parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
-def matched(make: Callable[[int], nn.Module], target: int, widths: range) -> nn.Module:
+def match_parameters(make: Callable[[int], nn.Module], target: int, widths: range) -> nn.Module:
     """The model whose number of parameters is nearest the target, of those that `make` builds at these widths.
 
     More width must mean more parameters: the widths are halved until two are left.
 
-    >>> matched(lambda width: nn.Linear(width, width, bias=False), 100, range(1, 20)).in_features
+    >>> match_parameters(lambda width: nn.Linear(width, width, bias=False), 100, range(1, 20)).in_features
     10
     """
     with torch.device("meta"):

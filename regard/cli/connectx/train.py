@@ -228,6 +228,6 @@ def _report(folder: Path, results: dict[str, Any], console: "Console") -> None:
         )  # fmt: skip
         typer.echo(f"{name}: error {100 * found['error']:.2f} % ({errors}), perfect {100 * found['perfect']:.1f} %")
     rows = training.read_metrics(folder / "metrics.jsonl")
-    path = pictures.course_curves(rows, title=folder.name).save(folder / "curves.png")
+    path = pictures.board_training_curves(rows, title=folder.name).save(folder / "curves.png")
     typer.echo(f"wrote {path}")
     console.print(f"use it: regard connectx play network:{folder}", highlight=False, markup=False, soft_wrap=True)

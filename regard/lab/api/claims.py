@@ -21,7 +21,7 @@ from regard.lab.server.job_queue import Job
 from regard.lab.server.request_fields import as_json, asked, one_of
 
 if TYPE_CHECKING:
-    from regard.claims import Claim, Figure, Judgement, Result
+    from regard.claims import Claim, Conclusion, Figure, Result
 
 TICK = 0.1  # seconds between two looks at how far a run is
 
@@ -78,12 +78,12 @@ def tried(name: str, job: Job) -> dict[str, Any]:
 
 def _told(one: "Claim", folder: Path | None) -> dict[str, Any]:
     """What is said, done and known, as JSON."""
-    from regard.claims import SHIPPED, find, judged
+    from regard.claims import SHIPPED, find, stored_conclusion
 
     about = {
         "name": one.name,
         "title": one.title,
-        "says": one.says,
+        "says": one.statement,
         "source": one.source,
         "experiment": one.experiment,
         "rule": one.rule,
@@ -91,7 +91,7 @@ def _told(one: "Claim", folder: Path | None) -> dict[str, Any]:
         "command": f"regard claims run {one.name}",
     }
     try:
-        judgement, result = judged(one, folder)
+        judgement, result = stored_conclusion(one, folder)
         if result is None:
             return {**about, "state": "not-run"}
         about["result"] = {**_measured(one, result), "shipped": folder is None and result == find(one.name, SHIPPED)}
@@ -104,7 +104,7 @@ def _told(one: "Claim", folder: Path | None) -> dict[str, Any]:
         return {**about, "state": "unreadable", "why": f"the result of {one.name} is of another version: no {error}"}
 
 
-def _judged(judgement: "Judgement") -> dict[str, Any]:
+def _judged(judgement: "Conclusion") -> dict[str, Any]:
     return {
         "verdict": judgement.verdict.replace(" ", "-"),
         "sentence": judgement.sentence,
@@ -121,18 +121,18 @@ def _figure(one: "Figure") -> dict[str, Any]:
 
 
 def _measured(one: "Claim", result: "Result") -> dict[str, Any]:
-    from regard.claims import noisy
+    from regard.claims import is_timing_unreliable
 
     return {
         "size": result.size,
         "seeds": result.seeds,
         "parts": len(result.parts),
-        "wanted": result.wanted,
+        "wanted": result.expected_parts,
         "seconds": result.seconds,
         "load": result.load,
         "machine": result.machine,
         "command": result.command,
-        "noisy": noisy(one, result),
+        "noisy": is_timing_unreliable(one, result),
     }
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.pictures.inputs import numbers
+from regard.pictures.inputs import to_float64
 
 Array = np.ndarray
 Encoded = tuple[dict[str, Any], list[bytes]]  # what the page must know to read the bytes, and the bytes in parts
@@ -63,7 +63,7 @@ class Factors:
     visible: Any = None
 
     def __post_init__(self) -> None:
-        q, k = numbers(self.q), numbers(self.k)
+        q, k = to_float64(self.q), to_float64(self.k)
         if q.ndim != 3 or k.ndim != 3 or q.shape[-1] != k.shape[-1] or not len(k) or len(q) % len(k):
             raise ValueError(
                 f"q and k must be (H, L, d_k) and (H_kv, S, d_k) with H_kv dividing H, got {q.shape} and {k.shape}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from regard.files import write_atomic
 from regard.pictures.colours import colour_table
-from regard.pictures.inputs import check_names, numbers
+from regard.pictures.inputs import check_names, to_float64
 from regard.pictures.page.encoding import Factors, encode, packed_text, weights_of
 from regard.pictures.weights.layer_overview import thumbnail
 
@@ -75,7 +75,7 @@ def attention_page(
     ...     page.save(f"{folder}/attention.html").name
     'attention.html'
     """
-    given = [layer if isinstance(layer, Factors) else numbers(layer) for layer in layers]
+    given = [layer if isinstance(layer, Factors) else to_float64(layer) for layer in layers]
     shapes = [layer.shape for layer in given]
     if not given or any(len(shape) != 3 or 0 in shape for shape in shapes):
         raise ValueError(f"layers must hold weights (H, L, S) or Factors, got shapes {shapes}")

@@ -4,14 +4,16 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from regard.pictures.axes import simplify_frame
 from regard.pictures.colours import theme_named
 from regard.pictures.picture import Picture, drawing, new_figure
-from regard.pictures.weights.bars import quiet
 
 THIRDS = (("begin", "o", "-"), ("middle", "s", "--"), ("end", "^", ":"))
 
 
-def course_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = None, theme: str = "light") -> Picture:
+def board_training_curves(
+    rows: Sequence[Mapping[str, Any]], *, title: str | None = None, theme: str = "light"
+) -> Picture:
     """Errors by minute, over the loss, from the rows of a run's metrics.jsonl.
 
     Rows of the split "grade" have "seconds" and "error" (and "error_begin" …, and "won_against_…", shares of games),
@@ -19,7 +21,7 @@ def course_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = None
     it is graded on: the curves break there.
 
     >>> rows = [{"split": "grade", "seconds": 60, "error": 0.1}, {"split": "train", "seconds": 30, "loss": 1.2}]
-    >>> course_curves(rows).title
+    >>> board_training_curves(rows).title
     'Training'
     """
     graded = [row for row in rows if row["split"] == "grade"]
@@ -83,7 +85,7 @@ def course_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = None
             axes[-1].plot(*_by_minute(learnt, "loss", 1), color=colours.faint, linewidth=1)
             axes[-1].set_ylabel("loss")
         for one in axes:
-            quiet(one, theme)
+            simplify_frame(one, theme)
         axes[-1].set_xlabel("minutes of training")
     return Picture(figure, title, theme)
 

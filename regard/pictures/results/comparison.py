@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from regard.pictures.axes import simplify_frame
 from regard.pictures.colours import theme_named
 from regard.pictures.picture import Picture, drawing, new_figure
-from regard.pictures.weights.bars import quiet
 
 GRADES = (("error", "all"), ("error_begin", "begin"), ("error_middle", "middle"), ("error_end", "end"))
 
@@ -56,5 +56,5 @@ def comparison(found: Mapping[str, Any], *, title: str | None = None, theme: str
         right.set_xticks([0], [f"+{games['won']} ={games['drawn']} −{games['lost']}"])
         right.set_ylabel(f"score of {a.split(',')[0]} (A) in games (%)", fontsize=9)
         for axes in (left, right):
-            quiet(axes, theme)
+            simplify_frame(axes, theme)
     return Picture(figure, title, theme)

@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.pictures.colours import colour_map, ink_on, theme_named
 from regard.pictures.fonts import columns, labels
-from regard.pictures.inputs import numbers
+from regard.pictures.inputs import to_float64
 from regard.pictures.picture import Picture, drawing, new_figure
 
 LETTER = 0.082  # inches that one column of a label of 10 points takes, about
@@ -31,7 +31,7 @@ def crosstable(
     >>> crosstable(["a", "b"], [[0, 6], [2, 0]], [[0, 2], [2, 0]]).figure.axes[0].texts[0].get_text()
     '70 %\\n6–2–2'
     """
-    won, drawn = numbers(wins), numbers(draws)
+    won, drawn = to_float64(wins), to_float64(draws)
     players = len(names)
     if won.shape != (players, players) or drawn.shape != won.shape:
         raise ValueError(f"wins and draws must be ({players}, {players}), got {won.shape} and {drawn.shape}")

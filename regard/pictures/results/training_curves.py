@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from regard.pictures.axes import simplify_frame
 from regard.pictures.colours import theme_named
 from regard.pictures.picture import Picture, drawing, new_figure
-from regard.pictures.weights.bars import quiet
 
 
 def training_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = None, theme: str = "light") -> Picture:
@@ -52,14 +52,14 @@ def training_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = No
         top.margins(y=0.12)
         top.set_ylabel("loss (nats a token)")
         top.legend(frameon=False)
-        quiet(top, theme)
+        simplify_frame(top, theme)
         bottom = axes[-1, 0]
         if rates:
             bottom.plot(*_points(rates, "learning_rate"), color=colours.faint, linewidth=1)
             bottom.set_ylabel("learning rate")
             bottom.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
             bottom.set_ylim(bottom=0)
-            quiet(bottom, theme)
+            simplify_frame(bottom, theme)
         bottom.set_xlabel("step")
     return Picture(figure, title, theme)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.pictures.colours import colour_map, ink_on, theme_named
-from regard.pictures.inputs import numbers
+from regard.pictures.inputs import to_float64
 from regard.pictures.picture import Picture, drawing, new_figure
 from regard.pictures.weights.heatmap import in_cell
 
@@ -39,7 +39,7 @@ def attention_grid(
     >>> picture.title
     'Attention from row 5, column 3'
     """
-    array = numbers(weights)
+    array = to_float64(weights)
     squares = rows * columns
     if array.shape == (squares, squares):
         if square is None:
@@ -67,7 +67,7 @@ def attention_grid(
         panels = figure.subplots(1, shown, squeeze=False)[0]
         axes = panels[-1]
         if image is not None:
-            picture = numbers(image)
+            picture = to_float64(image)
             panels[0].imshow(picture, cmap="gray", vmin=0, vmax=1)
             panels[0].set_title("image", fontsize=10)
             panels[0].set(xticks=[], yticks=[])
@@ -77,7 +77,7 @@ def attention_grid(
                 _frame(panels[0], corner, wide_px, high_px, colours.accent)
         heatmap = axes.imshow(heat, cmap=colour_map(theme), vmin=0, vmax=high, aspect="equal")
         if max(rows, columns) <= 16:
-            _numbers_and_stones(axes, heat, high, None if stones is None else numbers(stones), names, theme, cell)
+            _numbers_and_stones(axes, heat, high, None if stones is None else to_float64(stones), names, theme, cell)
             axes.set_xticks(range(columns))
             axes.set_yticks(range(rows))
             axes.set_xticks(np.arange(1, columns) - 0.5, minor=True)

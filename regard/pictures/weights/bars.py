@@ -1,17 +1,15 @@
 """Weight bars with numbers: how one query shares its attention out."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from regard.pictures.colours import bar_colour, theme_named
+from regard.pictures.axes import simplify_frame
+from regard.pictures.colours import bar_colour
 from regard.pictures.fonts import columns, labels
 from regard.pictures.inputs import check_index, digits, largest, named_weights
 from regard.pictures.picture import Picture, drawing, new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def weight_bars(
@@ -68,12 +66,5 @@ def weight_bars(
             axes.set_xlabel("weight")
             axes.set_xlim(0, most * 1.16)
             axes.set_ylim(len(names) - 0.3, -0.7)
-        quiet(axes, theme)
+        simplify_frame(axes, theme)
     return Picture(figure, title, theme)
-
-
-def quiet(axes: "Axes", theme: str) -> None:
-    """Only the frame that is needed to read the bars."""
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(which="both", length=0, labelcolor=theme_named(theme).ink)

@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.pictures.colours import colour_map, ink_on, theme_named
 from regard.pictures.fonts import columns, labels
-from regard.pictures.inputs import check_index, digits, largest, named_weights, numbers
+from regard.pictures.inputs import check_index, digits, largest, named_weights, to_float64
 from regard.pictures.picture import Picture, drawing, new_figure
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def similarity_heatmap(
     >>> picture.figure.axes[0].images[0].get_array().tolist()
     [[3.0, 2.0]]
     """
-    queries, keys = numbers(q), numbers(k)
+    queries, keys = to_float64(q), to_float64(k)
     if queries.ndim != 2 or keys.ndim != 2 or queries.shape[1] != keys.shape[1]:
         raise ValueError(f"q and k must be (L, d_k) and (S, d_k) of one head, got {queries.shape} and {keys.shape}")
     scores, names, key_names = named_weights(scale * (queries @ keys.T), tokens, key_tokens, 2, "scores")

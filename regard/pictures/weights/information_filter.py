@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from regard.pictures.axes import simplify_frame
 from regard.pictures.colours import bar_colour, theme_named
 from regard.pictures.fonts import columns, labels
 from regard.pictures.inputs import digits, named_weights
 from regard.pictures.picture import Picture, drawing, new_figure
-from regard.pictures.weights.bars import quiet
 
 
 def information_filter(
@@ -67,7 +67,7 @@ def information_filter(
             axes.set_yticks(places, names, fontsize=8)
             axes.set(ylabel="key", xlabel="weight", xlim=(0, most), ylim=(len(names) - 0.3, -0.7))
             marks = axes.get_yticklabels()
-        quiet(axes, theme)
+        simplify_frame(axes, theme)
         for mark, ok in zip(marks, passes, strict=True):
             mark.set_color(colours.ink if ok else colours.faint)
         for number, w in zip(axes.texts, row, strict=True):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from regard.pictures.colours import colour_map, ink_on
-from regard.pictures.inputs import numbers
+from regard.pictures.inputs import to_float64
 from regard.pictures.picture import Picture, drawing, new_figure
 from regard.pictures.weights.heatmap import in_cell
 
@@ -23,7 +23,7 @@ def entropies(weights: Any) -> Array:
     >>> entropies([[[0.5, 0.5], [1.0, 0.0]]]).round(3)
     array([0.347])
     """
-    array = numbers(weights)
+    array = to_float64(weights)
     rows = -(array * np.log(np.where(array > 0, array, 1.0))).sum(-1)
     counted = (array > 0).any(-1)
     return np.where(counted, rows, 0).sum(-1) / np.maximum(counted.sum(-1), 1)
@@ -48,7 +48,7 @@ def layer_overview(
     >>> picture.figure.axes[0].images[0].get_array().round(2).tolist()
     [[1.39, 1.39, 1.39], [1.39, 1.39, 1.39]]
     """
-    maps = None if weights is None else [numbers(layer) for layer in weights]
+    maps = None if weights is None else [to_float64(layer) for layer in weights]
     if maps is not None and (not maps or any(layer.ndim != 3 for layer in maps)):
         shapes = [layer.shape for layer in maps]
         raise ValueError(f"weights must hold one array (H, L, S) for each layer, got shapes {shapes}")
@@ -60,7 +60,7 @@ def layer_overview(
         for row, layer in zip(table, maps, strict=True):
             row[: len(layer)] = entropies(layer)
     else:
-        table = numbers(values)
+        table = to_float64(values)
     if table.ndim != 2 or 0 in table.shape:
         raise ValueError(f"values must be of shape (layers, H) with no size 0, got {table.shape}")
     names = [f"layer {i}" for i in range(len(table))] if layers is None else list(layers)

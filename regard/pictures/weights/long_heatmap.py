@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from regard.pictures.colours import colour_map
-from regard.pictures.inputs import numbers
+from regard.pictures.inputs import to_float64
 from regard.pictures.picture import Picture, drawing, new_figure
 
 Array = np.ndarray
@@ -113,7 +113,7 @@ def long_heatmap(
             raise ValueError("with a function for weights, give queries= and keys=, the size of the whole matrix")
         found = max_mean_pyramid(weights, queries, keys, pixels=pixels, strip=strip)
     else:
-        whole = numbers(weights)
+        whole = to_float64(weights)
         if whole.ndim != 2:
             raise ValueError(f"weights must be of shape (L, S), got {whole.shape}; choose one head")
         found = max_mean_pyramid(lambda rows: whole[rows], *whole.shape, pixels=pixels, strip=strip)

@@ -229,8 +229,8 @@ export async function mount(root, given, kit) {
             h(
               "table",
               { class: "plain numbers" },
-              h("caption", {}, say(plot.title) || say(plot.beside)),
-              h("thead", {}, h("tr", {}, h("th", { scope: "col" }, say(plot.along) || t("claims.place")), plot.series.map((each) => h("th", { scope: "col" }, say(each.name))))),
+              h("caption", {}, say(plot.title) || say(plot.y_label)),
+              h("thead", {}, h("tr", {}, h("th", { scope: "col" }, say(plot.x_label) || t("claims.place")), plot.series.map((each) => h("th", { scope: "col" }, say(each.name))))),
               h(
                 "tbody",
                 {},
@@ -238,7 +238,7 @@ export async function mount(root, given, kit) {
                   h(
                     "tr",
                     {},
-                    h("th", { scope: "row" }, typeof at === "number" ? short(at) : say(plot.places[at])),
+                    h("th", { scope: "row" }, typeof at === "number" ? short(at) : say(plot.categories[at])),
                     plot.series.map((each) => {
                       const point = each.points.find((each) => each[0] === at);
                       return h("td", {}, point ? reading(plot, point) : "–");

@@ -37,8 +37,8 @@ export function short(x) {
 
 /** What stands at a mark: a share in per cent, another number with three figures; and its interval. */
 export function reading(plot, [, mean, low, high]) {
-  const text = (x) => (plot.shares ? (100 * x).toFixed(1) : short(x));
-  const sign = plot.shares ? " %" : "";
+  const text = (x) => (plot.percent ? (100 * x).toFixed(1) : short(x));
+  const sign = plot.percent ? " %" : "";
   return text(mean) + sign + (low === null ? "" : ` (${text(low)} … ${text(high)})`);
 }
 
@@ -80,12 +80,12 @@ export function drawPlot(plot, { width, say, keyed = true, read = null }) {
     parts.push(made.group);
     top += made.height + 4;
   }
-  if (say(plot.beside)) {
-    parts.push(text(0, top + 10, say(plot.beside)));
+  if (say(plot.y_label)) {
+    parts.push(text(0, top + 10, say(plot.y_label)));
     top += 16;
   }
   top += 8;
-  const body = plot.lying ? lying : plot.kind === "bars" ? bars : lines;
+  const body = plot.horizontal ? lying : plot.kind === "bars" ? bars : lines;
   const { height, marks } = body(plot, { width, top, say, text, ink, faint, line, read });
   return { svg: s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "plot", "font-family": FONT }, parts, marks), width, height };
 }
@@ -95,8 +95,8 @@ export function drawPlot(plot, { width, say, keyed = true, read = null }) {
 /** From numbers to pixels, with the ticks that stand beside: { y, ticks, label }. */
 function heights(plot, top, bottom) {
   const points = plot.series.flatMap((one) => one.points);
-  const means = [...points.map((one) => one[1]), ...plot.levels.map((one) => one.height)].filter((x) => x !== null);
-  if (plot.shares) return { y: (x) => bottom - (bottom - top) * Math.min(Math.max(x, -0.05), 1.05), ticks: [0, 0.25, 0.5, 0.75, 1], label: (x) => `${100 * x} %` };
+  const means = [...points.map((one) => one[1]), ...plot.reference_lines.map((one) => one.value)].filter((x) => x !== null);
+  if (plot.percent) return { y: (x) => bottom - (bottom - top) * Math.min(Math.max(x, -0.05), 1.05), ticks: [0, 0.25, 0.5, 0.75, 1], label: (x) => `${100 * x} %` };
   const ends = points.flatMap((one) => [one[2], one[3]]).filter((x) => x !== null);
   if (plot.log.includes("y")) {
     const some = means.filter((x) => x > 0).map(Math.log10);
@@ -137,11 +137,11 @@ function ground(plot, at, { width, top, say, text, faint, line }) {
   }
   const told = new Set();
   const levels = (place) => {
-    for (const one of plot.levels) {
-      const [from, to] = one.x === null ? [left, width] : place(one.x);
-      below.push(s("line", { x1: from, x2: to, y1: y(one.height), y2: y(one.height), stroke: faint, "stroke-dasharray": "3 3" }));
-      if (one.x === null && !told.has(one.height)) above.push(text(width - 2, y(one.height) - 5, say(one.name), { "text-anchor": "end", stroke: token("--surface"), "stroke-width": 3.5, "paint-order": "stroke" }));
-      told.add(one.height);
+    for (const one of plot.reference_lines) {
+      const [from, to] = one.category === null ? [left, width] : place(one.category);
+      below.push(s("line", { x1: from, x2: to, y1: y(one.value), y2: y(one.value), stroke: faint, "stroke-dasharray": "3 3" }));
+      if (one.category === null && !told.has(one.value)) above.push(text(width - 2, y(one.value) - 5, say(one.name), { "text-anchor": "end", stroke: token("--surface"), "stroke-width": 3.5, "paint-order": "stroke" }));
+      told.add(one.value);
     }
   };
   const clip = freshId("clip");
@@ -162,7 +162,7 @@ function lines(plot, frame) {
   const { width, top, say, text, faint, read } = frame;
   const wide = width > 520;
   const bottom = top + (wide ? 250 : 190);
-  const height = bottom + 22 + (say(plot.along) ? 17 : 0);
+  const height = bottom + 22 + (say(plot.x_label) ? 17 : 0);
   const { y, left, below, above, levels, clip } = ground(plot, { bottom }, frame);
   const every = [...new Set(plot.series.flatMap((one) => one.points.map((point) => point[0])))].sort((a, b) => a - b);
   const to = plot.log.includes("x") ? Math.log2 : (x) => x;
@@ -177,8 +177,8 @@ function lines(plot, frame) {
     below.push(text(x(at), bottom + 17, short(at), { "text-anchor": "middle" }));
     free = x(at) + half + 7;
   }
-  if (plot.mark !== null) below.push(s("line", { x1: x(plot.mark), x2: x(plot.mark), y1: top, y2: bottom, stroke: faint, "stroke-dasharray": "3 3" }));
-  if (say(plot.along)) above.push(text((from + until) / 2, height - 4, say(plot.along), { "text-anchor": "middle" }));
+  if (plot.vertical_line !== null) below.push(s("line", { x1: x(plot.vertical_line), x2: x(plot.vertical_line), y1: top, y2: bottom, stroke: faint, "stroke-dasharray": "3 3" }));
+  if (say(plot.x_label)) above.push(text((from + until) / 2, height - 4, say(plot.x_label), { "text-anchor": "middle" }));
   const [bands, drawn] = [[], []];
   plot.series.forEach((one, i) => {
     const colour = seriesColour(i);
@@ -217,24 +217,24 @@ function along(every, plot) {
 
 function bars(plot, frame) {
   const { width, top, say, text, ink, read } = frame;
-  const places = Object.keys(plot.places);
+  const places = Object.keys(plot.categories);
   const bottom = top + (width > 520 ? 250 : 190);
   const { y, left, below, above, levels, clip } = ground(plot, { bottom }, frame);
   const each = (width - left) / places.length;
-  const names = places.map((place) => wrapped(say(plot.places[place]), each - 6, SMALL));
+  const names = places.map((place) => wrapped(say(plot.categories[place]), each - 6, SMALL));
   const deep = Math.max(...names.map((rows) => rows.length));
-  const height = bottom + 7 + 14 * deep + (say(plot.along) ? 19 : 3);
+  const height = bottom + 7 + 14 * deep + (say(plot.x_label) ? 19 : 3);
   const middle = (place) => left + each * (places.indexOf(place) + 0.5);
   const wide = Math.min(84, (0.8 * each) / plot.series.length);
   levels((place) => [middle(place) - 0.45 * each, middle(place) + 0.45 * each]);
   names.forEach((rows, i) => rows.forEach((row, n) => above.push(text(left + each * (i + 0.5), bottom + 17 + 14 * n, row, { "text-anchor": "middle", fill: ink }))));
-  if (say(plot.along)) above.push(text((left + width) / 2, height - 4, say(plot.along), { "text-anchor": "middle" }));
+  if (say(plot.x_label)) above.push(text((left + width) / 2, height - 4, say(plot.x_label), { "text-anchor": "middle" }));
   const [drawn, whiskers] = [[], []];
   plot.series.forEach((one, i) => {
     const away = (i - (plot.series.length - 1) / 2) * wide;
     for (const point of one.points) {
       const [px, py] = [middle(point[0]) + away, y(point[1])];
-      const words = `${say(one.name)} · ${say(plot.places[point[0]])}: ${reading(plot, point)}`;
+      const words = `${say(one.name)} · ${say(plot.categories[point[0]])}: ${reading(plot, point)}`;
       const bar = s("rect", { class: "bar", x: px - 0.46 * wide, y: Math.min(py, bottom - 1), width: 0.92 * wide, height: Math.max(1, bottom - py), rx: Math.min(3, wide / 6), fill: seriesColour(i) });
       drawn.push(telling(bar, words, read));
       if (point[2] !== null) whiskers.push(whisker([px, y(point[2])], [px, y(point[3])], ink));
@@ -245,19 +245,19 @@ function bars(plot, frame) {
 
 /** Bars that lie, each under its name. */
 function lying(plot, { width, top, say, text, ink, faint, line, read }) {
-  const places = Object.keys(plot.places);
+  const places = Object.keys(plot.categories);
   const points = plot.series[0].points;
-  const most = plot.shares ? 1 : Math.max(...points.map((one) => Math.max(one[1], Math.min(one[3] ?? 0, 2 * one[1]))));
+  const most = plot.percent ? 1 : Math.max(...points.map((one) => Math.max(one[1], Math.min(one[3] ?? 0, 2 * one[1]))));
   const values = points.map((point) => reading(plot, point).split(" (")[0]);
   const right = width - 8;
   const x = (value) => (right * Math.max(0, Math.min(value, 1.02 * most))) / most;
   const marks = [];
   points.forEach((point, i) => {
     const y = top + 34 * places.indexOf(point[0]);
-    marks.push(text(0, y + 10, say(plot.places[point[0]]), { fill: ink }), text(right, y + 10, values[i], { "text-anchor": "end", fill: faint }));
+    marks.push(text(0, y + 10, say(plot.categories[point[0]]), { fill: ink }), text(right, y + 10, values[i], { "text-anchor": "end", fill: faint }));
     marks.push(s("rect", { x: 0, y: y + 15, width: right, height: 11, rx: 3, fill: line, opacity: 0.6 }));
     const bar = s("rect", { class: "bar", x: 0, y: y + 15, width: Math.max(1, x(point[1])), height: 11, rx: 3, fill: seriesColour(0) });
-    marks.push(telling(bar, `${say(plot.places[point[0]])}: ${reading(plot, point)}`, read));
+    marks.push(telling(bar, `${say(plot.categories[point[0]])}: ${reading(plot, point)}`, read));
     if (point[2] !== null) marks.push(whisker([x(point[2]), y + 20.5], [x(point[3]), y + 20.5], ink));
   });
   return { height: top + 34 * places.length + 2, marks };

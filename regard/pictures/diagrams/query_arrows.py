@@ -13,7 +13,7 @@ import numpy as np
 from regard.attention.reference import numpy_attention as reference
 from regard.pictures.colours import bar_colour, theme_named
 from regard.pictures.fonts import labels
-from regard.pictures.inputs import check_names, digits, numbers
+from regard.pictures.inputs import check_names, digits, to_float64
 from regard.pictures.picture import Picture, drawing, new_figure
 
 Array = np.ndarray
@@ -38,14 +38,14 @@ def query_arrows(
     >>> "d_k" in picture.title
     False
     """
-    q, k = numbers(query), numbers(keys)
+    q, k = to_float64(query), to_float64(keys)
     if q.ndim != 1 or k.ndim != 2 or q.shape[0] != k.shape[1]:
         raise ValueError(f"query and keys must be (d_k,) and (S, d_k), got {q.shape} and {k.shape}")
     names = [str(i) for i in range(len(k))] if tokens is None else list(tokens)
     check_names("tokens", names, len(k), "key")
     if weights is None:
         weights = reference.attention(q, k, k, scale=scale, weights=True)[1]
-    row = numbers(weights)
+    row = to_float64(weights)
     if row.shape != (len(k),):
         raise ValueError(f"weights must hold one number for each of {len(k)} keys, got shape {row.shape}")
     d_k = len(q)

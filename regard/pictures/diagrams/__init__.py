@@ -1,0 +1,1 @@
+"""Diagrams of the mechanism: the flow of the computation, and query and keys as arrows."""
