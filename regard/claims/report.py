@@ -8,7 +8,7 @@ from regard.claims.claim import VERDICTS_IN_CHINESE, Claim
 from regard.claims.registry import claims
 from regard.claims.result import SHIPPED, Result, is_timing_unreliable, stored_conclusion
 from regard.claims.text import NOT_RUN, UNRELIABLE_TIMING, machine_text
-from regard.files import write_whole
+from regard.files import write_atomic
 
 HEAD = """\
 # Claims

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.claims.claim import SIZES, Claim, Conclusion, Row, Settings, Size
-from regard.files import write_whole
+from regard.files import write_atomic
 
 FORMAT = 1
 SHIPPED = Path(__file__).parent / "results"  # results shown in docs/claims.md
@@ -86,7 +86,7 @@ class Result:
         parts = ",\n".join(f"  {_to_json(part)}" for part in content.pop("parts"))
         names = {"expected_parts": "wanted"}
         lines = [f" {json.dumps(names.get(name, name))}: {_to_json(value)}" for name, value in content.items()]
-        return write_whole(file, "{\n" + ",\n".join(lines) + f',\n "parts": [\n{parts}\n ]\n}}\n')
+        return write_atomic(file, "{\n" + ",\n".join(lines) + f',\n "parts": [\n{parts}\n ]\n}}\n')
 
 
 def read(file: str | os.PathLike[str]) -> Result:
