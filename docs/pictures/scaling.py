@@ -20,8 +20,8 @@ from rich.console import Console
 
 from regard import models
 from regard.connectx.training import run as starting
-from regard.connectx.training.loop import Row, read_about
-from regard.files import write_whole
+from regard.connectx.training.loop import Metrics, read_about
+from regard.files import write_atomic
 from regard.pictures.axes import simplify_frame
 from regard.pictures.colours import theme_named
 from regard.pictures.picture import Picture, drawing, new_figure
