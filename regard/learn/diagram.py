@@ -64,11 +64,11 @@ class Diagram:
 
 
 @dataclass(frozen=True)
-class FlowResult:
+class DiagramResult:
     """Right, or the first thing wrong: what it is, and the piece where it shows."""
 
-    right: bool
-    says: Bilingual
+    correct: bool
+    message: Bilingual
     piece: str | None = None
 
 
@@ -77,13 +77,13 @@ class Misplaced(ValueError):
 
     def __init__(self, en: str, zh: str) -> None:
         super().__init__(en)
-        self.says = bilingual(en, zh)
+        self.message = bilingual(en, zh)
 
 
-def check_edges(diagram: Diagram, edges: Sequence[Edge]) -> FlowResult:
+def check_edges(diagram: Diagram, edges: Sequence[Edge]) -> DiagramResult:
     """Follow the arrows from the input on.
 
-    >>> check_edges(DIAGRAMS["self-attention"], DIAGRAMS["self-attention"].answer).right
+    >>> check_edges(DIAGRAMS["self-attention"], DIAGRAMS["self-attention"].answer).correct
     True
     """
     into: dict[str, list[str]] = {name: [] for name in diagram.pieces}
@@ -101,7 +101,7 @@ def check_edges(diagram: Diagram, edges: Sequence[Edge]) -> FlowResult:
         if not ready:
             circle = _circle(into, waiting)
             shown = [" → ".join(diagram.pieces[name].label[language] for name in circle) for language in LANGUAGES]
-            return FlowResult(
+            return DiagramResult(
                 False, bilingual(f"It goes round in a circle: {shown[0]}.", f"绕成了一个圈：{shown[1]}。"), circle[0]
             )
         name = ready[0]
@@ -109,15 +109,15 @@ def check_edges(diagram: Diagram, edges: Sequence[Edge]) -> FlowResult:
         try:
             made[name] = _flow(diagram, name, [made[source] for source in into[name]])
         except Misplaced as error:
-            return FlowResult(False, error.says, name)
+            return DiagramResult(False, error.message, name)
     used = {source for sources in into.values() for source in sources}
     for name in diagram.pieces:
         if name not in used and name != "output":
             return _wrong(name, "Nothing takes what comes out of {0}.", "{0}的结果没有接到任何地方。", diagram, name)
-    return FlowResult(True, bilingual("Right: that is how attention flows.", "正确：注意力就是这样计算的。"))
+    return DiagramResult(True, bilingual("Right: that is how attention flows.", "正确：注意力就是这样计算的。"))
 
 
-def check_order(diagram: Diagram, order: Sequence[str]) -> FlowResult:
+def check_order(diagram: Diagram, order: Sequence[str]) -> DiagramResult:
     """The pieces one after another; each takes the latest thing before it that it could be meant to take.
 
     >>> order = ["input", "w_q", "w_k", "w_v", "product", "scale", "softmax", "mask", "sum", "output"]
@@ -133,8 +133,8 @@ def check_order(diagram: Diagram, order: Sequence[str]) -> FlowResult:
         try:
             made[name] = _flow(diagram, name, _meant_for(diagram.pieces[name], made))
         except Misplaced as error:
-            return FlowResult(False, error.says, name)
-    return FlowResult(True, bilingual("Right: that is how attention flows.", "正确：注意力就是这样计算的。"))
+            return DiagramResult(False, error.message, name)
+    return DiagramResult(True, bilingual("Right: that is how attention flows.", "正确：注意力就是这样计算的。"))
 
 
 WANTS: Mapping[str, tuple[tuple[Kind, ...], ...]] = {  # for an order: what each arrow would like, the best last
@@ -326,10 +326,10 @@ def _circle(into: Mapping[str, Sequence[str]], waiting: Sequence[str]) -> list[s
         path.append(before)
 
 
-def _wrong(piece: str, en: str, zh: str, diagram: Diagram, *names: str) -> FlowResult:
+def _wrong(piece: str, en: str, zh: str, diagram: Diagram, *names: str) -> DiagramResult:
     labels = [diagram.pieces[name].label for name in names]
     said = bilingual(en.format(*(label["en"] for label in labels)), zh.format(*(label["zh"] for label in labels)))
-    return FlowResult(False, said, piece)
+    return DiagramResult(False, said, piece)
 
 
 PIECES = {

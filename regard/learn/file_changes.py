@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def saves(file: Path, interval: float = 0.25) -> Iterator[str]:
+def watch_file(file: Path, interval: float = 0.25) -> Iterator[str]:
     """The text of the file at once and after each change, for ever; a change is another time or size.
 
     Looking every quarter of a second costs nothing and works on every file system and with every editor, also those

@@ -1,134 +1,231 @@
-"""What a learner has done, in one readable JSON file under the user's data folder.
+"""A learner's progress, in one readable JSON file.
 
-    {"version": 1, "exercises": {"01-softmax": {"passed": "2026-03-01", "attempts": 3, "hints": 1, …}}}
+    {"version": 1, "exercises": {…}, "cards": {…}, "drills": {…}, "flow": {…}, "settings": {…}}
 
-The file is read before and written whole after every change, by one writer at a time, so that the command line and
-the page can share it.
-Parts of it that this module does not know are left as they are: cards and drills keep theirs beside.
+Each section belongs to one part of the course and maps names to entries; "flow" holds the diagrams. The file is
+`learn.json` in the folder `REGARD_HOME`, or in the user's data folder. Sections and entries that this version does not
+know are kept.
+
+The command line and the page may use the file at the same time. Every write locks the folder, reads the file again,
+applies only the entries changed in this process, and replaces the file atomically. A file that cannot be read is
+renamed, never overwritten.
 """
 
 import json
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, fields
-from datetime import date
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 from regard.files import lock_folder, write_atomic
+from regard.learn.diagram import DIAGRAMS
+from regard.learn.drills.drill import Drill, StepResult, all_passed
 from regard.learn.exercise import Exercise, exercises
 from regard.learn.grader.verdict import Verdict
-from regard.learn.state import VERSION, home
+
+VERSION = 1
+COURSE_SECTIONS = ("exercises", "cards", "drills", "flow")  # the sections that `Progress.clear` can empty
+SECTIONS = (*COURSE_SECTIONS, "settings")
+
+Section = dict[str, Any]
 
 
-@dataclass
-class Record:
-    """One exercise: the day it was passed, runs and hints taken, what was wrong last, and in which file.
+class UnreadableProgress(ValueError):
+    """The file does not contain a learner's progress."""
 
-    `code` is what was written on the page, which has no file.
-    """
 
-    passed: str | None = None
-    attempts: int = 0
-    hints: int = 0
-    last: str | None = None
-    file: str | None = None
-    code: str | None = None
+def data_folder() -> Path:
+    """Return the folder of the course's files: `REGARD_HOME`, or the user's data folder."""
+    folder = os.environ.get("REGARD_HOME")
+    return Path(folder).expanduser() if folder else platformdirs.user_data_path("regard", appauthor=False)
 
 
 @dataclass(frozen=True)
+class ExerciseRecord:
+    """Progress in one exercise."""
+
+    passed: str | None = None  # date of the first passing run
+    attempts: int = 0
+    hints: int = 0  # number of hints shown
+    last: str | None = None  # mistake or kind of failure of the last run; None if it passed
+    file: str | None = None  # path of the file graded last
+    code: str | None = None  # code typed into the page, which has no file
+
+
+@dataclass
 class Progress:
-    """The state in a file, or in `learn.json` under `$REGARD_HOME` or the user's data folder.
+    """Progress of one learner, by section; `notice` tells the learner about a file that could not be read.
+
+    The sections are plain dictionaries: change them, then call `save`. The `record_…` methods save at once.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     progress = Progress(Path(folder) / "learn.json")
-    ...     progress.took_hint(exercises()[0])
-    ...     progress.record(exercises()[0]).hints
-    1
+    ...     progress = Progress.load(Path(folder) / "learn.json")
+    ...     progress.settings["language"] = "zh"
+    ...     _ = progress.save()
+    ...     progress.record_hint(exercises()[0])
+    ...     stored = Progress.load(progress.file)
+    >>> stored.settings, stored.exercise_record(exercises()[0]).hints
+    ({'language': 'zh'}, 1)
     """
 
-    path: Path
+    file: Path
+    exercises: Section = field(default_factory=dict)
+    cards: Section = field(default_factory=dict)
+    drills: Section = field(default_factory=dict)
+    flow: Section = field(default_factory=dict)
+    settings: Section = field(default_factory=dict)
+    unknown_sections: dict[str, Any] = field(default_factory=dict)
+    notice: str | None = None
+    _saved: dict[str, Section] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of_user(cls) -> "Progress":
-        """That of whoever runs this."""
-        return cls(home() / "learn.json")
+    def load(cls, file: str | os.PathLike[str] | None = None) -> "Progress":
+        """Read the file, by default the user's `learn.json`; without a file, start with empty sections."""
+        progress = cls(data_folder() / "learn.json" if file is None else Path(file))
+        progress._merge_file()
+        return progress
 
-    def record(self, exercise: Exercise) -> Record:
-        """What is known of an exercise."""
-        known = self.read()["exercises"].get(exercise.name, {})
-        return Record(**{field.name: known[field.name] for field in fields(Record) if field.name in known})
+    def save(self) -> Path:
+        """Write the entries changed since loading; entries changed by other processes stay."""
+        with self._locked_update():
+            return self.file
 
-    def passed(self, exercise: Exercise) -> bool:
-        """Whether it was passed, ever."""
-        return self.record(exercise).passed is not None
+    def to_json(self) -> str:
+        """Return all sections as JSON, in the format of the file."""
+        sections = {name: getattr(self, name) for name in SECTIONS}
+        document = {"version": VERSION, **sections, **self.unknown_sections}
+        return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
-    def next(self) -> Exercise | None:
-        """The first exercise that is not passed, None when all are."""
-        known = self.read()["exercises"]
-        return next((exercise for exercise in exercises() if not known.get(exercise.name, {}).get("passed")), None)
+    def clear(self, *sections: str) -> None:
+        """Empty the named sections, or all of exercises, cards, drills and flow; call `save` afterwards."""
+        for section in sections or COURSE_SECTIONS:
+            if section not in COURSE_SECTIONS:
+                raise ValueError(f"the sections are {', '.join(COURSE_SECTIONS)}, got {section!r}")
+            getattr(self, section).clear()
 
-    def note(self, exercise: Exercise, verdict: Verdict, file: Path | None = None) -> None:
-        """Write down a run. What was passed stays passed."""
+    def exercise_record(self, exercise: Exercise) -> ExerciseRecord:
+        """Return the progress in one exercise."""
+        entry = self.exercises.get(exercise.name, {})
+        fields = ExerciseRecord.__dataclass_fields__
+        return ExerciseRecord(**{name: entry[name] for name in fields if name in entry})
 
-        def change(record: Record) -> None:
-            record.attempts += 1
-            record.last = None if verdict.passed else verdict.mistake or verdict.kind
-            record.file = str(file.resolve()) if file else record.file
-            if verdict.passed and not record.passed:
-                record.passed = date.today().isoformat()
+    def next_exercise(self) -> Exercise | None:
+        """Return the first exercise that was never passed; None if all were."""
+        return next((exercise for exercise in exercises() if not self.exercise_record(exercise).passed), None)
 
-        self._change(exercise, change)
+    def record_attempt(self, exercise: Exercise, verdict: Verdict, file: Path | None = None) -> None:
+        """Save the result of a run. An exercise that was passed once stays passed."""
+        with self._locked_update():
+            record = self.exercise_record(exercise)
+            self._update_exercise(
+                exercise,
+                passed=record.passed or (date.today().isoformat() if verdict.passed else None),
+                attempts=record.attempts + 1,
+                last=None if verdict.passed else verdict.mistake or verdict.kind,
+                file=str(file.resolve()) if file else record.file,
+            )
 
-    def took_hint(self, exercise: Exercise) -> None:
-        """Write down that one more hint was shown."""
+    def record_hint(self, exercise: Exercise) -> None:
+        """Save that one more hint was shown."""
+        with self._locked_update():
+            self._update_exercise(exercise, hints=self.exercise_record(exercise).hints + 1)
 
-        def change(record: Record) -> None:
-            record.hints += 1
+    def record_code(self, exercise: Exercise, code: str) -> None:
+        """Save the code typed into the page."""
+        with self._locked_update():
+            self._update_exercise(exercise, code=code)
 
-        self._change(exercise, change)
+    def clear_exercise(self, exercise: Exercise) -> None:
+        """Delete the progress in one exercise."""
+        with self._locked_update():
+            self.exercises.pop(exercise.name, None)
 
-    def keep_code(self, exercise: Exercise, code: str) -> None:
-        """Keep what was written so far."""
+    def record_drill(self, drill: Drill, results: Sequence[StepResult], now: datetime) -> None:
+        """Save the result of a drill. A drill that was passed once stays passed."""
+        with self._locked_update():
+            self.drills[drill.name] = {
+                "level": drill.level,
+                "passed": all_passed(results) or bool(self.drills.get(drill.name, {}).get("passed")),
+                "wrong": [result.step for result in results if not result.passed],
+                "last": now.isoformat(timespec="seconds"),
+            }
 
-        def change(record: Record) -> None:
-            record.code = code
+    def record_diagram(self, diagram: str, correct: bool, now: datetime) -> None:
+        """Save one attempt at a diagram. A diagram that was correct once stays done."""
+        if diagram not in DIAGRAMS:
+            raise ValueError(f"the diagrams are {', '.join(DIAGRAMS)}, got {diagram!r}")
+        with self._locked_update():
+            entry = self.flow.get(diagram, {})
+            self.flow[diagram] = {
+                "done": correct or bool(entry.get("done")),
+                "tries": entry.get("tries", 0) + 1,
+                "last": now.isoformat(timespec="seconds"),
+            }
 
-        self._change(exercise, change)
+    def _update_exercise(self, exercise: Exercise, **changes: Any) -> None:
+        defaults = {"passed": None, "attempts": 0, "hints": 0, "last": None, "file": None}
+        self.exercises[exercise.name] = {**defaults, **self.exercises.get(exercise.name, {}), **changes}
 
-    def forget(self, exercise: Exercise) -> None:
-        """Forget an exercise."""
-        with self._alone():
-            state = self.read()
-            state["exercises"].pop(exercise.name, None)
-            self._write(state)
+    @contextmanager
+    def _locked_update(self) -> Iterator[None]:
+        """Lock the file, merge what other processes wrote, run the caller's change, and write the file."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with lock_folder(self.file.parent):
+            self._merge_file()
+            yield
+            write_atomic(self.file, self.to_json())
+            self._saved = {name: deepcopy(getattr(self, name)) for name in SECTIONS}
 
-    def read(self) -> dict[str, Any]:
-        """The whole state; ValueError if the file is not ours or damaged. It is never overwritten then."""
-        if not self.path.exists():
-            return {"version": VERSION, "exercises": {}}
+    def _merge_file(self) -> None:
+        """Read the file and apply the entries changed here since the last read or write."""
         try:
-            state = json.loads(self.path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{self.path} is damaged ({error}); mend it, or move it away to start anew") from error
-        if not isinstance(state, dict) or state.get("version") != VERSION:
-            raise ValueError(f"{self.path} is not a progress file of version {VERSION}; move it away to start anew")
-        state.setdefault("exercises", {})
-        return state
+            document = _read(self.file)
+        except UnreadableProgress as error:
+            self.notice = _rename_unreadable(self.file, error)
+            document = {name: deepcopy(getattr(self, name)) for name in SECTIONS} | self.unknown_sections
+        for name in SECTIONS:
+            section, saved, current = document.get(name, {}), self._saved.get(name, {}), getattr(self, name)
+            self._saved[name] = deepcopy(section)
+            for entry in [*saved, *current]:
+                if entry not in current:
+                    section.pop(entry, None)
+                elif entry not in saved or current[entry] != saved[entry]:
+                    section[entry] = current[entry]
+            current.clear()
+            current.update(section)
+        self.unknown_sections = {name: document[name] for name in document if name not in (*SECTIONS, "version")}
 
-    def _change(self, exercise: Exercise, change: Callable[[Record], None]) -> None:
-        with self._alone():
-            record = self.record(exercise)
-            change(record)
-            known = {name: value for name, value in asdict(record).items() if name != "code" or value is not None}
-            state = self.read()
-            state["exercises"][exercise.name] = {**state["exercises"].get(exercise.name, {}), **known}
-            self._write(state)
 
-    def _alone(self) -> AbstractContextManager[None]:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        return lock_folder(self.path.parent)
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise UnreadableProgress(f"not JSON: {error}") from None
+    if not isinstance(document, dict) or not isinstance(document.get("version"), int):
+        raise UnreadableProgress('not an object with a "version"')
+    if document["version"] > VERSION:
+        raise ValueError(
+            f"{path} was written by a newer regard (format version {document['version']}, supported: {VERSION}); "
+            "update regard, or set REGARD_HOME to another folder"
+        )
+    for name in SECTIONS:
+        if not isinstance(document.get(name, {}), dict):
+            raise UnreadableProgress(f'"{name}" is not an object')
+    return document
 
-    def _write(self, state: dict[str, Any]) -> None:
-        write_atomic(self.path, json.dumps(state, indent=1, ensure_ascii=False) + "\n")
+
+def _rename_unreadable(path: Path, error: UnreadableProgress) -> str:
+    number = 1
+    while (backup := path.with_name(f"{path.stem}.unreadable-{number}{path.suffix}")).exists():
+        number += 1
+    path.rename(backup)
+    return f"{path} could not be read ({error}); it was renamed to {backup.name}, and a new file was started"

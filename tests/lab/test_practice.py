@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from regard.lab import Lab
 from regard.learn import (
     DIAGRAMS,
-    State,
+    Progress,
     checklist,
     find_drill,
 )
@@ -49,14 +49,14 @@ class TestDiagram:
         page.tab.get_by_role("button", name="Check").press("Enter")
         expect(page.tab.locator(".verdict.wrong")).to_contain_text("×V needs two things, and has only weights")
         expect(page.tab.locator(".piece.wrong")).to_have_attribute("data-piece", "sum")
-        assert not State.load(file_of(lab)).flow["self-attention"]["done"]
+        assert not Progress.load(file_of(lab)).flow["self-attention"]["done"]
         self.to(page, edges[-1][0])
         page.tab.keyboard.press("Enter")
         self.to(page, edges[-1][1])
         page.tab.keyboard.press("Enter")
         page.tab.get_by_role("button", name="Check").press("Enter")
         expect(page.tab.locator(".verdict.right")).to_contain_text("that is how attention flows")
-        state = State.load(file_of(lab))
+        state = Progress.load(file_of(lab))
         assert state.flow["self-attention"] == {**state.flow["self-attention"], "done": True, "tries": 2}
         assert checklist(state)[0].have == 1
 
@@ -106,7 +106,7 @@ class TestProgress:
             expect(page.tab.locator(".mastery h2")).to_have_text(f"Mastery: {done} of 4")
 
         expect(page.tab.locator(".mastery h2")).to_have_text("Mastery: 0 of 4")
-        state = State.load(file_of(lab))  # meanwhile, in the terminal
+        state = Progress.load(file_of(lab))  # meanwhile, in the terminal
         state.exercises = {name: {"passed": "2030-01-01"} for name in ("06-self-attention", "07-multi-head")}
         state.flow = {name: {"done": True} for name in DIAGRAMS}
         state.save()
@@ -117,12 +117,12 @@ class TestProgress:
         state.flow = {name: {"done": True} for name in DIAGRAMS}
         state.save()
         looked_again(2)
-        done = [one.done for one in checklist(State.load(file_of(lab)))]
+        done = [one.done for one in checklist(Progress.load(file_of(lab)))]
         shown = ["done" in (one.get_attribute("class") or "") for one in page.tab.locator(".goal").all()]
         assert shown == done == [True, False, True, False]
 
     def test_a_part_is_forgotten_when_asked_twice(self, opened: Open, lab: Lab) -> None:
-        state = State.load(file_of(lab))
+        state = Progress.load(file_of(lab))
         state.exercises["01-softmax"] = {"passed": "2030-01-01"}
         state.flow["multi-head"] = {"done": True}
         state.save()
@@ -131,10 +131,10 @@ class TestProgress:
         expect(page.tab.locator(".file code")).to_have_text(str(file_of(lab)))
         page.tab.get_by_label("Begin anew").select_option("exercises")
         page.tab.get_by_role("button", name="Forget").click()
-        assert State.load(file_of(lab)).exercises
+        assert Progress.load(file_of(lab)).exercises
         page.tab.get_by_role("button", name="Really forget the exercises?").click()
         expect(page.tab.locator("[data-row='01-softmax']")).to_have_class(re.compile("open"))
-        kept = State.load(file_of(lab))
+        kept = Progress.load(file_of(lab))
         assert (kept.exercises, list(kept.flow)) == ({}, ["multi-head"])
 
     def test_a_damaged_file_is_kept_aside_and_said(self, opened: Open, lab: Lab) -> None:

@@ -8,14 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from regard.lab import Lab
-from regard.learn import (
-    Deck,
-    State,
-    all_cards,
-    as_typed,
-    find_card,
-    find_drill,
-)
+from regard.learn import Deck, Progress, all_cards, find_card, find_drill
+from regard.learn.drills.matrices import format_answer
 from support.lab_page import Opened
 from support.practice_page import Open, file_of, of_a_beginner
 
@@ -39,7 +33,7 @@ class TestDrills:
         return [one.get_attribute("data-outcome") or "" for one in page.tab.locator(".step").all()]
 
     def typed(self, value: Any) -> list[list[str]]:
-        return [[cell.strip() for cell in row.split(",")] for row in as_typed(value).split(";")]
+        return [[cell.strip() for cell in row.split(",")] for row in format_answer(value).split(";")]
 
     def test_a_mistake_counts_once(self, opened: Open, lab: Lab) -> None:
         """The first step is wrong; what follows from it is right for the learner's own numbers, then all again."""
@@ -59,8 +53,8 @@ class TestDrills:
         # Scores that are all larger by 1 have the same softmax, so those steps are right in themselves.
         assert set(outcomes[1:]) <= {"right", "carried"}
         expect(page.tab.locator(".drill-end p")).to_contain_text("Steps wrong: 1")
-        assert State.load(file_of(lab)).drills[name]["wrong"] == [drill.steps[0].name]
-        assert not State.load(file_of(lab)).drills[name]["passed"]
+        assert Progress.load(file_of(lab)).drills[name]["wrong"] == [drill.steps[0].name]
+        assert not Progress.load(file_of(lab)).drills[name]["passed"]
 
         page.tab.get_by_role("button", name="The same numbers again").click()
         expect(page.tab.locator(".step.now")).to_have_count(1)
@@ -68,7 +62,7 @@ class TestDrills:
             self.fill(page, self.typed(drill.answers()[step.name]))
             expect(page.tab.locator(".step.right")).to_have_count(count)
         expect(page.tab.locator(".drill-end")).to_contain_text("All steps right")
-        assert State.load(file_of(lab)).drills[name]["passed"]
+        assert Progress.load(file_of(lab)).drills[name]["passed"]
 
     def test_own_values_are_carried_on(self, opened: Open) -> None:
         name = "causal:3:0"
@@ -87,7 +81,7 @@ class TestDrills:
         assert "carried" in self.outcomes(page)
         expect(page.tab.locator(".step").first).to_contain_text("as if V stood in for K")
         expect(page.tab.locator(".step").first.locator(".right-answer")).to_contain_text(
-            as_typed(drill.answers()["scores"])
+            format_answer(drill.answers()["scores"])
         )
 
     def test_endless_and_by_level(self, opened: Open, lab: Lab) -> None:
@@ -101,7 +95,7 @@ class TestDrills:
             expect(page.tab.locator(".drill h2")).to_have_text(find_drill("shapes:2:0").title["en"])
             page.settle()
             seen.add(page.tab.evaluate("new URLSearchParams(location.hash.split('?')[1]).get('drill')"))
-            state = State.load(file_of(lab))
+            state = Progress.load(file_of(lab))
             state.drills[sorted(seen)[-1]] = {"level": 2, "passed": True}
             state.save()
             page.tab.locator("[data-kind=shapes]").click()
@@ -136,14 +130,14 @@ class TestCards:
         expect(page.tab.locator(".detail")).to_be_visible()
         keyboard.press("3")
         expect(page.tab.locator(".question")).not_to_have_attribute("data-card", first)
-        kept = State.load(file_of(lab)).cards[first]
+        kept = Progress.load(file_of(lab)).cards[first]
         assert (kept["grade"], kept["reviews"]) == ("good", 1)
         days = datetime.fromisoformat(kept["due"]) - datetime.now(UTC)
         assert timedelta(days=1) < days < timedelta(days=3)
         expect(page.tab.locator(".count-new dd")).to_have_text(str(len(all_cards()) - 1))
 
     def test_what_is_due_comes_first_and_is_counted(self, opened: Open, lab: Lab) -> None:
-        state = State.load(file_of(lab))
+        state = Progress.load(file_of(lab))
         before = datetime.now(UTC) - timedelta(days=40)
         deck = Deck(all_cards(), state.cards)
         for id in ("empty-row", "formula"):
@@ -166,13 +160,13 @@ class TestCards:
         assert waits[0] == f"{expected[0].total_seconds() / 60:.0f} min"
         assert (waits[2], waits[3]) == (f"{expected[1].days} d", f"{expected[2].days} d")
 
-    @pytest.mark.parametrize("card", [card.id for card in all_cards() if card.wrong])
+    @pytest.mark.parametrize("card", [card.id for card in all_cards() if card.misconceptions])
     def test_what_is_widely_wrong_is_said_where_it_is_met(self, lab: Lab, card: str) -> None:
         from regard.lab.api.practice_cards import one
-        from regard.learn import WRONG
+        from regard.learn.cards.card import MISCONCEPTIONS
 
         shown = one({"card": card}, file_of(lab))["card"]
-        assert shown["wrong"] == [dict(WRONG[n]) for n in find_card(card).wrong]
+        assert shown["wrong"] == [dict(MISCONCEPTIONS[n]) for n in find_card(card).misconceptions]
         assert shown["shows"]
 
     def test_the_run_that_shows_it(self, opened: Open) -> None:
@@ -200,6 +194,6 @@ class TestCards:
             page.tab.keyboard.press("4" if number % 2 else "1")
         expect(page.tab.locator(".interview-end h2")).to_have_text("5 of 10 were good or easy")
         assert page.tab.locator(".interview-end tbody tr").count() == len({find_card(id or "").topic for id in seen})
-        assert set(State.load(file_of(lab)).cards) == set(seen)
+        assert set(Progress.load(file_of(lab)).cards) == set(seen)
         first = page.tab.locator(".interview-end tbody tr").first
         assert first.locator("td").nth(1).inner_text() == "0"

@@ -38,7 +38,7 @@ class TestExercises:
         ]
         assert len(numbers[0]) == len(numbers[1]) > 0
         assert numbers[0] != numbers[1]
-        assert Progress(file_of(lab)).record(SOFTMAX).last == "wrong-axis"
+        assert Progress.load(file_of(lab)).exercise_record(SOFTMAX).last == "wrong-axis"
 
         hints = SOFTMAX.hints("en")
         for count in range(1, len(hints) + 1):
@@ -50,7 +50,7 @@ class TestExercises:
         write(page, SOFTMAX.correct["logarithm"])
         expect(run(page).locator("h3")).to_contain_text("Passed")
         expect(page.tab.locator("[data-exercise='01-softmax']")).to_have_class(re.compile("passed"))
-        record = Progress(file_of(lab)).record(SOFTMAX)
+        record = Progress.load(file_of(lab)).exercise_record(SOFTMAX)
         assert (bool(record.passed), record.attempts, record.hints) == (True, 2, len(hints))
         page.tab.get_by_role("button", name="Next: Attention for one query").click()
         expect(page.tab.locator("h2")).to_have_text("Attention for one query")
@@ -80,7 +80,7 @@ class TestExercises:
         expect(page.tab.locator("h2")).to_have_text("Many queries at once")
         page.tab.go_back()
         expect(page.tab.locator(".editor-text")).to_have_value("# half an idea")
-        assert Progress(file_of(lab)).record(SOFTMAX).code == "# half an idea"
+        assert Progress.load(file_of(lab)).exercise_record(SOFTMAX).code == "# half an idea"
 
     def test_an_endless_loop_is_reported(self, opened: Open, lab: Lab) -> None:
         page = opened("#/practice?tab=exercises")
@@ -88,7 +88,7 @@ class TestExercises:
         page.tab.keyboard.press("Control+Enter")
         expect(page.tab.locator(".verdict .how-far")).to_contain_text("Running")
         expect(page.tab.locator(".verdict h3")).to_contain_text("timed out")
-        assert Progress(file_of(lab)).record(SOFTMAX).last == "timeout"
+        assert Progress.load(file_of(lab)).exercise_record(SOFTMAX).last == "timeout"
 
     def test_in_chinese(self, opened: Open) -> None:
         page = opened("#/practice?tab=exercises", locale="zh-CN")

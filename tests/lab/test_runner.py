@@ -70,7 +70,7 @@ def _ended(lab: Lab, id: str) -> Any:
 
 def attempts(lab: Lab) -> int:
     assert lab.settings.data is not None
-    return Progress(lab.settings.data / "learn.json").record(SOFTMAX).attempts
+    return Progress.load(lab.settings.data / "learn.json").exercise_record(SOFTMAX).attempts
 
 
 class TestDoors:

@@ -13,7 +13,8 @@ import pytest
 
 from regard.cli import main
 from regard.cli.learn.prompts import wrap
-from regard.learn import DIAGRAMS, all_cards, as_typed, drill
+from regard.learn import DIAGRAMS, all_cards, drill
+from regard.learn.drills.matrices import format_answer
 
 
 @pytest.fixture(autouse=True)
@@ -97,13 +98,13 @@ def test_a_slow_answer_is_said_to_be(monkeypatch, capsys) -> None:
 
 def test_a_drill_is_judged_step_by_step(tmp_path, monkeypatch, capsys) -> None:
     task = drill(1, 5, "scaling")
-    right = [as_typed(answer) for answer in task.answers().values()]
+    right = [format_answer(answer) for answer in task.answers().values()]
     assert run("\n".join(right) + "\n", "drill", "--kind", "scaling", "--seed", "5", monkeypatch=monkeypatch) == 0
     assert "All right." in capsys.readouterr().out
     assert kept(tmp_path)["drills"] == {
         task.name: {"level": 2, "passed": True, "wrong": [], "last": kept(tmp_path)["drills"][task.name]["last"]}
     }
-    unscaled = as_typed(task.given["scores"])
+    unscaled = format_answer(task.given["scores"])
     answers = [option for answer in [unscaled, *right[1:]] for option in ("--answer", answer)]
     assert main(["learn", "drill", "--kind", "scaling", "--seed", "5", *answers]) == 1
     said = capsys.readouterr().out
@@ -121,7 +122,7 @@ def test_a_drill_gives_new_numbers_each_time_and_may_be_left(tmp_path, monkeypat
     assert "seed 0" in first
     assert "seed 1" in capsys.readouterr().out
     assert main(["learn", "drill", "--kind", "softmax", "--seed", "0", "--solution", "--lang", "zh"]) == 0
-    assert as_typed(drill(1, 0, "softmax").answers()["weights"]) in capsys.readouterr().out
+    assert format_answer(drill(1, 0, "softmax").answers()["weights"]) in capsys.readouterr().out
 
 
 def test_the_diagram_is_put_in_order(tmp_path, monkeypatch, capsys) -> None:
@@ -163,7 +164,7 @@ def test_mistakes_are_one_line(arguments, complaint, capsys) -> None:
 def test_a_broken_file_is_said_and_kept(tmp_path, capsys) -> None:
     (tmp_path / "learn.json").write_text("{")
     assert main(["learn", "checklist"]) == 0
-    assert "it was kept as learn.unreadable-1.json" in capsys.readouterr().err
+    assert "it was renamed to learn.unreadable-1.json" in capsys.readouterr().err
 
 
 def test_ctrl_c_leaves_cleanly(tmp_path) -> None:

@@ -16,8 +16,8 @@ from regard.attention.positions.additive import sinusoidal
 from regard.attention.reference import numpy_attention as reference
 from regard.cli import main
 from regard.languages import LANGUAGES
-from regard.learn import VIEWS, all_cards, find_card, find_topic, topics
-from regard.learn.cards.card import FOLDER, TOPICS, WRONG, Card
+from regard.learn import all_cards, find_card, find_topic, topics
+from regard.learn.cards.card import FOLDER, LAB_VIEWS, MISCONCEPTIONS, TOPICS, Card
 
 CARDS = all_cards()
 each_card = pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
@@ -74,7 +74,7 @@ def test_there_are_enough_and_every_file_is_read() -> None:
 
 
 def test_every_widespread_mistake_is_met_by_a_card() -> None:
-    assert {number for card in CARDS for number in card.wrong} == set(WRONG) == set(range(1, 12))
+    assert {number for card in CARDS for number in card.misconceptions} == set(MISCONCEPTIONS) == set(range(1, 12))
 
 
 @each_card
@@ -132,14 +132,14 @@ def test_every_number_is_what_its_expression_gives(card: Card) -> None:
 def test_no_longer_number_goes_unexplained(card: Card) -> None:
     explained = long_numbers(" ".join(f"{said} {expression}" for said, expression in card.checks))
     said = long_numbers(text(card, "en"))
-    assert said <= explained | set(card.given)
-    assert set(card.given) <= said
+    assert said <= explained | set(card.premises)
+    assert set(card.premises) <= said
 
 
 @each_card
 def test_a_card_says_where_to_see_it(card: Card) -> None:
     if card.shows.startswith("lab: "):
-        assert card.shows.removeprefix("lab: ") in VIEWS
+        assert card.shows.removeprefix("lab: ") in LAB_VIEWS
     else:
         assert card.shows.startswith("regard ")
 

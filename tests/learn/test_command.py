@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from regard.cli import main
-from regard.learn import PARTS, Progress, State, exercises, find_exercise, grade
+from regard.learn import Progress, exercises, find_exercise, grade
+from regard.learn.progress import COURSE_SECTIONS
 
 SOFTMAX = find_exercise("softmax")
 RIGHT = SOFTMAX.correct["logarithm"]
@@ -76,7 +77,7 @@ def test_a_starter_is_not_written_over_an_answer(capsys: pytest.CaptureFixture[s
 def test_hints_come_one_by_one_and_the_last_stays(capsys: pytest.CaptureFixture[str]) -> None:
     shown = [said(capsys, "hint", "softmax") for _ in range(5)]
     assert [text.splitlines()[0] for text in shown] == [f"01-softmax · hint {which} of 3" for which in (1, 2, 3, 3, 3)]
-    assert Progress.of_user().record(SOFTMAX).hints == 3
+    assert Progress.load().exercise_record(SOFTMAX).hints == 3
 
 
 def test_force_shows_the_solution_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +86,7 @@ def test_force_shows_the_solution_and_says_so(capsys: pytest.CaptureFixture[str]
     assert "there are einops_reduce, logarithm, loops" in said(
         capsys, "solution", "softmax", "--force", "--way", "x", code=2
     )
-    assert not Progress.of_user().passed(SOFTMAX)
+    assert not Progress.load().exercise_record(SOFTMAX).passed
 
 
 def test_in_chinese_by_option_and_by_locale(
@@ -101,38 +102,41 @@ def test_in_chinese_by_option_and_by_locale(
 
 
 def test_reset_forgets_one_or_all_and_nothing_by_accident(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress.of_user()
     verdict = grade(SOFTMAX, RIGHT)
     for exercise in exercises()[:2]:
-        progress.note(exercise, verdict)
+        Progress.load().record_attempt(exercise, verdict)
+
+    def passed() -> list[bool]:
+        return [Progress.load().exercise_record(exercise).passed is not None for exercise in exercises()[:2]]
+
     assert "say what to forget" in said(capsys, "reset", code=2)
-    assert progress.passed(exercises()[0])
+    assert passed() == [True, True]
     assert "01-softmax" in said(capsys, "reset", "softmax")
-    assert [progress.passed(exercise) for exercise in exercises()[:2]] == [False, True]
+    assert passed() == [False, True]
     assert "all exercises" in said(capsys, "reset", "--exercises", "--yes")
-    assert progress.read()["exercises"] == {}
+    assert Progress.load().exercises == {}
 
 
 def test_reset_by_part_asks_first(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    state = State.load()
-    for part in PARTS:
+    state = Progress.load()
+    for part in COURSE_SECTIONS:
         getattr(state, part)["x"] = {"passed": True, "done": True}
     state.settings["language"] = "zh"
     state.save()
 
     def left() -> list[str]:
-        return [part for part in PARTS if getattr(State.load(), part)]
+        return [part for part in COURSE_SECTIONS if getattr(Progress.load(), part)]
 
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     said(capsys, "reset", "--cards", code=1)
-    assert left() == list(PARTS)
+    assert left() == list(COURSE_SECTIONS)
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert "Forgotten: all drills, all cards" in said(capsys, "reset", "--cards", "--drills")
     assert left() == ["exercises", "flow"]
     assert "say what to forget" in said(capsys, "reset", "softmax", "--cards", code=2)
     assert "全部练习、全部手算、全部卡片、全部流程图" in said(capsys, "reset", "--all", "--yes", "--lang", "zh")
     assert left() == []
-    assert State.load().settings == {"language": "zh"}
+    assert Progress.load().settings == {"language": "zh"}
 
 
 def test_export_is_the_state(capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,7 +185,7 @@ def test_a_damaged_state_is_kept_aside_and_a_newer_one_left_alone(
     for number, damaged in enumerate(("{", "[]"), 1):
         (home / "learn.json").write_text(damaged)
         assert main(["learn", "hint"]) == 0
-        assert f"kept as learn.unreadable-{number}.json" in capsys.readouterr().err
+        assert f"renamed to learn.unreadable-{number}.json" in capsys.readouterr().err
         assert (home / f"learn.unreadable-{number}.json").read_text() == damaged
     (home / "learn.json").write_text('{"version": 99}')
     assert "newer regard" in said(capsys, "hint", code=2)
@@ -191,16 +195,16 @@ def test_a_damaged_state_is_kept_aside_and_a_newer_one_left_alone(
 def test_what_others_keep_in_the_state_is_kept(home: Path) -> None:
     home.mkdir()
     (home / "learn.json").write_text('{"version": 1, "cards": {"due": [3]}}')
-    Progress.of_user().took_hint(SOFTMAX)
-    assert Progress.of_user().read()["cards"] == {"due": [3]}
+    Progress.load().record_hint(SOFTMAX)
+    assert Progress.load().cards == {"due": [3]}
 
 
 def test_what_was_passed_stays_passed() -> None:
-    progress = Progress.of_user()
-    progress.note(SOFTMAX, grade(SOFTMAX, RIGHT))
-    progress.note(SOFTMAX, grade(SOFTMAX, SOFTMAX.starter))
-    assert progress.passed(SOFTMAX)
-    assert progress.record(SOFTMAX).last == "unwritten"
+    progress = Progress.load()
+    progress.record_attempt(SOFTMAX, grade(SOFTMAX, RIGHT))
+    progress.record_attempt(SOFTMAX, grade(SOFTMAX, SOFTMAX.starter))
+    assert progress.exercise_record(SOFTMAX).passed
+    assert progress.exercise_record(SOFTMAX).last == "unwritten"
 
 
 def test_watch_grades_every_save_until_it_passes(home: Path) -> None:

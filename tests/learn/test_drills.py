@@ -15,13 +15,14 @@ from torch import nn
 from regard.attention.reference import numpy_attention as reference
 from regard.costs import cost
 from regard.languages import LANGUAGES
-from regard.learn import KINDS, Drill, as_typed, drill, find_drill, passed
-from regard.learn.drills.exact import Exact, exact, exp, ln, show
-from regard.learn.drills.matrices import Matrix, close, shape
+from regard.learn import DRILL_KINDS, Drill, drill, find_drill
+from regard.learn.drills.drill import all_passed
+from regard.learn.drills.exact_numbers import Exact, exact, exp, format_number, ln
+from regard.learn.drills.matrices import Matrix, close, format_answer, shape
 from regard.learn.drills.parse_answer import Unread, read_matrix, read_number
 
 seeds = st.integers(0, 10_000)
-kinds = st.sampled_from(sorted(KINDS))
+kinds = st.sampled_from(sorted(DRILL_KINDS))
 
 
 def array(matrix: Matrix) -> np.ndarray:
@@ -154,14 +155,14 @@ def test_shapes_are_those_of_real_tensors(seed: int) -> None:
 def test_the_right_answers_are_right_typed_exactly_or_rounded(kind: str, seed: int) -> None:
     task = drill(1, seed, kind)
     answers = task.answers()
-    results = task.check({name: as_typed(value) for name, value in answers.items()})
+    results = task.check({name: format_answer(value) for name, value in answers.items()})
     assert {result.outcome for result in results} == {"right"}
-    assert passed(results)
+    assert all_passed(results)
     rounded = {
-        name: [[str(round(float(x), 2)) if float(x) % 1 else show(x) for x in row] for row in value]
+        name: [[str(round(float(x), 2)) if float(x) % 1 else format_number(x) for x in row] for row in value]
         for name, value in answers.items()
     }
-    assert passed(task.check(rounded))
+    assert all_passed(task.check(rounded))
 
 
 @given(kinds, seeds, st.data())
@@ -176,7 +177,7 @@ def test_one_slip_counts_once(kind: str, seed: int, data: st.DataObject) -> None
             i, j = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, columns - 1))
             value = [list(row) for row in value]
             value[i][j] = exact(5) if value[i][j] == -math.inf else value[i][j] + exact(1)
-        answers[step.name] = as_typed(value)
+        answers[step.name] = format_answer(value)
         own[step.name] = read_matrix(answers[step.name], *shape(value))
     results = task.check(answers)
     assert [result.passed for result in results] == [place != slip for place in range(len(task.steps))]
@@ -197,16 +198,16 @@ def test_every_mistake_is_named_for_what_it_is(kind: str, seed: int) -> None:
                 continue
             if shape(wrong) != shape(values[step.name]) or any(math.isnan(float(x)) for row in wrong for x in row):
                 continue
-            answers = {step.name: as_typed(values[step.name]) for step in task.steps[:place]}
+            answers = {step.name: format_answer(values[step.name]) for step in task.steps[:place]}
             result = task.check({**answers, step.name: [[_precisely(x) for x in row] for row in wrong]})[place]
             assert (result.outcome, result.mistake) == ("wrong", mistake.name)
-            assert all(result.says[language] == mistake.says[language] for language in LANGUAGES)
+            assert all(result.message[language] == mistake.message[language] for language in LANGUAGES)
             named += 1
     assert named
 
 
 def _precisely(x: Exact | float) -> str:
-    return show(x) if isinstance(x, Exact) or math.isinf(x) else f"{x:.12f}"
+    return format_number(x) if isinstance(x, Exact) or math.isinf(x) else f"{x:.12f}"
 
 
 def test_a_wrong_start_is_carried_to_the_end() -> None:
@@ -216,10 +217,10 @@ def test_a_wrong_start_is_carried_to_the_end() -> None:
     own["scaled"] = own["scores"]  # forgot to scale, and goes on rightly
     for step in task.steps[2:]:
         own[step.name] = step.compute(own)
-    results = task.check([as_typed(own[step.name]) for step in task.steps])
+    results = task.check([format_answer(own[step.name]) for step in task.steps])
     assert [result.outcome for result in results][:3] == ["right", "wrong", "carried"]
     assert results[1].mistake == "not-scaled"
-    assert "scaling was forgotten" in results[1].says["en"]
+    assert "scaling was forgotten" in results[1].message["en"]
     assert sum(not result.passed for result in results) == 1
 
 
@@ -230,13 +231,13 @@ def softmax_over_three() -> Drill:
 
 def test_blank_and_unread_answers_do_not_spoil_the_rest() -> None:
     task = softmax_over_three()
-    right = {name: as_typed(value) for name, value in task.answers().items()}
+    right = {name: format_answer(value) for name, value in task.answers().items()}
     results = task.check({"exponentials": "two, three, four", "weights": right["weights"]})
     assert [result.outcome for result in results] == ["unread", "blank", "right"]
-    assert "cannot read 'two'" in results[0].says["en"]
-    assert "读不懂" in results[0].says["zh"]
+    assert "cannot read 'two'" in results[0].message["en"]
+    assert "读不懂" in results[0].message["zh"]
     results = task.check(["1, 2"])
-    assert "3 numbers expected, got 2" in results[0].says["en"]
+    assert "3 numbers expected, got 2" in results[0].message["en"]
     with pytest.raises(ValueError, match="the steps are exponentials, sums, weights, got 'weight'"):
         task.check({"weight": "1"})
     with pytest.raises(ValueError, match="3 steps, got 4 answers"):
@@ -257,7 +258,7 @@ def test_values_without_a_result_are_survived() -> None:
     results = task.check(["0, 0, 0", "0", "1, 0, 0"])  # a sum of 0 to divide by
     assert [result.passed for result in results][:2] == [False, True]
     task = drill(1, 0, "scaling")
-    assert not passed(task.check(["100000, 0, 0", "1, 1, 1", "3", "1/3, 1/3, 1/3"]))  # e^100000
+    assert not all_passed(task.check(["100000, 0, 0", "1, 1, 1", "3", "1/3, 1/3, 1/3"]))  # e^100000
 
 
 @pytest.mark.parametrize(
@@ -344,9 +345,9 @@ def test_whatever_is_typed_is_read_or_refused(text: str) -> None:
     try:
         number = read_number(text)
     except Unread as error:
-        said = error.says
+        said = error.message
     else:
-        said = {"en": show(number), "zh": show(number)}
+        said = {"en": format_number(number), "zh": format_number(number)}
     assert set(said) == set(LANGUAGES)
     assert "nan" not in said["en"].partition("'")[0]
 
@@ -364,7 +365,7 @@ def test_exact_arithmetic_is_that_of_numbers(a: Exact, b: Exact, factor: Fractio
     assert float(a * b) == pytest.approx(float(a) * float(b), abs=1e-9)
     assert float(a / exact(factor)) == pytest.approx(float(a) / factor, abs=1e-9)
     assert float(exp(a * exact(Fraction(1, 12)))) == pytest.approx(math.exp(float(a) / 12))
-    assert read_number(show(a)) == a
+    assert read_number(format_number(a)) == a
 
 
 @given(kinds, seeds)
@@ -379,7 +380,7 @@ def test_a_drill_goes_to_a_page_and_comes_back_by_its_name(kind: str, seed: int)
     results = json.loads(json.dumps([result.to_plain() for result in again.check({})]))
     assert [result["outcome"] for result in results] == ["blank"] * len(plain["steps"])
     assert [result["true"] for result in results] == [
-        [[show(x) for x in r] for r in a] for a in task.answers().values()
+        [[format_number(x) for x in r] for r in a] for a in task.answers().values()
     ]
 
 

@@ -15,8 +15,9 @@ import torch
 from markdown_it import MarkdownIt
 
 from regard.languages import LANGUAGES
-from regard.learn import Exercise, Mistake, Verdict, exercises
-from regard.learn.grader.grade import Answer, exchange, judge, pack_cases, trusted
+from regard.learn import Exercise, Verdict, exercises
+from regard.learn.exercise import Mistake
+from regard.learn.grader.grade import Answer, judge, pack_cases, serialization, trusted
 from regard.learn.sandbox.call_code import call_all
 from regard.learn.sandbox.runner import Run
 
@@ -36,7 +37,7 @@ def prepared(exercise: Exercise, seed: int) -> tuple[list, list[bytes], Answer]:
 def verdict_on(exercise: Exercise, source: str, seed: int) -> Verdict:
     cases, packed, ours = prepared(exercise, seed)
     with np.errstate(all="ignore"):
-        answer = call_all(source, exercise.names, exercise.drive, packed, exchange)
+        answer = call_all(source, exercise.names, exercise.drive, packed, serialization)
     return judge(exercise, source, seed, cases, packed, ours, Run(answer, None, "", 0.0))
 
 

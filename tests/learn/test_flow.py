@@ -33,12 +33,12 @@ def changed(diagram: Diagram, remove: str, add: str) -> list[tuple[str, str]]:
     ],
 )  # fmt: skip
 def test_every_valid_way_is_accepted(diagram: Diagram, remove: str, add: str) -> None:
-    assert check_edges(diagram, changed(diagram, remove, add)).right
+    assert check_edges(diagram, changed(diagram, remove, add)).correct
 
 
 @given(st.permutations(ONE.answer))
 def test_the_order_of_the_arrows_does_not_matter(edges: list[tuple[str, str]]) -> None:
-    assert check_edges(ONE, edges).right
+    assert check_edges(ONE, edges).correct
 
 
 @pytest.mark.parametrize(
@@ -68,22 +68,22 @@ def test_the_order_of_the_arrows_does_not_matter(edges: list[tuple[str, str]]) -
 )  # fmt: skip
 def test_the_first_thing_wrong_is_named(diagram: Diagram, remove: str, add: str, piece: str, says: str) -> None:
     result = check_edges(diagram, changed(diagram, remove, add))
-    assert not result.right
-    assert says in result.says["en"]
-    assert result.says["zh"]
+    assert not result.correct
+    assert says in result.message["en"]
+    assert result.message["zh"]
     assert result.piece == piece or "circle" in says
 
 
 def test_an_arrow_drawn_twice() -> None:
     twice = [*ONE.answer, ONE.answer[0]]
-    assert "two arrows from the input X to W_q" in check_edges(ONE, twice).says["en"]
+    assert "two arrows from the input X to W_q" in check_edges(ONE, twice).message["en"]
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(MANY.pieces)), st.sampled_from(sorted(MANY.pieces))), max_size=20))
 def test_any_arrangement_is_judged(edges: list[tuple[str, str]]) -> None:
     result = check_edges(MANY, edges)
-    assert set(result.says) == set(LANGUAGES)
-    assert result.right == (result.piece is None)
+    assert set(result.message) == set(LANGUAGES)
+    assert result.correct == (result.piece is None)
 
 
 @given(st.sampled_from([ONE, MANY]), st.data())
@@ -92,7 +92,7 @@ def test_any_order_is_judged_and_few_are_right(diagram: Diagram, data: st.DataOb
     result = check_order(diagram, order)
     before = {name: order.index(name) for name in order}
     steps = ["input", "product", "mask", "softmax", "sum", "output"]
-    if result.right:
+    if result.correct:
         assert [before[name] for name in steps] == sorted(before[name] for name in steps)
         assert before["scale"] < before["softmax"]
 
@@ -106,7 +106,7 @@ def test_any_order_is_judged_and_few_are_right(diagram: Diagram, data: st.DataOb
     ],
 )
 def test_orders_that_compute_attention(order: str) -> None:
-    assert check_order(ONE, order.split()).right
+    assert check_order(ONE, order.split()).correct
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_orders_that_compute_attention(order: str) -> None:
 )
 def test_orders_that_do_not(order: str, says: str) -> None:
     result = check_order(ONE, order.split())
-    assert not result.right
-    assert says in result.says["en"]
+    assert not result.correct
+    assert says in result.message["en"]
 
 
 def test_pieces_that_are_not_there() -> None:

@@ -13,10 +13,10 @@ from regard.languages import LANGUAGES
 from regard.learn import Verdict, find_exercise, grade
 from regard.learn.grader.compare import between
 from regard.learn.grader.diagnosis import explain
-from regard.learn.grader.grade import exchange, judge, pack_cases, read_answer, trusted
+from regard.learn.grader.grade import judge, pack_cases, read_answer, serialization, trusted
 from regard.learn.sandbox.call_code import call_all
-from regard.learn.sandbox.exchange import Array, Other, pack, unpack
 from regard.learn.sandbox.runner import Run
+from regard.learn.sandbox.serialization import Array, Other, pack, unpack
 
 IMPORT = "import numpy as np\n"
 
@@ -26,7 +26,7 @@ def verdict_on(name: str, source: str, seed: int = 0) -> Verdict:
     cases = exercise.cases(seed)
     packed = pack_cases(exercise, cases)
     with np.errstate(all="ignore"):
-        answer = call_all(source, exercise.names, exercise.drive, packed, exchange)
+        answer = call_all(source, exercise.names, exercise.drive, packed, serialization)
     ours = trusted(exercise, exercise.reference, packed)
     return judge(exercise, source, seed, cases, packed, ours, Run(answer, None, "", 0.0))
 
@@ -256,7 +256,7 @@ def test_cases_differ_from_run_to_run() -> None:
     assert len(seeds) == 2
 
 
-@pytest.mark.parametrize("file", ["grader/messages.toml", "words.toml"])
+@pytest.mark.parametrize("file", ["grader/messages.toml", "terminal.toml"])
 def test_both_languages_have_every_message_with_the_same_words_to_fill_in(file: str) -> None:
     entries = tomllib.loads((Path(regard.learn.__file__).parent / file).read_text(encoding="utf-8"))
     for key, entry in entries.items():

@@ -12,23 +12,19 @@ from hypothesis import strategies as st
 
 from regard.learn import (
     DIAGRAMS,
-    GRADES,
-    PARTS,
-    Answer,
     Deck,
-    State,
+    Progress,
     all_cards,
-    as_typed,
     checklist,
-    draw,
     drill,
     exercises,
     find_exercise,
-    record_drill,
-    record_flow,
-    summary,
 )
-from regard.learn.checklist import CORE_EXERCISES
+from regard.learn.cards.interview import InterviewAnswer, draw_questions, results_by_topic
+from regard.learn.cards.spaced_repetition import GRADES
+from regard.learn.drills.matrices import format_answer
+from regard.learn.mastery_checklist import CORE_EXERCISES
+from regard.learn.progress import COURSE_SECTIONS
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -42,29 +38,29 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_is_one_readable_file(file: Path) -> None:
-    state = State.load()
+    state = Progress.load()
     assert state.file == file
     assert not file.exists()
     state.settings["name"] = "注意"
     assert state.save() == file
     assert '"name": "注意"' in file.read_text(encoding="utf-8")
     assert list(json.loads(file.read_text())) == ["version", "exercises", "cards", "drills", "flow", "settings"]
-    assert json.loads(State.load().export()) == json.loads(file.read_text())
+    assert json.loads(Progress.load().to_json()) == json.loads(file.read_text())
     assert [path.name for path in file.parent.iterdir()] == ["learn.json"]
 
 
 def test_without_the_variable_it_is_in_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("REGARD_HOME", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert State.load().file.name == "learn.json"
-    assert "regard" in State.load().file.parts
+    assert Progress.load().file.name == "learn.json"
+    assert "regard" in Progress.load().file.parts
 
 
 def test_what_others_wrote_stays(file: Path) -> None:
     file.parent.mkdir()
     other = {"version": 1, "exercises": {"01-softmax": {"passed": "2030-01-01", "hints": 2}}, "lessons": [1, 2]}
     file.write_text(json.dumps(other))
-    state = State.load()
+    state = Progress.load()
     state.flow["x"] = {"done": True}
     state.save()
     written = json.loads(file.read_text())
@@ -76,40 +72,40 @@ def test_what_others_wrote_stays(file: Path) -> None:
 def test_writers_in_several_programs_lose_nothing(file: Path) -> None:
     program = (
         "import sys\n"
-        "from regard.learn import Progress, State, exercises\n"
+        "from regard.learn import Progress, exercises\n"
         "for i in range(20):\n"
-        "    Progress.of_user().took_hint(exercises()[0])\n"
-        "    state = State.load()\n"
+        "    Progress.load().record_hint(exercises()[0])\n"
+        "    state = Progress.load()\n"
         "    state.cards[f'{sys.argv[1]}-{i}'] = {'n': i}\n"
         "    state.save()\n"
     )
     running = [subprocess.Popen([sys.executable, "-c", program, name]) for name in ("page", "terminal", "other")]
     assert [one.wait(60) for one in running] == [0, 0, 0]
-    state = State.load()
+    state = Progress.load()
     assert state.exercises[exercises()[0].name]["hints"] == 60
     assert len(state.cards) == 60
     assert [path.name for path in file.parent.iterdir()] == ["learn.json"]
 
 
 def test_parts_are_forgotten_and_the_rest_stays(file: Path) -> None:
-    state = State.load()
-    for part in PARTS:
+    state = Progress.load()
+    for part in COURSE_SECTIONS:
         getattr(state, part)["x"] = {"n": 1}
     state.settings["language"] = "zh"
     state.save()
-    state.forget("cards", "drills")
+    state.clear("cards", "drills")
     state.save()
-    assert [part for part in PARTS if getattr(State.load(), part)] == ["exercises", "flow"]
-    state.forget()
+    assert [part for part in COURSE_SECTIONS if getattr(Progress.load(), part)] == ["exercises", "flow"]
+    state.clear()
     state.save()
-    assert not any(getattr(State.load(), part) for part in PARTS)
-    assert State.load().settings == {"language": "zh"}
-    with pytest.raises(ValueError, match="the parts are exercises, cards, drills, flow, got 'settings'"):
-        state.forget("settings")
+    assert not any(getattr(Progress.load(), part) for part in COURSE_SECTIONS)
+    assert Progress.load().settings == {"language": "zh"}
+    with pytest.raises(ValueError, match="the sections are exercises, cards, drills, flow, got 'settings'"):
+        state.clear("settings")
 
 
 def test_two_at_once_do_not_overwrite_each_other(file: Path) -> None:
-    page, terminal = State.load(), State.load()
+    page, terminal = Progress.load(), Progress.load()
     page.cards["a"] = {"n": 1}
     page.save()
     terminal.cards["b"] = {"n": 2}
@@ -117,11 +113,11 @@ def test_two_at_once_do_not_overwrite_each_other(file: Path) -> None:
     terminal.save()
     page.cards["a"]["n"] = 3
     page.save()
-    assert State.load().cards == {"a": {"n": 3}, "b": {"n": 2}}
-    assert State.load().exercises == {"e": {"passed": "today"}}
+    assert Progress.load().cards == {"a": {"n": 3}, "b": {"n": 2}}
+    assert Progress.load().exercises == {"e": {"passed": "today"}}
     del page.cards["b"]
     page.save()
-    assert State.load().cards == {"a": {"n": 3}}
+    assert Progress.load().cards == {"a": {"n": 3}}
 
 
 @pytest.mark.parametrize(
@@ -133,25 +129,25 @@ def test_a_broken_file_is_kept_aside(file: Path, broken: str) -> None:
     content = broken.encode(errors="surrogateescape")
     for number in (1, 2):
         file.write_bytes(content)
-        state = State.load()
+        state = Progress.load()
         assert state.notice is not None
-        assert f"kept as learn.unreadable-{number}.json" in state.notice
+        assert f"renamed to learn.unreadable-{number}.json" in state.notice
         assert (file.parent / f"learn.unreadable-{number}.json").read_bytes() == content
         assert not file.exists()
     state.cards["a"] = {}
     state.save()
-    assert State.load().cards == {"a": {}}
-    assert State.load().notice is None
+    assert Progress.load().cards == {"a": {}}
+    assert Progress.load().notice is None
 
 
 def test_a_file_that_breaks_while_in_use_is_kept_aside_too(file: Path) -> None:
-    state = State.load()
+    state = Progress.load()
     state.cards["a"] = {"n": 1}
     state.save()
     file.write_text("{")
     state.cards["b"] = {"n": 2}
     state.save()
-    assert State.load().cards == {"a": {"n": 1}, "b": {"n": 2}}
+    assert Progress.load().cards == {"a": {"n": 1}, "b": {"n": 2}}
     assert (file.parent / "learn.unreadable-1.json").read_text() == "{"
 
 
@@ -159,7 +155,7 @@ def test_a_newer_file_is_left_alone(file: Path) -> None:
     file.parent.mkdir()
     file.write_text('{"version": 2, "cards": {}}')
     with pytest.raises(ValueError, match="newer regard"):
-        State.load()
+        Progress.load()
     assert file.read_text() == '{"version": 2, "cards": {}}'
 
 
@@ -217,8 +213,8 @@ def test_ease_by_topic() -> None:
     for card in CARDS:
         if card.topic == "masks":
             deck.grade(card.id, "easy", NOON)
-    assert deck.ease_by_topic()["masks"].share == 1.0
-    assert deck.ease_by_topic()["scaling"].share == 0.0
+    assert deck.summary_by_topic()["masks"].share == 1.0
+    assert deck.summary_by_topic()["scaling"].share == 0.0
     assert deck.ease().at_ease == deck.ease("masks").cards
 
 
@@ -237,28 +233,28 @@ def test_times_without_a_zone_and_wrong_grades() -> None:
 
 @given(st.integers(0, 10_000), st.integers(1, len(CARDS)))
 def test_an_interview_goes_across_the_topics(seed: int, questions: int) -> None:
-    drawn = draw(CARDS, seed, questions)
-    assert drawn == draw(CARDS, seed, questions)
+    drawn = draw_questions(CARDS, seed, questions)
+    assert drawn == draw_questions(CARDS, seed, questions)
     assert len({card.id for card in drawn}) == len(drawn) == questions
     topics = len({card.topic for card in CARDS})
     assert len({card.topic for card in drawn}) == min(questions, topics)
 
 
 def test_interviews_differ_and_their_length_is_checked() -> None:
-    assert len({tuple(card.id for card in draw(CARDS, seed)) for seed in range(20)}) == 20
+    assert len({tuple(card.id for card in draw_questions(CARDS, seed)) for seed in range(20)}) == 20
     with pytest.raises(ValueError, match=f"1 to {len(CARDS)} questions, got 0"):
-        draw(CARDS, 0, 0)
+        draw_questions(CARDS, 0, 0)
 
 
 def test_the_summary_puts_the_weakest_topic_first() -> None:
     by_topic = {card.topic: card for card in CARDS}
     answers = [
-        Answer(by_topic["masks"], "easy", 10.0),
-        Answer(by_topic["scaling"], "again", 130.0),
-        Answer(by_topic["heads"], "good", 20.0),
-        Answer(by_topic["heads"], "again", 40.0),
+        InterviewAnswer(by_topic["masks"], "easy", 10.0),
+        InterviewAnswer(by_topic["scaling"], "again", 130.0),
+        InterviewAnswer(by_topic["heads"], "good", 20.0),
+        InterviewAnswer(by_topic["heads"], "again", 40.0),
     ]
-    rows = summary(answers, limit=120.0)
+    rows = results_by_topic(answers, limit=120.0)
     assert [(row.topic, row.asked, row.good, row.seconds, row.late) for row in rows] == [
         ("scaling", 1, 0, 130.0, 1),
         ("heads", 2, 1, 30.0, 0),
@@ -267,15 +263,15 @@ def test_the_summary_puts_the_weakest_topic_first() -> None:
 
 
 def test_the_checklist_is_done_by_doing(file: Path) -> None:
-    state = State.load()
+    state = Progress.load()
     assert [item.done for item in checklist(state)] == [False] * 4
 
     for name in DIAGRAMS:
-        record_flow(state, name, True, NOON)
-        record_flow(state, name, False, NOON + DAY)  # what was right once stays done
+        state.record_diagram(name, True, NOON)
+        state.record_diagram(name, False, NOON + DAY)  # what was right once stays done
     for kind in ("softmax", "causal", "cross", "online"):
         task = drill(1, 0, kind)
-        record_drill(state, task, task.check({n: as_typed(v) for n, v in task.answers().items()}), NOON)
+        state.record_drill(task, task.check({n: format_answer(v) for n, v in task.answers().items()}), NOON)
     state.exercises["06-self-attention"] = {"passed": "2030-01-01"}
     state.exercises["07-multi-head"] = {"passed": None, "attempts": 3}
     deck = Deck(CARDS, state.cards)
@@ -283,7 +279,7 @@ def test_the_checklist_is_done_by_doing(file: Path) -> None:
         deck.grade(card.id, "easy", NOON)
     state.save()
 
-    items = {item.name: item for item in checklist(State.load())}
+    items = {item.name: item for item in checklist(Progress.load())}
     assert {name: item.done for name, item in items.items()} == {
         "flow": True, "hand": True, "exercises": False, "cards": True,
     }  # fmt: skip
@@ -294,16 +290,16 @@ def test_the_checklist_is_done_by_doing(file: Path) -> None:
 
 
 def test_the_same_drill_does_not_count_twice_and_a_failed_one_not_at_all(file: Path) -> None:
-    state = State.load()
+    state = Progress.load()
     for seed in range(3):
         task = drill(1, seed, "causal")
-        record_drill(state, task, task.check({n: as_typed(v) for n, v in task.answers().items()}), NOON)
+        state.record_drill(task, task.check({n: format_answer(v) for n, v in task.answers().items()}), NOON)
     failed = drill(1, 0, "cross")
-    record_drill(state, failed, failed.check(["1"]), NOON)
+    state.record_drill(failed, failed.check(["1"]), NOON)
     assert {item.name: item.have for item in checklist(state)}["hand"] == 1
     assert state.drills[failed.name]["wrong"] == [step.name for step in failed.steps]
     with pytest.raises(ValueError, match="the diagrams are self-attention, multi-head, got 'x'"):
-        record_flow(state, "x", True, NOON)
+        state.record_diagram("x", True, NOON)
 
 
 def test_the_course_loads_nothing_heavy_and_every_name_is_there() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import regard.learn
-from regard.learn import Busy, Limits, Runner, Verdict, grade
-from regard.learn.sandbox.exchange import pack, unpack
-from regard.learn.sandbox.runner import Request, Run, _follow
+from regard.learn import Limits, Runner, Verdict, grade
+from regard.learn.sandbox.runner import QueueFull, Request, Run, _follow
+from regard.learn.sandbox.serialization import pack, unpack
 
 HERE = Path(__file__).parents[2]
 REFERENCE = Path(regard.learn.__file__).parent / "exercises" / "01-softmax" / "reference.py"
@@ -269,7 +269,7 @@ for found in gc.get_objects():
 """
 PATCHES_THE_PACKING = """
 import sys
-sys._getframe(1).f_locals["exchange"].pack = lambda value: b"forged"
+sys._getframe(1).f_locals["serialization"].pack = lambda value: b"forged"
 """
 
 
@@ -295,7 +295,7 @@ def test_runs_wait_for_their_turn_and_a_full_queue_says_so() -> None:
     def go() -> None:
         try:
             results.append(value_of(run("import time\ndef f(x):\n    time.sleep(0.5); return x", runner)))
-        except Busy as busy:
+        except QueueFull as busy:
             results.append(busy)
 
     threads = [threading.Thread(target=go) for _ in range(6)]
@@ -304,7 +304,7 @@ def test_runs_wait_for_their_turn_and_a_full_queue_says_so() -> None:
     for thread in threads:
         thread.join()
     assert results.count(3) == 2
-    assert sum(isinstance(result, Busy) for result in results) == 4
+    assert sum(isinstance(result, QueueFull) for result in results) == 4
     assert value_of(run("def f(x): return x", runner)) == 3
 
 

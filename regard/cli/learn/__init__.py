@@ -34,7 +34,7 @@ def status(lang: Lang = None) -> None:
     with report_user_errors("learn status"):
         from rich.console import Console
 
-        from regard.learn import print_status
+        from regard.learn.terminal import print_status
 
         print_status(progress_of_user(), language(lang), Console())
 
@@ -53,12 +53,12 @@ def next_exercise(
     with report_user_errors("learn next"):
         from rich.console import Console
 
-        from regard.learn import print_exercise, word
+        from regard.learn.terminal import phrase, print_exercise
 
         chosen_language, console = language(lang), Console()
         exercise = chosen(name, progress_of_user())
         if exercise is None:
-            console.print(word("finished", chosen_language))
+            console.print(phrase("finished", chosen_language))
             return
         if not folder.is_dir():
             raise ValueError(f"--folder must be a folder that exists, got {folder}")
@@ -66,10 +66,10 @@ def next_exercise(
         file = folder / f"{exercise.name}.py"
         console.print()
         if file.exists() and not overwrite:
-            console.print(word("kept", chosen_language, file=file), highlight=False)
+            console.print(phrase("kept", chosen_language, file=file), highlight=False)
         else:
             write_atomic(file, exercise.starter)
-        console.print(word("written", chosen_language, file=file), highlight=False, soft_wrap=True)
+        console.print(phrase("written", chosen_language, file=file), highlight=False, soft_wrap=True)
 
 
 @learn.command()
@@ -87,11 +87,12 @@ def run(
     with report_user_errors("learn run"):
         from rich.console import Console
 
-        from regard.learn import grade, print_verdict
+        from regard.learn import grade
+        from regard.learn.terminal import print_verdict
 
         asked = exercise_of(file, exercise)
         verdict = grade(asked, text_of(file), seed)
-        progress_of_user().note(asked, verdict, file)
+        progress_of_user().record_attempt(asked, verdict, file)
         if json:
             import json as json_format
 
@@ -107,22 +108,24 @@ def watch(file: File, exercise: Of = None, lang: Lang = None) -> None:
     with report_user_errors("learn watch"):
         from rich.console import Console
 
-        from regard.learn import grade, print_verdict, saves, word
+        from regard.learn import grade
+        from regard.learn.file_changes import watch_file
+        from regard.learn.terminal import phrase, print_verdict
 
         chosen_language, console, progress = language(lang), Console(), progress_of_user()
         asked = exercise_of(file, exercise)
         text_of(file)
-        console.print(word("watching", chosen_language, file=file), style="dim", highlight=False)
+        console.print(phrase("watching", chosen_language, file=file), style="dim", highlight=False)
         try:
-            for source in saves(file):
+            for source in watch_file(file):
                 verdict = grade(asked, source)
-                progress.note(asked, verdict, file)
+                progress.record_attempt(asked, verdict, file)
                 console.rule(style="dim")
                 print_verdict(verdict, chosen_language, console)
                 if verdict.passed:
                     return
         except KeyboardInterrupt:
-            console.print("\n" + word("stopped", chosen_language), style="dim")
+            console.print("\n" + phrase("stopped", chosen_language), style="dim")
 
 
 @learn.command()
@@ -131,17 +134,17 @@ def hint(name: Name = None, lang: Lang = None) -> None:
     with report_user_errors("learn hint"):
         from rich.console import Console
 
-        from regard.learn import print_hint, word
+        from regard.learn.terminal import phrase, print_hint
 
         chosen_language, console, progress = language(lang), Console(), progress_of_user()
         exercise = chosen(name, progress)
         if exercise is None:
-            console.print(word("finished", chosen_language))
+            console.print(phrase("finished", chosen_language))
             return
-        which = min(progress.record(exercise).hints, len(exercise.hints(chosen_language)) - 1)
+        which = min(progress.exercise_record(exercise).hints, len(exercise.hints(chosen_language)) - 1)
         print_hint(exercise, which, chosen_language, console)
-        if which == progress.record(exercise).hints:
-            progress.took_hint(exercise)
+        if which == progress.exercise_record(exercise).hints:
+            progress.record_hint(exercise)
 
 
 @learn.command()
@@ -155,11 +158,11 @@ def solution(
     with report_user_errors("learn solution"):
         from rich.console import Console
 
-        from regard.learn import print_solution
+        from regard.learn.terminal import print_solution
 
         progress = progress_of_user()
         exercise = chosen(name, progress) or last_exercise()
-        passed = progress.passed(exercise)
+        passed = progress.exercise_record(exercise).passed
         if not passed and not force:
             raise ValueError(
                 f"{exercise.name} is not passed yet; try regard learn hint {exercise.name}, "
@@ -184,7 +187,8 @@ def reset(
     Example: regard learn reset --cards --drills
     """
     with report_user_errors("learn reset"):
-        from regard.learn import find_exercise, word
+        from regard.learn import find_exercise
+        from regard.learn.terminal import phrase
 
         chosen_language = language(lang)
         asked = {"exercises": exercises, "drills": drills, "cards": cards, "flow": diagrams}
@@ -195,16 +199,16 @@ def reset(
             )
         if name is not None:
             exercise = find_exercise(name)
-            progress_of_user().forget(exercise)
+            progress_of_user().clear_exercise(exercise)
             what = exercise.name
         else:
-            what = ("、" if chosen_language == "zh" else ", ").join(word(part, chosen_language) for part in parts)
-            if not sure and not typer.confirm(word("sure", chosen_language, what=what)):
+            what = ("、" if chosen_language == "zh" else ", ").join(phrase(part, chosen_language) for part in parts)
+            if not sure and not typer.confirm(phrase("sure", chosen_language, what=what)):
                 raise typer.Exit(1)
             state = load_state()
-            state.forget(*parts)
+            state.clear(*parts)
             state.save()
-        typer.echo(word("forgotten", chosen_language, what=what))
+        typer.echo(phrase("forgotten", chosen_language, what=what))
 
 
 @learn.command()
@@ -213,9 +217,7 @@ def export(
 ) -> None:
     """Write your progress as JSON, to keep it or take it to another machine."""
     with report_user_errors("learn export"):
-        import json as json_format
-
-        text = json_format.dumps(progress_of_user().read(), indent=1, ensure_ascii=False) + "\n"
+        text = progress_of_user().to_json()
         if file is None:
             typer.echo(text, nl=False)
         else:
@@ -239,14 +241,14 @@ def progress_of_user() -> "Progress":
     from regard.learn import Progress
 
     load_state()
-    return Progress.of_user()
+    return Progress.load()
 
 
 def chosen(name: str | None, progress: "Progress") -> "Exercise | None":
     """The exercise of that name, or the next one; None when all are passed."""
     from regard.learn import find_exercise
 
-    return progress.next() if name is None else find_exercise(name)
+    return progress.next_exercise() if name is None else find_exercise(name)
 
 
 def last_exercise() -> "Exercise":

@@ -13,7 +13,9 @@ from regard.cli.errors import report_user_errors
 from regard.cli.learn.prompts import Lang, Speaker, load_state
 
 if TYPE_CHECKING:
-    from regard.learn import Card, Deck, Grade, State, TopicSummary
+    from regard.learn import Card, Deck, Progress
+    from regard.learn.cards.interview import TopicResult
+    from regard.learn.cards.spaced_repetition import Grade
 
 TopicName = Annotated[str | None, typer.Option(metavar="NAME", help="Only this topic, such as masks or scaling.")]
 
@@ -60,7 +62,7 @@ def cards(
 ) -> None:
     """Be asked interview questions, each again just before you would forget it.
 
-    Answer aloud, look at the standard answer, say how it went. Example: regard learn cards --topic masks
+    InterviewAnswer aloud, look at the standard answer, say how it went. Example: regard learn cards --topic masks
     """
     with report_user_errors("learn cards"):
         from regard.learn import Deck, all_cards, find_card, find_topic
@@ -102,31 +104,32 @@ def interview(
     You grade yourself; the summary says which topics to go back to.
     """
     with report_user_errors("learn interview"):
-        from regard.learn import Answer, Deck, all_cards, draw, find_topic, summary
+        from regard.learn import Deck, all_cards, find_topic
+        from regard.learn.cards.interview import InterviewAnswer, draw_questions, results_by_topic
 
         speaker = Speaker(SAID, lang)
         seed = datetime.now(UTC).toordinal() if seed is None else seed
-        drawn = draw(all_cards(), seed, questions)
+        drawn = draw_questions(all_cards(), seed, questions)
         state = load_state()
         deck = Deck(all_cards(), state.cards)
-        answers: list[Answer] = []
+        answers: list[InterviewAnswer] = []
         with speaker.until_stopped():
             for number, card in enumerate(drawn, 1):
                 title = find_topic(card.topic).title[speaker.language]
                 speaker.say("question", i=number, n=questions, topic=title, seconds=seconds)
                 grade, took = ask(card, deck, state, speaker, seconds)
-                answers.append(Answer(card, grade, took))
+                answers.append(InterviewAnswer(card, grade, took))
         if answers:
-            print_summary(summary(answers, seconds), speaker)
+            print_summary(results_by_topic(answers, seconds), speaker)
         speaker.print(speaker.text("kept", n=len(answers), file=state.file), style="dim", wrapped=False)
         speaker.say("seed", seed=seed)
 
 
 def ask(
-    card: "Card", deck: "Deck", state: "State", speaker: Speaker, limit: float | None = None
+    card: "Card", deck: "Deck", state: "Progress", speaker: Speaker, limit: float | None = None
 ) -> "tuple[Grade, float]":
     """Ask one card, keep the grade, and say how long the answer took; with a limit, whether that was too long."""
-    from regard.learn import GRADES
+    from regard.learn.cards.spaced_repetition import GRADES
 
     speaker.print(f"\n{card.question[speaker.language]}\n", style="bold")
     started = time.monotonic()
@@ -165,7 +168,7 @@ def print_deck(deck: "Deck", speaker: Speaker) -> None:
     """Every card in a line, by topic."""
     from regard.learn import find_topic
 
-    for name, ease in deck.ease_by_topic().items():
+    for name, ease in deck.summary_by_topic().items():
         title = find_topic(name).title[speaker.language]
         speaker.print(f"\n{title} ({name}): {ease.at_ease}/{ease.cards}", style="bold")
         for card in deck.cards.values():
@@ -176,7 +179,7 @@ def print_deck(deck: "Deck", speaker: Speaker) -> None:
     speaker.say("deck", due=len(deck.due(datetime.now(UTC))), new=len(deck.new()), **_ease(deck))
 
 
-def print_summary(rows: "list[TopicSummary]", speaker: Speaker) -> None:
+def print_summary(rows: "list[TopicResult]", speaker: Speaker) -> None:
     """How the interview went, a row a topic."""
     from rich.table import Table
 

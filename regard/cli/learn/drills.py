@@ -11,7 +11,8 @@ from regard.cli.learn.prompts import Lang, Speaker, load_state
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regard.learn import Drill, State, StepResult
+    from regard.learn import Drill, Progress
+    from regard.learn.drills.drill import StepResult
 
 SAID = {
     "drill": ("Level {level} · {title} · seed {seed}", "{level} 级 · {title} · 种子 {seed}"),
@@ -61,7 +62,8 @@ def drill(
     Example: regard learn drill --level 3
     """
     with report_user_errors("learn drill"):
-        from regard.learn import as_typed, passed, record_drill
+        from regard.learn.drills.drill import all_passed
+        from regard.learn.drills.matrices import format_answer
 
         speaker, state = Speaker(SAID, lang), load_state()
         task = _chosen(state, level, kind, seed)
@@ -70,16 +72,15 @@ def drill(
         if solution:
             for step in task.steps:
                 _print_step(speaker, step.name, step.ask[speaker.language], "")
-                speaker.print(f"    {as_typed(task.answers()[step.name])}")
+                speaker.print(f"    {format_answer(task.answers()[step.name])}")
             return
         typed = list(answer) if answer else _asked(speaker, task)
         if not any(typed):
             return
         results = task.check(typed)
         _print_results(speaker, results)
-        record_drill(state, task, results, datetime.now(UTC))
-        state.save()
-        done = passed(results)
+        state.record_drill(task, results, datetime.now(UTC))
+        done = all_passed(results)
         speaker.say("passed" if done else "failed", level=task.level, kind=task.kind, seed=task.seed)
         if not done:
             raise typer.Exit(1)
@@ -97,7 +98,7 @@ def diagram(
     Every order that computes attention is right; otherwise the first thing wrong is named, with exit code 1.
     """
     with report_user_errors("learn diagram"):
-        from regard.learn import DIAGRAMS, check_order, record_flow
+        from regard.learn import DIAGRAMS, check_order
 
         if name not in DIAGRAMS:
             raise ValueError(f"the diagrams are {', '.join(DIAGRAMS)}, got {name!r}")
@@ -106,10 +107,9 @@ def diagram(
         if not chosen:
             return
         result = check_order(DIAGRAMS[name], chosen)
-        speaker.print(result.says[speaker.language])
-        record_flow(state, name, result.right, datetime.now(UTC))
-        state.save()
-        if not result.right:
+        speaker.print(result.message[speaker.language])
+        state.record_diagram(name, result.correct, datetime.now(UTC))
+        if not result.correct:
             raise typer.Exit(1)
 
 
@@ -125,7 +125,7 @@ def checklist(lang: Lang = None) -> None:
             speaker.print(f" {mark} {item.title[speaker.language]} ({min(item.have, item.need)}/{item.need})")
 
 
-def _chosen(state: "State", level: int, kind: str | None, seed: int | None) -> "Drill":
+def _chosen(state: "Progress", level: int, kind: str | None, seed: int | None) -> "Drill":
     from regard.learn import drill as make
 
     if seed is not None:
@@ -147,14 +147,14 @@ def _asked(speaker: Speaker, task: "Drill") -> list[str]:
 
 
 def _print_results(speaker: Speaker, results: "Sequence[StepResult]") -> None:
-    from regard.learn import as_typed
+    from regard.learn.drills.matrices import format_answer
 
     for result in results:
-        says = "" if result.passed or result.outcome == "blank" else result.says[speaker.language]
+        says = "" if result.passed or result.outcome == "blank" else result.message[speaker.language]
         _print_step(speaker, result.step, speaker.text(result.outcome), says)
         if result.outcome in ("wrong", "unread", "blank"):
-            follows = as_typed(result.expected)
-            right = as_typed(result.true)
+            follows = format_answer(result.expected)
+            right = format_answer(result.true)
             if follows != right:
                 speaker.print("    " + speaker.text("expected", value=follows))
             speaker.print("    " + speaker.text("true", value=right))

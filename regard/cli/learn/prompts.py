@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from regard.languages import Language
-    from regard.learn import State
+    from regard.learn import Progress
 
 Lang = Annotated[str | None, typer.Option(metavar="en|zh", help="Language; that of your locale if not given.")]
 BREAKABLE = re.compile(r"\s*(?:[一-鿿]|[^\s一-鿿，。；：、？！）”]+)[，。；：、？！）”]*|\s+|[，。；：、？！）”]+")
@@ -81,11 +81,11 @@ def wrap(text: str, width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def load_state() -> "State":
+def load_state() -> "Progress":
     """What the learner has done; on the standard error, what they should know about the file."""
-    from regard.learn import State
+    from regard.learn import Progress
 
-    state = State.load()
+    state = Progress.load()
     if state.notice:
         typer.echo(f"regard learn: {state.notice}", err=True)
     return state

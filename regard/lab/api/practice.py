@@ -4,16 +4,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from regard.lab.server.learner_state import both, get, post, state_in
+from regard.lab.server.learner_state import both, get, load_progress, post
 from regard.lab.server.request_fields import Asked, one_of
 
 
 def overview(_: Asked, file: Path) -> Any:
     """Everything that the progress page shows, and the lists that the other pages begin with."""
-    from regard.learn import WRONG, Progress, all_cards, checklist, exercises
+    from regard.learn import all_cards, checklist, exercises
+    from regard.learn.cards.card import MISCONCEPTIONS
 
-    state = state_in(file)
-    coming = Progress(file).next()
+    state = load_progress(file)
+    coming = state.next_exercise()
     return {
         "file": str(file),
         "notice": state.notice,
@@ -27,15 +28,15 @@ def overview(_: Asked, file: Path) -> Any:
         "drills": _drills(state.drills),
         "diagrams": _diagrams(state.flow),
         "wrong": [
-            {"number": n, "said": both(said), "card": next(card.id for card in all_cards() if n in card.wrong)}
-            for n, said in WRONG.items()
+            {"number": n, "said": both(said), "card": next(card.id for card in all_cards() if n in card.misconceptions)}
+            for n, said in MISCONCEPTIONS.items()
         ],
     }
 
 
 def _exercise(exercise: Any, entry: dict[str, Any]) -> dict[str, Any]:
     from regard.languages import LANGUAGES
-    from regard.learn import CORE_EXERCISES
+    from regard.learn.mastery_checklist import CORE_EXERCISES
 
     return {
         "name": exercise.name,
@@ -63,15 +64,16 @@ def _cards(memory: dict[str, Any]) -> dict[str, Any]:
 
 
 def _drills(done: dict[str, Any]) -> dict[str, Any]:
-    from regard.learn import HAND_LEVEL, KINDS, drill
+    from regard.learn import DRILL_KINDS, drill
+    from regard.learn.mastery_checklist import HAND_DRILL_LEVEL
 
     rows = []
-    for kind, (level, _) in KINDS.items():
+    for kind, (level, _) in DRILL_KINDS.items():
         mine = [entry for name, entry in done.items() if name.partition(":")[0] == kind]
         title = both(drill(level, 0, kind).title)
         passed = sum(bool(entry.get("passed")) for entry in mine)
         rows.append({"kind": kind, "level": level, "title": title, "done": len(mine), "passed": passed})
-    return {"kinds": rows, "hand_level": HAND_LEVEL}
+    return {"kinds": rows, "hand_level": HAND_DRILL_LEVEL}
 
 
 def _diagrams(done: dict[str, Any]) -> list[dict[str, Any]]:
@@ -90,11 +92,11 @@ def _diagrams(done: dict[str, Any]) -> list[dict[str, Any]]:
 
 def forget(given: Asked, file: Path) -> Any:
     """Begin a part of the course anew, or all of it."""
-    from regard.learn import PARTS
+    from regard.learn.progress import COURSE_SECTIONS
 
-    part = one_of(given, "part", "", (*PARTS, "all"))
-    state = state_in(file)
-    state.forget(*(() if part == "all" else (part,)))
+    part = one_of(given, "part", "", (*COURSE_SECTIONS, "all"))
+    state = load_progress(file)
+    state.clear(*(() if part == "all" else (part,)))
     state.save()
     return overview(given, file)
 
@@ -102,7 +104,7 @@ def forget(given: Asked, file: Path) -> Any:
 def arranged(given: Asked, file: Path) -> Any:
     """Whether the learner's arrows compute attention; the first thing that does not is named."""
     from regard.lab.server.request_fields import Mistake
-    from regard.learn import DIAGRAMS, check_edges, record_flow
+    from regard.learn import DIAGRAMS, check_edges
 
     diagram = DIAGRAMS[one_of(given, "diagram", "self-attention", tuple(DIAGRAMS))]
     edges = given.get("edges", [])
@@ -112,10 +114,8 @@ def arranged(given: Asked, file: Path) -> Any:
         case _:
             raise Mistake("edges", "edges", f"edges must be pairs of pieces of the diagram, got {str(edges)[:80]}")
     result = check_edges(diagram, [(start, end) for start, end in edges])
-    state = state_in(file)
-    record_flow(state, diagram.name, result.right, datetime.now(UTC))
-    state.save()
-    return {"right": result.right, "says": both(result.says), "piece": result.piece}
+    load_progress(file).record_diagram(diagram.name, result.correct, datetime.now(UTC))
+    return {"right": result.correct, "says": both(result.message), "piece": result.piece}
 
 
 def _is_edge(edge: Any, pieces: Any) -> bool:

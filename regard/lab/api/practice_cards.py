@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from regard.lab.server.learner_state import both, get, post, state_in
+from regard.lab.server.learner_state import both, get, load_progress, post
 from regard.lab.server.request_fields import Asked, Mistake, asked, one_of, real, whole, words
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ def one(given: Asked, file: Path) -> Any:
 
 def graded(given: Asked, file: Path) -> Any:
     """Keep how it went, and say when the card comes again."""
-    from regard.learn import GRADES, Deck, all_cards
+    from regard.learn import Deck, all_cards
+    from regard.learn.cards.spaced_repetition import GRADES
 
-    card, state, now = _found(given), state_in(file), datetime.now(UTC)
+    card, state, now = _found(given), load_progress(file), datetime.now(UTC)
     grade = one_of(given, "grade", "", GRADES)
     coming = Deck(all_cards(), state.cards).grade(card.id, grade, now)  # type: ignore[arg-type]
     state.save()
@@ -53,20 +54,23 @@ def graded(given: Asked, file: Path) -> Any:
 
 def interview(given: Asked, file: Path) -> Any:
     """Ten questions across the topics; those of a seed are always the same."""
-    from regard.learn import SECONDS as LIMIT
-    from regard.learn import all_cards, draw
+    from regard.learn import all_cards
+    from regard.learn.cards.interview import SECONDS_PER_QUESTION as LIMIT
+    from regard.learn.cards.interview import draw_questions
 
     seed = given.get("seed", "")
     if not str(seed).isdecimal() or len(str(seed)) > 9:
         raise Mistake("seed", "whole", f"seed must be a whole number, got {str(seed)[:40]!r}", least=0, most=999999999)
     deck, now = _deck({}, file), datetime.now(UTC)
-    return {"seconds": LIMIT, "cards": [_shown(card, deck, now) for card in draw(all_cards(), int(seed))]}
+    return {"seconds": LIMIT, "cards": [_shown(card, deck, now) for card in draw_questions(all_cards(), int(seed))]}
 
 
 def summed_up(given: Asked, _: Path) -> Any:
     """The interview by topic, the weakest first."""
-    from regard.learn import GRADES, find_topic, summary
-    from regard.learn import Answer as Given
+    from regard.learn import find_topic
+    from regard.learn.cards.interview import InterviewAnswer as Given
+    from regard.learn.cards.interview import results_by_topic
+    from regard.learn.cards.spaced_repetition import GRADES
 
     answers = given.get("answers", [])
     if not isinstance(answers, list) or not 1 <= len(answers) <= 100 or not all(isinstance(x, dict) for x in answers):
@@ -79,7 +83,7 @@ def summed_up(given: Asked, _: Path) -> Any:
     return [
         {"topic": row.topic, "title": both(find_topic(row.topic).title), "asked": row.asked, "good": row.good,
          "seconds": row.seconds, "late": row.late}
-        for row in summary(found, limit)
+        for row in results_by_topic(found, limit)
     ]  # fmt: skip
 
 
@@ -108,8 +112,10 @@ def _environment() -> dict[str, str]:
 
 
 def _shown(card: "Card", deck: "Deck", now: datetime) -> dict[str, Any]:
-    from regard.learn import GRADES, WRONG, find_topic
     from regard.learn import Deck as Copy
+    from regard.learn import find_topic
+    from regard.learn.cards.card import MISCONCEPTIONS
+    from regard.learn.cards.spaced_repetition import GRADES
 
     waits = []
     for grade in GRADES:
@@ -122,7 +128,7 @@ def _shown(card: "Card", deck: "Deck", now: datetime) -> dict[str, Any]:
         "answer": both(card.answer),
         "detail": both(card.detail),
         "shows": card.shows,
-        "wrong": [both(WRONG[number]) for number in card.wrong],
+        "wrong": [both(MISCONCEPTIONS[number]) for number in card.misconceptions],
         "seen": card.id in deck.memory,
         "waits": waits,
     }
@@ -132,7 +138,7 @@ def _deck(given: Asked, file: Path) -> "Deck":
     from regard.learn import Deck, all_cards, find_topic, topics
 
     topic = one_of(given, "topic", "", ("", *(topic.name for topic in topics())))
-    return Deck(find_topic(topic).cards if topic else all_cards(), state_in(file).cards)
+    return Deck(find_topic(topic).cards if topic else all_cards(), load_progress(file).cards)
 
 
 def _counts(deck: "Deck", now: datetime) -> dict[str, int]:

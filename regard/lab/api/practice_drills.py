@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.lab.server.learner_state import get, post, state_in
+from regard.lab.server.learner_state import get, load_progress, post
 from regard.lab.server.request_fields import Asked, Mistake, truth, whole, words
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ def named(given: Asked, _: Path) -> Any:
 
 def another(given: Asked, file: Path) -> Any:
     """A drill that was not done yet, of this level or kind, other than the one that is there."""
-    from regard.learn import KINDS, drill
+    from regard.learn import DRILL_KINDS, drill
 
     level, kind = whole(given, "level", 1, 1, 5), words(given, "kind", "", 40) or None
-    if kind is not None and kind not in KINDS:
-        choices = ", ".join(KINDS)
+    if kind is not None and kind not in DRILL_KINDS:
+        choices = ", ".join(DRILL_KINDS)
         raise Mistake("kind", "choice", f"kind must be one of {choices}, got {kind!r}", choices=choices)
-    done = {*state_in(file).drills, words(given, "besides", "", 80)}
+    done = {*load_progress(file).drills, words(given, "besides", "", 80)}
     seed = 0
     while (task := drill(level, seed, kind)).name in done:
         seed += 1
@@ -33,7 +33,7 @@ def another(given: Asked, file: Path) -> Any:
 
 def checked(given: Asked, file: Path) -> Any:
     """The steps answered so far; with `end`, the drill is over and kept as it went."""
-    from regard.learn import passed, record_drill
+    from regard.learn.drills.drill import all_passed
 
     task, answers = _found(given), given.get("answers", {})
     steps = {step.name for step in task.steps}
@@ -41,10 +41,8 @@ def checked(given: Asked, file: Path) -> Any:
         raise Mistake("answers", "answers", "answers must map the drill's steps to what was typed in their cells")
     results = task.check(answers)
     if truth(given, "end", False):
-        state = state_in(file)
-        record_drill(state, task, results, datetime.now(UTC))
-        state.save()
-    return {"results": [result.to_plain() for result in results], "passed": passed(results)}
+        load_progress(file).record_drill(task, results, datetime.now(UTC))
+    return {"results": [result.to_plain() for result in results], "passed": all_passed(results)}
 
 
 def _is_answer(cells: Any) -> bool:

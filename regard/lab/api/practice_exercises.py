@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from regard.lab.server.learner_state import file_of, get, post, progress_in
+from regard.lab.server.learner_state import file_of, get, load_progress, post
 from regard.lab.server.request_fields import Asked, Mistake, asked, words
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def shown(given: Asked, file: Path) -> Any:
     from regard.languages import LANGUAGES
 
     exercise = _found(given)
-    record = progress_in(file).record(exercise)
+    record = load_progress(file).exercise_record(exercise)
     hints = {language: exercise.hints(language) for language in LANGUAGES}
     taken = min(record.hints, len(hints["en"]))
     return {
@@ -50,9 +50,9 @@ async def run(request: Request) -> Response:
 
     def graded() -> dict[str, Any]:
         verdict = grade(exercise, source)
-        progress = progress_in(file)
-        progress.keep_code(exercise, source)
-        progress.note(exercise, verdict)
+        progress = load_progress(file)
+        progress.record_code(exercise, source)
+        progress.record_attempt(exercise, verdict)
         said = verdict.to_json()
         del said["hints"]  # those are given one by one
         LAST[file, exercise.name] = said
@@ -64,22 +64,26 @@ async def run(request: Request) -> Response:
 
 def keep(given: Asked, file: Path) -> Any:
     """Keep the code as it is so far."""
-    progress_in(file).keep_code(_found(given), words(given, "source", "", LONGEST))
+    load_progress(file).record_code(_found(given), words(given, "source", "", LONGEST))
     return {"kept": True}
 
 
 def hint(given: Asked, file: Path) -> Any:
     """One hint more."""
-    exercise, progress = _found(given), progress_in(file)
-    if progress.record(exercise).hints < len(exercise.hints("en")):
-        progress.took_hint(exercise)
+    exercise, progress = _found(given), load_progress(file)
+    if progress.exercise_record(exercise).hints < len(exercise.hints("en")):
+        progress.record_hint(exercise)
     return shown(given, file)
 
 
 def solution(given: Asked, file: Path) -> Any:
     """Our solution and other right ways; the page asks first when the exercise is not passed."""
     exercise = _found(given)
-    return {"ours": exercise.reference, "others": exercise.correct, "passed": progress_in(file).passed(exercise)}
+    return {
+        "ours": exercise.reference,
+        "others": exercise.correct,
+        "passed": load_progress(file).exercise_record(exercise).passed is not None,
+    }
 
 
 def _found(given: Asked) -> "Exercise":

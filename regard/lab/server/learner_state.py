@@ -1,7 +1,7 @@
 """What the endpoints of the course share: the learner's file, and routes whose functions are given it.
 
 The file is the one that `regard learn` keeps, so the page and the terminal agree. It is read anew for every question
-and written by one at a time (regard.learn.State), so either may be used while the other is open.
+and written by one at a time (regard.learn.Progress), so either may be used while the other is open.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,31 +16,23 @@ from starlette.routing import Route
 from regard.lab.server.request_fields import Asked, as_json, asked
 
 if TYPE_CHECKING:
-    from regard.learn import Progress, State
+    from regard.learn import Progress
 
 Answer = Callable[[Asked, Path], Any]
 
 
 def file_of(request: Request) -> Path:
     """Where the learner's progress is kept."""
-    from regard.learn import home
+    from regard.learn.progress import data_folder
 
-    return (request.app.state.settings.data or home()) / "learn.json"
-
-
-def state_in(file: Path) -> "State":
-    """What the learner has done."""
-    from regard.learn import State
-
-    return State.load(file)
+    return (request.app.state.settings.data or data_folder()) / "learn.json"
 
 
-def progress_in(file: Path) -> "Progress":
-    """The same for the exercises alone; a file that cannot be read is kept aside first."""
+def load_progress(file: Path) -> "Progress":
+    """Read the learner's progress."""
     from regard.learn import Progress
 
-    state_in(file)
-    return Progress(file)
+    return Progress.load(file)
 
 
 def both(words: Mapping[Any, str]) -> dict[str, str]:

@@ -40,10 +40,10 @@ TOPICS = (
     "looking", "board",
 )  # fmt: skip
 
-VIEWS = ("trace", "heads", "model", "geometry", "cost", "practice")  # of the lab
+LAB_VIEWS = ("trace", "heads", "model", "geometry", "cost", "practice")  # of the lab
 
 # What is widely written about attention and is not so; a card's `wrong` names the numbers.
-WRONG: Mapping[int, Bilingual] = {
+MISCONCEPTIONS: Mapping[int, Bilingual] = {
     1: bilingual("nn.MultiheadAttention returns weights per head", "nn.MultiheadAttention 返回每个头的权重"),
     2: bilingual("nn.Linear starts with Xavier", "nn.Linear 用 Xavier 初始化"),
     3: bilingual(
@@ -75,8 +75,8 @@ class Card:
     answer: Bilingual
     detail: Bilingual
     shows: str
-    wrong: tuple[int, ...] = ()
-    given: tuple[str, ...] = ()
+    misconceptions: tuple[int, ...] = ()
+    premises: tuple[str, ...] = ()
     checks: tuple[tuple[str, str], ...] = ()
 
 
@@ -138,7 +138,7 @@ def _read(topic: str, text: str) -> Topic:
 
 
 def _card(topic: str, entry: Mapping[str, Any]) -> Card:
-    known = {"id", "shows", "wrong", "question", "answer", "detail", "given", "checks"}
+    known = {"id", "shows", "misconceptions", "question", "answer", "detail", "premises", "checks"}
     if set(entry) - known:
         raise ValueError(f"{topic}.toml: a card has {sorted(known)}, got {sorted(set(entry) - known)} as well")
     return Card(
@@ -148,8 +148,8 @@ def _card(topic: str, entry: Mapping[str, Any]) -> Card:
         answer=_words(entry["answer"]),
         detail=_words(entry["detail"]),
         shows=entry["shows"],
-        wrong=tuple(entry.get("wrong", ())),
-        given=tuple(entry.get("given", ())),
+        misconceptions=tuple(entry.get("misconceptions", ())),
+        premises=tuple(entry.get("premises", ())),
         checks=tuple((said, expression) for said, expression in entry.get("checks", ())),
     )
 

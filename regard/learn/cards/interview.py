@@ -7,14 +7,14 @@ from random import Random
 from regard.learn.cards.card import Card
 from regard.learn.cards.spaced_repetition import GRADES, Grade
 
-QUESTIONS = 10
-SECONDS = 120.0  # for one question
+QUESTION_COUNT = 10
+SECONDS_PER_QUESTION = 120.0  # for one question
 
 POINTS: dict[Grade, int] = {grade: points for points, grade in enumerate(GRADES)}  # again 0 … easy 3
 
 
 @dataclass(frozen=True)
-class Answer:
+class InterviewAnswer:
     """One question of the interview: how it went by the learner's own judgement, and how long it took."""
 
     card: Card
@@ -23,7 +23,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class TopicSummary:
+class TopicResult:
     """The answers of one topic: how many, how many were good or easy, their mean seconds, how many took too long."""
 
     topic: str
@@ -33,11 +33,11 @@ class TopicSummary:
     late: int
 
 
-def draw(cards: Sequence[Card], seed: int, questions: int = QUESTIONS) -> list[Card]:
+def draw_questions(cards: Sequence[Card], seed: int, questions: int = QUESTION_COUNT) -> list[Card]:
     """Questions across the topics, the same for the same seed; no topic twice before each had one.
 
     >>> from regard.learn.cards.card import all_cards
-    >>> drawn = draw(all_cards(), seed=1)
+    >>> drawn = draw_questions(all_cards(), seed=1)
     >>> len(drawn), len({card.topic for card in drawn})
     (10, 10)
     """
@@ -55,15 +55,15 @@ def draw(cards: Sequence[Card], seed: int, questions: int = QUESTIONS) -> list[C
     return drawn[:questions]
 
 
-def summary(answers: Sequence[Answer], limit: float = SECONDS) -> list[TopicSummary]:
+def results_by_topic(answers: Sequence[InterviewAnswer], limit: float = SECONDS_PER_QUESTION) -> list[TopicResult]:
     """The answers by topic, the weakest first."""
-    by_topic: dict[str, list[Answer]] = {}
+    by_topic: dict[str, list[InterviewAnswer]] = {}
     for answer in answers:
         by_topic.setdefault(answer.card.topic, []).append(answer)
     rows = [
         (
             sum(POINTS[answer.grade] for answer in group) / len(group),
-            TopicSummary(
+            TopicResult(
                 topic,
                 asked=len(group),
                 good=sum(POINTS[answer.grade] >= POINTS["good"] for answer in group),

@@ -24,7 +24,7 @@ AT_EASE_DAYS = 7.0  # a card that will still be known in a week is known in the 
 
 
 @dataclass(frozen=True)
-class Ease:
+class MasteryCount:
     """How a learner stands with some cards: all, seen at least once, and at ease with."""
 
     cards: int
@@ -97,12 +97,12 @@ class Deck:
         entry = self.memory.get(id)
         return entry is not None and entry["grade"] != "again" and (self._remembered(id).stability or 0) >= AT_EASE_DAYS
 
-    def ease(self, topic: str | None = None) -> Ease:
+    def ease(self, topic: str | None = None) -> MasteryCount:
         """How the learner stands with a topic, or with all cards."""
         ids = [id for id, card in self.cards.items() if topic in (None, card.topic)]
-        return Ease(len(ids), sum(id in self.memory for id in ids), sum(map(self.at_ease, ids)))
+        return MasteryCount(len(ids), sum(id in self.memory for id in ids), sum(map(self.at_ease, ids)))
 
-    def ease_by_topic(self) -> dict[str, Ease]:
+    def summary_by_topic(self) -> dict[str, MasteryCount]:
         """The same, for every topic."""
         return {topic: self.ease(topic) for topic in dict.fromkeys(card.topic for card in self.cards.values())}
 

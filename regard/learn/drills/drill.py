@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from regard.languages import Bilingual, bilingual
-from regard.learn.drills.exact import show
-from regard.learn.drills.matrices import Matrix, close, different, drawn, shape, transposed
+from regard.learn.drills.exact_numbers import format_number
+from regard.learn.drills.matrices import Matrix, close, different, format_matrix, shape, transposed
 from regard.learn.drills.parse_answer import Unread, read_matrix
 
 Values = Mapping[str, Matrix]  # what is given and what was computed so far, by name
@@ -30,7 +30,7 @@ class Mistake:
     """A usual mistake: its name, what to say of it, and what it gives."""
 
     name: str
-    says: Bilingual
+    message: Bilingual
     compute: Compute
 
 
@@ -59,7 +59,7 @@ class StepResult:
 
     step: str
     outcome: Outcome
-    says: Bilingual
+    message: Bilingual
     expected: Matrix = field(repr=False)
     true: Matrix = field(repr=False)
     mistake: str | None = None
@@ -71,11 +71,11 @@ class StepResult:
             "step": self.step,
             "outcome": self.outcome,
             "passed": self.passed,
-            "says": dict(self.says),
+            "says": dict(self.message),
             "mistake": self.mistake,
             "cells": [list(cell) for cell in self.cells],
-            "expected": [[show(x) for x in row] for row in self.expected],
-            "true": [[show(x) for x in row] for row in self.true],
+            "expected": [[format_number(x) for x in row] for row in self.expected],
+            "true": [[format_number(x) for x in row] for row in self.true],
         }
 
     @property
@@ -118,7 +118,7 @@ class Drill:
             "seed": self.seed,
             "title": dict(self.title),
             "statement": dict(self.statement),
-            "given": {name: [[show(x) for x in row] for row in value] for name, value in self.given.items()},
+            "given": {name: [[format_number(x) for x in row] for row in value] for name, value in self.given.items()},
             "steps": [
                 {"name": step.name, "ask": dict(step.ask), "rows": sizes[step.name][0], "columns": sizes[step.name][1]}
                 for step in self.steps
@@ -147,7 +147,7 @@ class Drill:
         return results
 
 
-def passed(results: Sequence[StepResult]) -> bool:
+def all_passed(results: Sequence[StepResult]) -> bool:
     """Whether every step was done rightly."""
     return all(result.passed for result in results)
 
@@ -164,7 +164,7 @@ def _judge(step: Step, answer: object, expected: Matrix, true: Values, own: Valu
         value = read_matrix(answer, *shape(right))
     except Unread as error:
         return result(
-            "unread", bilingual(f"Not read: {error.says['en']}.", f"没有读懂：{error.says['zh']}。")
+            "unread", bilingual(f"Not read: {error.message['en']}.", f"没有读懂：{error.message['zh']}。")
         ), expected
     if close(value, right):
         return result("right", bilingual("Right.", "正确。")), value
@@ -181,7 +181,7 @@ def _named(step: Step, value: Matrix, expected: Matrix, true: Values, own: Value
         for mistake in step.mistakes:
             made = _attempt(mistake.compute, values)
             if made is not None and shape(made) == shape(value) and close(value, made):
-                return mistake.name, mistake.says
+                return mistake.name, mistake.message
     rows, columns = shape(value)
     if rows == columns and close(value, transposed(expected)):
         return "transposed", TRANSPOSED
@@ -220,7 +220,7 @@ def statement(en: str, zh: str, given: Values) -> Bilingual:
     """The task with the matrices that are given written below it, as Q = …"""
     blocks = []
     for name, value in given.items():
-        lines = drawn(value).splitlines()
+        lines = format_matrix(value).splitlines()
         margin = " " * (len(name) + 3)
         blocks.append(f"{name} = {lines[0]}" + "".join(f"\n{margin}{line}" for line in lines[1:]))
     below = "\n\n".join(blocks)

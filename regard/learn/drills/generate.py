@@ -8,33 +8,33 @@ from collections.abc import Callable
 from itertools import combinations
 from random import Random
 
-from regard.learn.drills import beyond, counting, rows, tokens
 from regard.learn.drills.drill import Drill, Step, Values, statement
-from regard.learn.drills.exact import Exact
+from regard.learn.drills.exact_numbers import Exact
+from regard.learn.drills.kinds import layer_norm, masks_and_heads, one_query, online_softmax, shapes_and_costs
 from regard.learn.drills.matrices import Matrix, close, shape
 from regard.learn.drills.task import Task
 
 LEVELS = (1, 2, 3, 4, 5)
 
-KINDS: dict[str, tuple[int, Callable[[Random], Task]]] = {
-    "softmax": (1, rows.softmax_alone),
-    "weighted-sum": (1, rows.weighted_sum),
-    "scores": (1, rows.score_matrix),
-    "scaling": (2, rows.scaling),
-    "one-query": (2, rows.one_query),
-    "shapes": (2, counting.shapes),
-    "parameters": (2, counting.parameters),
-    "hidden-key": (3, rows.one_scaled_query),
-    "causal": (3, tokens.causal),
-    "cross": (3, rows.cross),
-    "cost": (3, counting.operations),
-    "cache": (3, counting.cache),
-    "self-attention": (4, tokens.self_attention),
-    "two-heads": (4, tokens.two_heads),
-    "layer-norm": (4, beyond.layer_norm),
-    "causal-padded": (5, tokens.causal_padded),
-    "shared-keys": (5, tokens.shared_keys),
-    "online": (5, beyond.online),
+DRILL_KINDS: dict[str, tuple[int, Callable[[Random], Task]]] = {
+    "softmax": (1, one_query.softmax_alone),
+    "weighted-sum": (1, one_query.weighted_sum),
+    "scores": (1, one_query.score_matrix),
+    "scaling": (2, one_query.scaling),
+    "one-query": (2, one_query.one_query),
+    "shapes": (2, shapes_and_costs.shapes),
+    "parameters": (2, shapes_and_costs.parameters),
+    "hidden-key": (3, one_query.one_scaled_query),
+    "causal": (3, masks_and_heads.causal),
+    "cross": (3, one_query.cross),
+    "cost": (3, shapes_and_costs.operations),
+    "cache": (3, shapes_and_costs.cache),
+    "self-attention": (4, masks_and_heads.self_attention),
+    "two-heads": (4, masks_and_heads.two_heads),
+    "layer-norm": (4, layer_norm.layer_norm),
+    "causal-padded": (5, masks_and_heads.causal_padded),
+    "shared-keys": (5, masks_and_heads.shared_keys),
+    "online": (5, online_softmax.online),
 }
 
 LARGEST_DENOMINATOR = {1: 12, 2: 12, 3: 12, 4: 20, 5: 30}  # by level
@@ -50,10 +50,10 @@ def drill(level: int, seed: int, kind: str | None = None) -> Drill:
     if kind is None:
         if level not in LEVELS:
             raise ValueError(f"levels are {LEVELS[0]} to {LEVELS[-1]}, got {level}")
-        kind = Random(f"{level}:{seed}").choice([name for name, (of, _) in KINDS.items() if of == level])
-    elif kind not in KINDS:
-        raise ValueError(f"the kinds of drills are {', '.join(KINDS)}, got {kind!r}")
-    level, make = KINDS[kind]
+        kind = Random(f"{level}:{seed}").choice([name for name, (of, _) in DRILL_KINDS.items() if of == level])
+    elif kind not in DRILL_KINDS:
+        raise ValueError(f"the kinds of drills are {', '.join(DRILL_KINDS)}, got {kind!r}")
+    level, make = DRILL_KINDS[kind]
     random = Random(f"{kind}:{seed}")
     for _ in range(DRAWS):
         task = make(random)
@@ -71,7 +71,7 @@ def find_drill(name: str) -> Drill:
     """
     kind, _, rest = name.partition(":")
     level, _, seed = rest.partition(":")
-    if kind not in KINDS or level != str(KINDS[kind][0]) or not seed.isdecimal():
+    if kind not in DRILL_KINDS or level != str(DRILL_KINDS[kind][0]) or not seed.isdecimal():
         raise ValueError(f"a drill is named KIND:LEVEL:SEED, such as causal:3:7, got {name!r}")
     return drill(int(level), int(seed), kind)
 
@@ -80,7 +80,7 @@ def _kind(task: Task, level: int) -> bool:
     values = dict(task.given)
     for step in task.steps:
         values[step.name] = step.compute(values)
-        if not _small(values[step.name], LARGEST_DENOMINATOR[level]) or not _told_apart(step, values):
+        if not _small(values[step.name], LARGEST_DENOMINATOR[level]) or not _mistakes_differ(step, values):
             return False
     return True
 
@@ -90,7 +90,7 @@ def _small(result: Matrix, largest: int) -> bool:
     return all(fraction.denominator <= largest for fraction in fractions)
 
 
-def _told_apart(step: Step, values: Values) -> bool:
+def _mistakes_differ(step: Step, values: Values) -> bool:
     results = [values[step.name]]
     for mistake in step.mistakes:
         try:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from regard.learn.drills.exact import Exact, exact, exp, show
+from regard.learn.drills.exact_numbers import Exact, exact, exp, format_number
 
 Matrix = list[list[Exact | float]]
 
@@ -22,7 +22,7 @@ def transposed(a: Matrix) -> Matrix:
 def product(a: Matrix, b: Matrix) -> Matrix:
     """The matrix product.
 
-    >>> [show(x) for x in product(matrix([[1, 2]]), matrix([[3], [4]]))[0]]
+    >>> [format_number(x) for x in product(matrix([[1, 2]]), matrix([[3], [4]]))[0]]
     ['11']
     """
     if len(a[0]) != len(b):
@@ -96,26 +96,26 @@ def shape(a: Matrix) -> tuple[int, int]:
     return len(a), len(a[0])
 
 
-def drawn(a: Matrix) -> str:
+def format_matrix(a: Matrix) -> str:
     """The matrix as text, its columns in line.
 
-    >>> print(drawn(matrix([[1, Fraction(1, 2)], [10, 0]])))
+    >>> print(format_matrix(matrix([[1, Fraction(1, 2)], [10, 0]])))
     [  1  1/2 ]
     [ 10    0 ]
     """
-    cells = [[show(x) for x in row] for row in a]
+    cells = [[format_number(x) for x in row] for row in a]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
     return "\n".join(f"[ {line} ]" for line in lines)
 
 
-def as_typed(a: Matrix) -> str:
+def format_answer(a: Matrix) -> str:
     """The matrix as one types it.
 
-    >>> as_typed(matrix([[1, Fraction(1, 2)], [10, 0]]))
+    >>> format_answer(matrix([[1, Fraction(1, 2)], [10, 0]]))
     '1, 1/2; 10, 0'
     """
-    return "; ".join(", ".join(show(x) for x in row) for row in a)
+    return "; ".join(", ".join(format_number(x) for x in row) for row in a)
 
 
 def _same(x: Exact | float, y: Exact | float) -> bool:

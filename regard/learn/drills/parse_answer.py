@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from regard.languages import Bilingual, bilingual
-from regard.learn.drills.exact import Exact, exact, exp, ln
+from regard.learn.drills.exact_numbers import Exact, exact, exp, ln
 from regard.learn.drills.matrices import Matrix
 
 TOKEN = re.compile(r"\s*(?:(\d+\.\d*|\.\d+)|(\d+)|(ln|log|exp|e\^|inf(?:inity)?|∞)|([-+*/()%^×·]))", re.IGNORECASE)
@@ -30,14 +30,14 @@ class Unread(ValueError):
 
     def __init__(self, en: str, zh: str) -> None:
         super().__init__(en)
-        self.says: Bilingual = bilingual(en, zh)
+        self.message: Bilingual = bilingual(en, zh)
 
 
 def read_matrix(answer: object, rows: int, columns: int) -> Matrix:
     """The matrix that was typed, or given cell by cell as from a page; a ValueError says how to write it.
 
-    >>> from regard.learn.drills.exact import show
-    >>> [[show(x) for x in row] for row in read_matrix("1/3, ln 2; 0, -inf", 2, 2)]
+    >>> from regard.learn.drills.exact_numbers import format_number
+    >>> [[format_number(x) for x in row] for row in read_matrix("1/3, ln 2; 0, -inf", 2, 2)]
     [['1/3', 'ln 2'], ['0', '−∞']]
     """
     if isinstance(answer, Sequence) and not isinstance(answer, str):

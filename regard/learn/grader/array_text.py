@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from regard.learn.sandbox.exchange import Array, Other
+from regard.learn.sandbox.serialization import Array, Other
 
 ROWS, COLUMNS = 6, 8
 
 
-def pair(expected: Any, yours: Any) -> tuple[str, str]:
+def format_pair(expected: Any, yours: Any) -> tuple[str, str]:
     """Two values as text, cut where they differ most, with as many decimals as it takes to see a difference.
 
     >>> one = Array(np.array([1.0, 2.0]), "numpy", "float64")
-    >>> pair(one, Array(np.array([1.0, 2.000004]), "numpy", "float64"))
+    >>> format_pair(one, Array(np.array([1.0, 2.000004]), "numpy", "float64"))
     ('[1. 2.]', '[1.       2.000004]')
     """
     at = None
@@ -45,10 +45,10 @@ def drawn(value: Any, at: tuple[int, ...] | None = None, precision: int = 4) -> 
     return repr(value)[:200]
 
 
-def inputs(names: Sequence[str], arguments: Sequence[Any]) -> str:
+def format_inputs(names: Sequence[str], arguments: Sequence[Any]) -> str:
     """The arguments of a case, one below the other: small ones whole, larger ones by their shape.
 
-    >>> print(inputs(["x", "heads"], [np.zeros((2, 3, 4)), 2]))
+    >>> print(format_inputs(["x", "heads"], [np.zeros((2, 3, 4)), 2]))
     x = float64 (2, 3, 4)
     heads = 2
     """

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.learn.sandbox.exchange import Array
+from regard.learn.sandbox.serialization import Array
 
 TOLERANCE = {"float64": (1e-7, 1e-9), "float32": (1e-4, 1e-5)}  # relative, absolute
 

@@ -10,15 +10,15 @@ import numpy as np
 
 from regard.languages import LANGUAGES, Language
 from regard.learn.grader.compare import Difference
-from regard.learn.sandbox.exchange import Array, Other
+from regard.learn.sandbox.serialization import Array, Other
 
 Texts = Mapping[Language, str]
 
 
-def say(key: str, **words: Any) -> tuple[Texts, Texts]:
+def message_texts(key: str, **words: Any) -> tuple[Texts, Texts]:
     """Title and message of a key of messages.toml, by language.
 
-    >>> say("passed", cases=7)[1]["zh"]
+    >>> message_texts("passed", cases=7)[1]["zh"]
     '7 个用例全部一致。'
     """
     entry = _messages()[key]
@@ -41,37 +41,41 @@ def explain(difference: Difference) -> tuple[str, Texts, Texts]:
     if difference.kind in ("error", "raised", "silent"):
         return _explain_error(difference)
     if difference.kind == "count":
-        return "count", *say("count", expected=_kind_of(expected), yours=_kind_of(yours))
+        return "count", *message_texts("count", expected=_kind_of(expected), yours=_kind_of(yours))
     if difference.kind in ("none", "kind"):
-        return difference.kind, *say(difference.kind, expected=_kind_of(expected), yours=_kind_of(yours), part=part)
+        return difference.kind, *message_texts(
+            difference.kind, expected=_kind_of(expected), yours=_kind_of(yours), part=part
+        )
     if not isinstance(expected, Array) or not isinstance(yours, Array):
-        return "kind", *say("kind", expected=repr(expected), yours=repr(yours), part=part)
+        return "kind", *message_texts("kind", expected=repr(expected), yours=repr(yours), part=part)
     if difference.kind == "shape":
         ours, theirs = expected.values.shape, yours.values.shape
         key = "transposed" if ours in _swapped(theirs) else "shape"
-        return key, *say(key, expected=ours, yours=theirs, part=part)
+        return key, *message_texts(key, expected=ours, yours=theirs, part=part)
     if difference.kind == "dtype":
-        return "dtype", *say("dtype", expected=expected.dtype, yours=yours.dtype, part=part)
+        return "dtype", *message_texts("dtype", expected=expected.dtype, yours=yours.dtype, part=part)
     if difference.kind == "nan":
         count = int(np.isnan(yours.values).sum())
-        return "nan", *say("nan", count=count, size=yours.values.size, part=part)
+        return "nan", *message_texts("nan", count=count, size=yours.values.size, part=part)
     return _explain_values(expected.values, yours.values, part)
 
 
 def _explain_error(difference: Difference) -> tuple[str, Texts, Texts]:
     error = difference.yours
     if difference.kind == "silent":
-        return "silent", *say("silent", expected_type=difference.expected["type"])
+        return "silent", *message_texts("silent", expected_type=difference.expected["type"])
     if error["type"] == "NotImplementedError":
-        return "unwritten", *say("unwritten", line=error["line"])
+        return "unwritten", *message_texts("unwritten", line=error["line"])
     if error["type"] in ("SystemExit", "KeyboardInterrupt"):
-        return "exit", *say("exit")
+        return "exit", *message_texts("exit")
     if difference.kind == "raised":
-        return "raised", *say("raised", expected_type=difference.expected["type"], where=where(error), **error)
-    return "error", *say("error", where=where(error), **error)
+        return "raised", *message_texts(
+            "raised", expected_type=difference.expected["type"], where=error_location(error), **error
+        )
+    return "error", *message_texts("error", where=error_location(error), **error)
 
 
-def where(error: dict[str, Any]) -> Texts:
+def error_location(error: dict[str, Any]) -> Texts:
     """The learner's line that led to an error; nothing if none did, as when a call does not fit the signature."""
     if error["line"] is None:
         return {"en": "", "zh": ""}
@@ -83,17 +87,17 @@ def _explain_values(expected: np.ndarray, yours: np.ndarray, part: Texts) -> tup
         if _rows_sum_to_one(expected):
             sums = yours.sum(-1)
             if expected.ndim > 1 and np.allclose(yours.sum(-2), 1, atol=1e-4) and not np.allclose(sums, 1, atol=1e-4):
-                return "wrong-axis", *say("wrong-axis", part=part)
+                return "wrong-axis", *message_texts("wrong-axis", part=part)
             if not np.allclose(sums, expected.sum(-1), atol=1e-4):
                 first = ", ".join(f"{total:.3g}" for total in np.atleast_1d(sums).ravel()[:3])
-                return "rows", *say("rows", sums=first + (", …" if sums.size > 3 else ""), part=part)
+                return "rows", *message_texts("rows", sums=first + (", …" if sums.size > 3 else ""), part=part)
         factor = _factor(expected, yours)
         if factor is not None:
-            return "factor", *say("factor", factor=factor, part=part)
+            return "factor", *message_texts("factor", factor=factor, part=part)
         if expected.size > 1 and np.allclose(np.sort(expected, axis=None), np.sort(yours, axis=None), atol=1e-5):
-            return "order", *say("order", part=part)
+            return "order", *message_texts("order", part=part)
         largest = float(np.max(np.abs(yours.astype(float) - expected.astype(float))))
-    return "values", *say("values", largest=largest, part=part)
+    return "values", *message_texts("values", largest=largest, part=part)
 
 
 def _rows_sum_to_one(values: np.ndarray) -> bool:

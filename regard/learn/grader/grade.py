@@ -16,15 +16,15 @@ import numpy as np
 
 from regard.languages import LANGUAGES
 from regard.learn.exercise import Exercise, Mistake, find_exercise
-from regard.learn.grader.array_text import inputs, pair
+from regard.learn.grader.array_text import format_inputs, format_pair
 from regard.learn.grader.case import Case
 from regard.learn.grader.compare import Difference, difference
-from regard.learn.grader.diagnosis import Texts, explain, say, where
-from regard.learn.grader.verdict import Failing, Verdict
+from regard.learn.grader.diagnosis import Texts, error_location, explain, message_texts
+from regard.learn.grader.verdict import FailingCase, Verdict
 from regard.learn.sandbox import call_code as calling
-from regard.learn.sandbox import exchange
-from regard.learn.sandbox.exchange import Array
+from regard.learn.sandbox import serialization
 from regard.learn.sandbox.runner import Limits, Request, Run, Runner
+from regard.learn.sandbox.serialization import Array
 
 Outcome = dict[str, Any]
 
@@ -62,13 +62,13 @@ def grade(exercise: Exercise | str, source: str, seed: int | None = None, runner
 
 def pack_cases(exercise: Exercise, cases: Sequence[Case]) -> list[bytes]:
     """The arguments as they are sent: float64 arrays for NumPy, float32 tensors for torch."""
-    return [exchange.pack(_sent(case.arguments, exercise.uses)) for case in cases]
+    return [serialization.pack(_sent(case.arguments, exercise.uses)) for case in cases]
 
 
 def trusted(exercise: Exercise, source: str, packed: Sequence[bytes]) -> Answer:
     """What a source of our own does, called in this process."""
     with np.errstate(all="ignore"):
-        called = calling.call_all(source, exercise.names, exercise.drive, list(packed), exchange)
+        called = calling.call_all(source, exercise.names, exercise.drive, list(packed), serialization)
     return read_answer(called, len(packed))
 
 
@@ -104,7 +104,7 @@ def judge(
     def verdict(
         kind: str,
         texts: tuple[Texts, Texts],
-        failing: Failing | None = None,
+        failing: FailingCase | None = None,
         mistake: str | None = None,
         sure: bool = True,
     ) -> Verdict:
@@ -115,7 +115,7 @@ def judge(
         )  # fmt: skip
 
     def trouble(kind: str) -> Verdict:
-        return verdict(kind, say(kind, limit=limits.seconds, memory=limits.memory >> 20))
+        return verdict(kind, message_texts(kind, limit=limits.seconds, memory=limits.memory >> 20))
 
     if run.trouble is not None or run.answer is None:
         return trouble(run.trouble or "stopped")
@@ -126,19 +126,21 @@ def judge(
     if answer.failed is not None:
         return trouble("memory") if _is_memory(answer.failed) else verdict(*_explain_failed(answer.failed))
     if answer.missing is not None:
-        return verdict("missing", say("missing", name=answer.missing))
+        return verdict("missing", message_texts("missing", name=answer.missing))
 
     differences = [difference(*pair) for pair in zip(ours.outcomes, answer.outcomes, strict=True)]
     wrong = [i for i, found in enumerate(differences) if found]
     same_again = difference(answer.outcomes[0], answer.again or {}) is None
     if not wrong:
         if any(outcome.get("mutated") for outcome in answer.outcomes):
-            return verdict("mutated", say("mutated"))
+            return verdict("mutated", message_texts("mutated"))
         if not same_again:
-            return verdict("remembers", say("remembers"))
+            return verdict("remembers", message_texts("remembers"))
         if exercise.must_call and not calling.calls(source) & set(exercise.must_call):
-            return verdict("must-call", say("must-call", wanted=" / ".join(f"`{name}`" for name in exercise.must_call)))
-        return verdict("passed", say("passed", cases=len(cases)))
+            return verdict(
+                "must-call", message_texts("must-call", wanted=" / ".join(f"`{name}`" for name in exercise.must_call))
+            )
+        return verdict("passed", message_texts("passed", cases=len(cases)))
 
     first = differences[wrong[0]]
     assert first is not None
@@ -147,11 +149,11 @@ def judge(
     failing = _failing(exercise, cases[wrong[0]], first)
     mistake, sure = _named(exercise, packed, answer, wrong)
     if mistake is None and not same_again:
-        return verdict("remembers", say("remembers"), failing)
+        return verdict("remembers", message_texts("remembers"), failing)
     if mistake is None:
         kind, *texts = explain(first)
         return verdict(kind, (texts[0], texts[1]), None if kind == "unwritten" else failing)
-    more = {"en": "", "zh": ""} if sure else say("partly")[1]
+    more = {"en": "", "zh": ""} if sure else message_texts("partly")[1]
     message: Texts = {language: mistake.advice[language] + more[language] for language in LANGUAGES}
     return verdict("mistake", (mistake.title, message), failing, mistake.key, sure)
 
@@ -173,17 +175,17 @@ def _named(
     return best[1], False
 
 
-def _failing(exercise: Exercise, case: Case, found: Difference) -> Failing:
-    given = inputs(exercise.argument_names, case.arguments)
+def _failing(exercise: Exercise, case: Case, found: Difference) -> FailingCase:
+    given = format_inputs(exercise.argument_names, case.arguments)
     which = None if found.which is None else found.which + 1
-    return Failing({"en": case.en, "zh": case.zh}, given, *pair(found.expected, found.yours), which)
+    return FailingCase({"en": case.en, "zh": case.zh}, given, *format_pair(found.expected, found.yours), which)
 
 
 def _explain_failed(error: dict[str, Any]) -> tuple[str, tuple[Texts, Texts]]:
     if error["type"] in ("SystemExit", "KeyboardInterrupt"):
-        return "exit", say("exit")
+        return "exit", message_texts("exit")
     kind = "syntax" if "SyntaxError" in error["bases"] else "failed"
-    return kind, say(kind, where=where(error), **error)
+    return kind, message_texts(kind, where=error_location(error), **error)
 
 
 def _is_memory(error: dict[str, Any]) -> bool:
@@ -193,7 +195,7 @@ def _is_memory(error: dict[str, Any]) -> bool:
 def _read_outcome(outcome: dict[str, Any]) -> Outcome:
     if "error" in outcome:
         return {"error": _checked_error(outcome["error"])}
-    return {"value": exchange.unpack(outcome["value"]), "mutated": bool(outcome["mutated"])}
+    return {"value": serialization.unpack(outcome["value"]), "mutated": bool(outcome["mutated"])}
 
 
 def _checked_error(error: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from regard.languages import Language
 
 
 @dataclass(frozen=True)
-class Failing:
+class FailingCase:
     """The first case that failed: what went in, what was expected, what came; small arrays as text.
 
     `which` of several returned values differs first, counted from 1; None if one value is returned.
@@ -38,7 +38,7 @@ class Verdict:
     sure: bool
     title: Mapping[Language, str]
     message: Mapping[Language, str]
-    failing: Failing | None
+    failing: FailingCase | None
     hints: Mapping[Language, Sequence[str]]
     printed: str
     cases: int

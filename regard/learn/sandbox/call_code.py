@@ -2,7 +2,7 @@
 
 The same function serves a learner's code in the child and our own reference and mistakes in the parent, so that
 they cannot be treated differently. The child loads this file by its path: it imports nothing of regard's, and
-`exchange` only as it is given.
+`serialization` only as it is given.
 
 Each outcome is a dict: {"value": packed, "mutated": whether the call changed its own arguments} or {"error":
 {type, bases, message, line, text}}. Values are packed at once, before a later call can change them.
@@ -18,7 +18,7 @@ FILE = "your code"
 
 
 def call_all(
-    source: str, names: list[str], drive: str | None, cases: list[bytes], exchange: ModuleType
+    source: str, names: list[str], drive: str | None, cases: list[bytes], serialization: ModuleType
 ) -> dict[str, Any]:
     """The outcome of every case, and of the first case once more at the end.
 
@@ -39,10 +39,10 @@ def call_all(
         exec(compile(drive, "drive", "exec"), driver)
 
     def outcome(packed: bytes) -> dict[str, Any]:
-        arguments = exchange.unpack(packed, exchange.native)
+        arguments = serialization.unpack(packed, serialization.native)
         try:
             value = driver["drive"](SimpleNamespace(**code), *arguments) if driver else code[names[0]](*arguments)
-            return {"value": exchange.pack(value), "mutated": exchange.pack(arguments) != packed}
+            return {"value": serialization.pack(value), "mutated": serialization.pack(arguments) != packed}
         except BaseException as error:
             return {"error": described(error)}
 

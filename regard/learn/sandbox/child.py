@@ -55,8 +55,8 @@ WITHOUT_EVENT = {
 def main(request: str, result: str, ready: int) -> None:
     """Read the request, run it behind the fence, write the result and stop at once, threads or not."""
     here = Path(__file__).parent
-    exchange, calling = (_load(here / f"{name}.py") for name in ("exchange", "call_code"))
-    asked = exchange.unpack(Path(request).read_bytes(), exchange.native)
+    serialization, calling = (_load(here / f"{name}.py") for name in ("serialization", "call_code"))
+    asked = serialization.unpack(Path(request).read_bytes(), serialization.native)
     import einops  # noqa: F401
 
     if asked["uses"] == "torch":
@@ -70,14 +70,14 @@ def main(request: str, result: str, ready: int) -> None:
     os.write(ready, b"!")
     os.close(ready)
     try:
-        outcomes = calling.call_all(asked["source"], asked["names"], asked["drive"], asked["cases"], exchange)
-        packed = exchange.pack(outcomes)
+        outcomes = calling.call_all(asked["source"], asked["names"], asked["drive"], asked["cases"], serialization)
+        packed = serialization.pack(outcomes)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
-    answer.write(packed if len(packed) <= asked["file_size"] else exchange.pack({"large": len(packed)}))
+    answer.write(packed if len(packed) <= asked["file_size"] else serialization.pack({"large": len(packed)}))
     answer.close()
     os._exit(0)
 

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.learn.sandbox import child, exchange
+from regard.learn.sandbox import child, serialization
 
 Trouble = Literal["timeout", "memory", "stopped", "unreadable", "large"]
 
 
-class Busy(RuntimeError):
+class QueueFull(RuntimeError):
     """Too many runs are waiting already."""
 
 
@@ -65,8 +65,8 @@ class Request:
 class Runner:
     """Runs of which at most `max_parallel` go on at once; up to `max_waiting` more wait for their turn.
 
-    >>> squared = Request("def f(x): return x * x", ["f"], [exchange.pack((3,))])
-    >>> exchange.unpack(Runner().run(squared).answer["outcomes"][0]["value"])
+    >>> squared = Request("def f(x): return x * x", ["f"], [serialization.pack((3,))])
+    >>> serialization.unpack(Runner().run(squared).answer["outcomes"][0]["value"])
     9
     """
 
@@ -84,9 +84,11 @@ class Runner:
         self._places = threading.Semaphore(self.max_parallel + self.max_waiting)
 
     def run(self, request: Request) -> Run:
-        """Run the request when its turn comes; `Busy` when the queue is full."""
+        """Run the request when its turn comes; `QueueFull` when the queue is full."""
         if not self._places.acquire(blocking=False):
-            raise Busy(f"{self.max_parallel} runs are going on and {self.max_waiting} are waiting; try again later")
+            raise QueueFull(
+                f"{self.max_parallel} runs are going on and {self.max_waiting} are waiting; try again later"
+            )
         try:
             with self._turns:
                 return run_once(request, self.limits)
@@ -101,7 +103,7 @@ def run_once(request: Request, limits: Limits) -> Run:
     with tempfile.TemporaryDirectory(prefix="regard-run-", ignore_cleanup_errors=True) as folder:
         asked, result, work = Path(folder, "request"), Path(folder, "result"), Path(folder, "work")
         work.mkdir()
-        asked.write_bytes(exchange.pack(_asked(request, limits)))
+        asked.write_bytes(serialization.pack(_asked(request, limits)))
         with _started(asked, result, work) as (process, ready):
             followed = _follow(process, ready, limits)
         if followed.trouble is None:
@@ -223,7 +225,7 @@ def _read(result: Path, code: int, most: int) -> tuple[Trouble | None, dict[str,
     if size > most:
         return "large", None
     try:
-        answer = exchange.unpack(result.read_bytes())
+        answer = serialization.unpack(result.read_bytes())
     except ValueError:
         return "unreadable", None
     if not isinstance(answer, dict):

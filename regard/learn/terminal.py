@@ -19,10 +19,10 @@ from regard.learn.grader.verdict import Verdict
 from regard.learn.progress import Progress
 
 
-def word(key: str, language: Language, **values: Any) -> str:
-    """A phrase of words.toml.
+def phrase(key: str, language: Language, **values: Any) -> str:
+    """A phrase of terminal.toml.
 
-    >>> word("hint", "en", which=1, all=3)
+    >>> phrase("hint", "en", which=1, all=3)
     'hint 1 of 3'
     """
     return _words()[key][language].format(**values)
@@ -33,22 +33,22 @@ def print_status(progress: Progress, language: Language, console: Console) -> No
     table = Table(box=None, pad_edge=False, header_style="dim")
     for key in ("exercise", "", "attempts", "hints", "last"):
         table.add_column(
-            word(key, language) if key else "", justify="right" if key in ("attempts", "hints") else "left"
+            phrase(key, language) if key else "", justify="right" if key in ("attempts", "hints") else "left"
         )
     done = 0
     for exercise in exercises():
-        record = progress.record(exercise)
+        record = progress.exercise_record(exercise)
         done += record.passed is not None
         table.add_row(
             Text(f"{'✓' if record.passed else '·'} {exercise.name}", style="green" if record.passed else ""),
             exercise.title(language),
             str(record.attempts or ""),
             str(record.hints or ""),
-            word("passed", language) + f" {record.passed}" if record.passed else record.last or "",
+            phrase("passed", language) + f" {record.passed}" if record.passed else record.last or "",
         )
     console.print(table)
-    then = word("then" if done < len(exercises()) else "finished", language)
-    console.print("\n" + word("progress", language, done=done, all=len(exercises()), then=then), highlight=False)
+    then = phrase("then" if done < len(exercises()) else "finished", language)
+    console.print("\n" + phrase("progress", language, done=done, all=len(exercises()), then=then), highlight=False)
 
 
 def print_exercise(exercise: Exercise, language: Language, console: Console) -> None:
@@ -59,7 +59,7 @@ def print_exercise(exercise: Exercise, language: Language, console: Console) -> 
 def print_hint(exercise: Exercise, which: int, language: Language, console: Console) -> None:
     """One hint, from 0."""
     hints = exercise.hints(language)
-    console.print(f"{exercise.name} · {word('hint', language, which=which + 1, all=len(hints))}\n", style="dim")
+    console.print(f"{exercise.name} · {phrase('hint', language, which=which + 1, all=len(hints))}\n", style="dim")
     console.print(Markdown(hints[which], code_theme="ansi_dark"))
 
 
@@ -71,10 +71,10 @@ def print_solution(
         raise ValueError(f"no way of {exercise.name} is called {way!r}; there are {', '.join(exercise.correct)}")
     source = exercise.reference if way is None else exercise.correct[way]
     if forced:
-        console.print(word("forced", language) + "\n", style="yellow", highlight=False)
+        console.print(phrase("forced", language) + "\n", style="yellow", highlight=False)
     console.print(Syntax(source.rstrip(), "python", theme="ansi_dark", background_color="default", word_wrap=True))
     names = ", ".join(name for name in exercise.correct if name != way)
-    console.print("\n" + word("other-ways", language, names=names), style="dim", highlight=False)
+    console.print("\n" + phrase("other-ways", language, names=names), style="dim", highlight=False)
 
 
 def print_verdict(verdict: Verdict, language: Language, console: Console) -> None:
@@ -85,24 +85,24 @@ def print_verdict(verdict: Verdict, language: Language, console: Console) -> Non
         console.print(Padding(Markdown(verdict.message[language]), (0, 0, 0, 2)))
     if verdict.failing is not None:
         table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-        table.add_column(f"{word('case', language)}: {verdict.failing.name[language]}")
+        table.add_column(f"{phrase('case', language)}: {verdict.failing.name[language]}")
         console.print()
         sides = Table(box=None, pad_edge=False, padding=(0, 4, 0, 0), header_style="dim")
         which = verdict.failing.which
-        part = "" if which is None else word("which", language, which=which)
-        sides.add_column(word("expected", language) + part)
-        sides.add_column(word("yours", language))
+        part = "" if which is None else phrase("which", language, which=which)
+        sides.add_column(phrase("expected", language) + part)
+        sides.add_column(phrase("yours", language))
         sides.add_row(Text(verdict.failing.expected, style="green"), Text(verdict.failing.yours, style="red"))
-        given = Group(Text(word("given", language), style="dim"), Text(verdict.failing.inputs))
+        given = Group(Text(phrase("given", language), style="dim"), Text(verdict.failing.inputs))
         table.add_row(given)
         table.add_row("")
         table.add_row(sides)
         console.print(Padding(table, (0, 0, 0, 2)))
     if verdict.printed.strip():
-        console.print(Padding(Text(word("printed", language), style="dim"), (1, 0, 0, 2)))
+        console.print(Padding(Text(phrase("printed", language), style="dim"), (1, 0, 0, 2)))
         console.print(Padding(Text(verdict.printed.rstrip()[-2000:]), (0, 0, 0, 2)))
     key = "well" if verdict.passed else "again"
-    said = word(key, language, seed=verdict.seed, name=verdict.exercise, cases=verdict.cases, seconds=verdict.seconds)
+    said = phrase(key, language, seed=verdict.seed, name=verdict.exercise, cases=verdict.cases, seconds=verdict.seconds)
     console.print(Padding(Text(said, style="dim"), (1, 0, 0, 2)))
 
 
@@ -116,4 +116,4 @@ def _for_reading(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _words() -> dict[str, dict[str, str]]:
-    return tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((Path(__file__).parent / "terminal.toml").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from regard.languages import Bilingual, bilingual
 from regard.learn.drills.drill import Mistake, Step, Values
-from regard.learn.drills.exact import Exact, exact, exp
+from regard.learn.drills.exact_numbers import Exact, exact, exp
 from regard.learn.drills.matrices import (
     Matrix,
     divided,

@@ -4,10 +4,7 @@ from fractions import Fraction
 from random import Random
 
 from regard.languages import bilingual
-from regard.learn.drills.drill import Step
-from regard.learn.drills.exact import ln, times
-from regard.learn.drills.matrices import matrix
-from regard.learn.drills.steps import (
+from regard.learn.drills.attention_steps import (
     exponentials,
     masked,
     normalised,
@@ -17,6 +14,9 @@ from regard.learn.drills.steps import (
     scores,
     weights,
 )
+from regard.learn.drills.drill import Step
+from regard.learn.drills.exact_numbers import ln, times
+from regard.learn.drills.matrices import matrix
 from regard.learn.drills.task import Task
 
 MULTIPLES = (1, 2, 3, 4, 5, 6)  # e^s of a kind score

@@ -3,10 +3,10 @@
 from random import Random
 
 from regard.languages import bilingual
+from regard.learn.drills.attention_steps import masked, output, scores, softmax_scaled_by_d_model, weights
 from regard.learn.drills.drill import Mistake, Step, Values
-from regard.learn.drills.exact import exact, ln, times
+from regard.learn.drills.exact_numbers import exact, ln, times
 from regard.learn.drills.matrices import Matrix, beside, columns, matrix, product, softmax, transposed
-from regard.learn.drills.steps import masked, output, scores, softmax_scaled_by_d_model, weights
 from regard.learn.drills.task import Task
 
 ONE_HEAD = bilingual(

@@ -18,9 +18,9 @@ from fractions import Fraction
 class Exact:
     """A fraction and multiples of logarithms of primes.
 
-    >>> show(exact(2) * ln(6) + exact(Fraction(1, 2)))
+    >>> format_number(exact(2) * ln(6) + exact(Fraction(1, 2)))
     '1/2 + 2 ln 2 + 2 ln 3'
-    >>> show(ln(6))
+    >>> format_number(ln(6))
     'ln 6'
     """
 
@@ -72,7 +72,7 @@ class Exact:
 def exact(number: int | Fraction) -> Exact:
     """A whole number or a fraction.
 
-    >>> show(exact(3))
+    >>> format_number(exact(3))
     '3'
     """
     return Exact(Fraction(number))
@@ -81,7 +81,7 @@ def exact(number: int | Fraction) -> Exact:
 def ln(number: int | Fraction) -> Exact:
     """The logarithm of a positive fraction.
 
-    >>> show(ln(Fraction(4, 3)))
+    >>> format_number(ln(Fraction(4, 3)))
     '2 ln 2 - ln 3'
     """
     fraction = Fraction(number)
@@ -97,7 +97,7 @@ def ln(number: int | Fraction) -> Exact:
 def times(factor: int, number: Exact) -> Exact:
     """A whole multiple, which is always exact.
 
-    >>> show(times(2, ln(3)))
+    >>> format_number(times(2, ln(3)))
     '2 ln 3'
     """
     return Exact(number.rational * factor, _sorted({prime: c * factor for prime, c in number.logs}))
@@ -106,7 +106,7 @@ def times(factor: int, number: Exact) -> Exact:
 def exp(x: "Exact | float") -> "Exact | float":
     """e to the x: exact for whole multiples of logarithms, and for −∞.
 
-    >>> show(exp(ln(12))), show(exp(-math.inf))
+    >>> format_number(exp(ln(12))), format_number(exp(-math.inf))
     ('12', '0')
     """
     if x == -math.inf:
@@ -116,7 +116,7 @@ def exp(x: "Exact | float") -> "Exact | float":
     return exact(math.prod((Fraction(prime) ** int(c) for prime, c in x.logs), start=Fraction(1)))
 
 
-def show(x: "Exact | float") -> str:
+def format_number(x: "Exact | float") -> str:
     """The number as one writes it: 2/3, ln 2, 2 ln 3, ln 6, −∞, 0.333."""
     if not isinstance(x, Exact):
         return "−∞" if x == -math.inf else f"{x:.4g}"
