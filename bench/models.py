@@ -159,7 +159,7 @@ def memory_of() -> None:
     Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak counts from here
     before = memory_mb("VmRSS")
     generate(model, prompt, new_tokens=LONG)
-    print(memory_mb("VmHWM") - before, model.past(1, PROMPT + LONG).nbytes / 2**20)
+    print(memory_mb("VmHWM") - before, model.new_cache(1, PROMPT + LONG).nbytes / 2**20)
 
 
 if __name__ == "__main__":

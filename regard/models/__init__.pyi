@@ -1,13 +1,13 @@
+from .board.attention_patterns import attention_pattern as attention_pattern
 from .board.config import PRESETS as PRESETS
 from .board.config import BoardConfig as BoardConfig
 from .board.evaluator import Evaluation as Evaluation
 from .board.evaluator import Evaluator as Evaluator
-from .board.growth import deepened as deepened
-from .board.growth import remembering as remembering
+from .board.extend import deepen as deepen
+from .board.extend import with_opening_table as with_opening_table
 from .board.head_schedule import HeadSchedule as HeadSchedule
-from .board.head_vision import sight as sight
 from .board.network import BoardNet as BoardNet
-from .board.network import Judgement as Judgement
+from .board.network import BoardOutput as BoardOutput
 from .convert.huggingface import from_hf_bert as from_hf_bert
 from .convert.huggingface import from_hf_gpt2 as from_hf_gpt2
 from .convert.torch_layers import from_torch as from_torch

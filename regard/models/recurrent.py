@@ -137,7 +137,7 @@ class Recurrent(nn.Module):
     ) -> Float[Tensor, "b t v"] | tuple[Float[Tensor, "b t v"], Float[Tensor, "b t s"]]:
         """Scores (B, T, V), given what `encode` returned.
 
-        cache       `model.past(…)`: target holds the tokens after what it has seen
+        cache       `model.new_cache(…)`: target holds the tokens after what it has seen
         weights     also return those of attention, (B, T, S)
         """
         states, maps = self.states(target, memory, target_lengths, cache)
@@ -221,7 +221,7 @@ class Recurrent(nn.Module):
         """The weights of the output layer (V, D): the target embedding's own when tied."""
         return self.target.weight if self.head is None else self.head.weight
 
-    def past(self, batch: int, length: int, before: Tensor | None = None) -> State:
+    def new_cache(self, batch: int, length: int, before: Tensor | None = None) -> State:
         """The empty state that decoding starts from."""
         return State(before)
 

@@ -1,7 +1,7 @@
-"""A model on disk: a folder with `model.safetensors` (the numbers) and `model.json` (what they are the numbers of).
+"""Save and load models: a folder with `model.safetensors` (weights) and `model.json` (class and configuration).
 
-Both are written under another name first and then renamed, the numbers last: until then a model that is saved again
-stays what it was. Nothing is ever unpickled. Tied weights are one parameter in the model, so one tensor in the file.
+Both files are written under temporary names and then renamed, the weights last, so an interrupted save leaves the
+previous model intact. Nothing is ever unpickled. Tied weights are one parameter and therefore one tensor in the file.
 """
 
 import json
@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as serialised
+from safetensors.torch import save as serialize
 from torch import Tensor, nn
 
 from regard.files import write_atomic
-from regard.models.board.config import BoardConfig
+from regard.models.board.config import FIELD_NAMES, BoardConfig
 from regard.models.board.network import BoardNet
 from regard.models.recurrent import Recurrent
 from regard.models.transformer.config import DecoderConfig, EncoderConfig, RecurrentConfig, Seq2SeqConfig
@@ -32,12 +32,13 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "board": (BoardNet, BoardConfig),
 }
 FORMAT = 1
+TENSOR_NAMES = {"memory.table": "opening_table.table"}  # name in a file -> name in the model, where they differ
 
 Model = Decoder | Encoder | Seq2Seq | Recurrent | BoardNet
 
 
 def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
-    """Write a model of this room into a folder, which is made if need be.
+    """Write a model of `regard.models` into a folder, which is created if necessary.
 
     >>> import tempfile
     >>> from regard.models import Decoder, DecoderConfig
@@ -49,92 +50,107 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
     kind = next((name for name, (cls, _) in KINDS.items() if type(model) is cls), None)
     if kind is None or not isinstance(model, Model):
         raise TypeError(f"save takes a model of regard.models ({', '.join(KINDS)}), got {type(model).__name__}")
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    weights = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
-    said = {"format": FORMAT, "kind": kind, "config": asdict(model.config)}
-    numbers, words = place / "model.safetensors", place / "model.json"
-    temporary = [path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in (numbers, words)]
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    names_in_file = {name: stored for stored, name in TENSOR_NAMES.items()}
+    weights = {names_in_file.get(name, name): x.detach().contiguous() for name, x in model.state_dict().items()}
+    config = model.config.to_dict() if isinstance(model.config, BoardConfig) else asdict(model.config)
+    description = {"format": FORMAT, "kind": kind, "config": config}
+    weights_file, json_file = folder / "model.safetensors", folder / "model.json"
+    temporary = [path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in (weights_file, json_file)]
     try:
-        write_atomic(temporary[0], serialised(weights))
-        write_atomic(temporary[1], json.dumps(said, indent=1) + "\n")
-        temporary[1].replace(words)
-        temporary[0].replace(numbers)
+        write_atomic(temporary[0], serialize(weights))
+        write_atomic(temporary[1], json.dumps(description, indent=1) + "\n")
+        temporary[1].replace(json_file)
+        temporary[0].replace(weights_file)
     finally:
         for path in temporary:
             path.unlink(missing_ok=True)
 
 
 def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Model:
-    """The model that `save` wrote, in eval mode."""
-    place = Path(folder)
-    cls, config = _read_words(place / "model.json")
-    path = place / "model.safetensors"
-    weights = _read_numbers(path, str(device))
-    with torch.random.fork_rng(devices=[]):  # what it starts from is drawn only to be replaced: nobody should notice
+    """Return the model that `save` wrote, in eval mode.
+
+    >>> import tempfile
+    >>> from regard.models import BoardNet
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(BoardNet("tiny"), folder)
+    ...     type(load(folder)).__name__
+    'BoardNet'
+    """
+    folder = Path(folder)
+    cls, config = _read_description(folder / "model.json")
+    path = folder / "model.safetensors"
+    weights = _read_weights(path, str(device))
+    with torch.random.fork_rng(devices=[]):  # the initial weights are replaced, so the caller's generator must not move
         model: Model = cls(config)
-    _check(path, weights, model.state_dict())
+    _check_weights(path, weights, model.state_dict())
     model.load_state_dict(weights, assign=True)
     for parameter in model.parameters():
         parameter.requires_grad_()
     return model.eval()
 
 
-def _read_words(path: Path) -> tuple[Any, Any]:
-    """The class of the model and its configuration."""
+def _read_description(path: Path) -> tuple[Any, Any]:
+    """Return the model's class and its configuration."""
     if not path.exists():
-        there = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else None
-        has = "does not exist" if there is None else f"holds {', '.join(there[:5]) or 'nothing'}"
-        raise ValueError(f"{path} is missing, so {path.parent} is no saved model: the folder {has}")
+        entries = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else None
+        state = "does not exist" if entries is None else f"contains {', '.join(entries[:5]) or 'nothing'}"
+        raise ValueError(f"{path} is missing, so {path.parent} is not a saved model: the folder {state}")
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        description = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no valid JSON ({error}); it is damaged, or was not written by save()") from None
-    if not isinstance(said, dict) or not isinstance(said.get("config"), dict) or "kind" not in said:
-        raise ValueError(f'{path} must hold an object with "kind" and "config"; it was not written by save()')
-    if said.get("format") != FORMAT:
-        raise ValueError(f"{path} has format {said.get('format')!r}, and this version of regard reads {FORMAT}")
-    if said["kind"] not in KINDS:
-        raise ValueError(f"{path} is of kind {said['kind']!r}, but the kinds are {', '.join(KINDS)}")
-    cls, config = KINDS[said["kind"]]
-    known = {field.name for field in fields(config)}
-    if unknown := sorted(set(said["config"]) - known):
+        raise ValueError(f"{path} is not valid JSON ({error}); it is damaged, or save() did not write it") from None
+    if (
+        not isinstance(description, dict)
+        or not isinstance(description.get("config"), dict)
+        or "kind" not in description
+    ):
+        raise ValueError(f'{path} must contain an object with "kind" and "config"; save() did not write it')
+    if description.get("format") != FORMAT:
+        raise ValueError(f"{path} has format {description.get('format')!r}; this version of regard reads {FORMAT}")
+    if description["kind"] not in KINDS:
+        raise ValueError(f"{path} has the kind {description['kind']!r}; the known kinds are {', '.join(KINDS)}")
+    cls, config = KINDS[description["kind"]]
+    known_names = {field.name for field in fields(config)} | set(FIELD_NAMES)
+    if unknown := sorted(set(description["config"]) - known_names):
         raise ValueError(f"{path}: {config.__name__} has no {', '.join(unknown)}; a newer version of regard wrote it")
     try:
-        return cls, config(**said["config"])
+        create = config.from_dict if config is BoardConfig else lambda stored: config(**stored)
+        return cls, create(description["config"])
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} holds a configuration that cannot be: {error}") from None
+        raise ValueError(f"{path} contains an invalid configuration: {error}") from None
 
 
-def _read_numbers(path: Path, device: str) -> dict[str, Tensor]:
+def _read_weights(path: Path, device: str) -> dict[str, Tensor]:
     if not path.exists():
-        raise ValueError(f"{path} is missing: its model.json is there, the numbers are not")
+        raise ValueError(f"{path} is missing: the folder has model.json but no weights")
     try:
         with safe_open(path, framework="pt", device=device) as file:
-            # Copied, since a file that is mapped into memory must not be overwritten by the next save.
-            return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            # Cloned, because a file that is mapped into memory must not be overwritten by the next save.
+            return {TENSOR_NAMES.get(name, name): file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(
             f"{path} cannot be read ({error}): it is cut off or damaged ({path.stat().st_size} bytes)"
         ) from None
 
 
-def _check(path: Path, found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
-    """Raise unless the tensors are those of the model."""
-    if missing := sorted(set(wanted) - set(found)):
+def _check_weights(path: Path, weights: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    """Raise unless names, shapes and types of the tensors are those of the model."""
+    if missing := sorted(set(expected) - set(weights)):
         raise ValueError(
-            f"{path} lacks {_few(missing)}, which model.json asks for; the two files do not belong together"
+            f"{path} lacks {_first_names(missing)}, which model.json requires; the two files do not belong together"
         )
-    if surplus := sorted(set(found) - set(wanted)):
-        raise ValueError(f"{path} holds {_few(surplus)}, which model.json knows nothing of")
-    for name, value in wanted.items():
-        if found[name].shape != value.shape:
+    if surplus := sorted(set(weights) - set(expected)):
+        raise ValueError(f"{path} contains {_first_names(surplus)}, which the model of model.json does not have")
+    for name, value in expected.items():
+        if weights[name].shape != value.shape:
             raise ValueError(
-                f"{path}: {name} has shape {tuple(found[name].shape)}, but model.json makes it {tuple(value.shape)}"
+                f"{path}: {name} has shape {tuple(weights[name].shape)}, but model.json requires {tuple(value.shape)}"
             )
-        if not found[name].dtype.is_floating_point:
-            raise ValueError(f"{path}: {name} holds {found[name].dtype}, but weights are floating point numbers")
+        if not weights[name].dtype.is_floating_point:
+            raise ValueError(f"{path}: {name} must have a floating point type, got {weights[name].dtype}")
 
 
-def _few(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -11,7 +11,7 @@ from regard.claims.experiments.learned_mean import Fixed
 from regard.claims.experiments.softmax import WAYS
 from regard.claims.tasks.retrieval import majority, retrieval
 from regard.connectx import Board, Solver
-from regard.models import sight
+from regard.models import attention_pattern
 
 
 def test_retrieval_and_majority() -> None:
@@ -109,7 +109,7 @@ def test_heads_that_follow_lines_are_told_from_those_that_do_not() -> None:
     square = torch.arange(42)
     king = torch.maximum((square[:, None] // 7 - square // 7).abs(), (square[:, None] % 7 - square % 7).abs())
     near = 0.5 ** king.float()  # nearer squares get more, whatever the direction
-    rows = board.along_lines(torch.stack([sight("row", 6, 7).float(), near]), 200)
+    rows = board.along_lines(torch.stack([attention_pattern("row", 6, 7).float(), near]), 200)
     row_head = {row["direction"]: row for row in rows if row["head"] == 0}
     assert row_head["row"]["ratio"] > board.STRONG
     assert row_head["row"]["p"] < 0.01

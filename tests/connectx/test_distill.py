@@ -164,8 +164,8 @@ def test_a_move_that_loses_something_costs_more_than_one_that_takes_longer(folde
             super().__init__()
             self.logits = logits
 
-        def forward(self, planes: torch.Tensor) -> models.Judgement:
-            return models.Judgement(self.logits, torch.zeros(len(planes), 1), None)
+        def forward(self, planes: torch.Tensor) -> models.BoardOutput:
+            return models.BoardOutput(self.logits, torch.zeros(len(planes), 1), None)
 
     def loss(logits: torch.Tensor, *also: torch.Tensor) -> float:
         return float(Lesson(Told(logits))(*lot, *also)[0])  # type: ignore[arg-type]
@@ -299,15 +299,15 @@ def test_a_run_may_begin_with_a_network_and_more_layers(folder: Path, tmp_path: 
 def test_a_run_leaves_the_memory_of_the_network_it_begins_with_behind(folder: Path, tmp_path: Path) -> None:
     """It makes up for what the old weights get wrong, and would hide that from the new ones."""
     torch.manual_seed(0)
-    net = models.BoardNet(replace(CONFIG, memory=(4, 5, 6), memory_bits=8))
+    net = models.BoardNet(replace(CONFIG, opening_table=(4, 5, 6), opening_table_bits=8))
     models.save(net, tmp_path / "start")
     plan = starting.Plan("distill", labels=str(folder), graded=50, start=str(tmp_path / "start"))
     config = starting.grown(tmp_path / "start")
-    assert config.memory == ()
+    assert config.opening_table == ()
     starting.start(plan, config, replace(SETTINGS, steps=2), tmp_path / "run")
     found = models.load(tmp_path / "run")
     assert isinstance(found, models.BoardNet)
-    assert found.memory is None
+    assert found.opening_table is None
 
 
 def test_the_standard_sets_are_left_out(tmp_path: Path) -> None:

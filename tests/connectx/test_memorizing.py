@@ -40,7 +40,7 @@ def test_values_are_known_afterwards_and_policies_as_they_were(net: BoardNet, so
     now, before = Evaluator(found.net)(planes), Evaluator(net)(planes)
     assert (np.abs(now.value - learnt.scores[:, 0]) < 0.5).mean() > 0.99
     assert np.allclose(now.policy, before.policy, atol=1e-6)
-    assert net.config.memory == ()  # the network given is not changed
+    assert net.config.opening_table == ()  # the network given is not changed
 
 
 def test_what_is_left_out_is_not_learnt(net: BoardNet, solver: Solver) -> None:
@@ -74,9 +74,9 @@ def test_a_stop_loses_nothing_and_processes_change_nothing(
     assert told[0] == sum(asked)
     other = memorize(net, solver, stones=5, bits=12, passes=3, processes=2)
     for one in (again, other):
-        assert one.net.memory is not None
-        assert at_once.net.memory is not None
-        assert torch.equal(one.net.memory.table, at_once.net.memory.table)
+        assert one.net.opening_table is not None
+        assert at_once.net.opening_table is not None
+        assert torch.equal(one.net.opening_table.table, at_once.net.opening_table.table)
 
 
 def test_what_is_known_by_heart_outweighs_what_is_thought(solver: Solver) -> None:
@@ -97,7 +97,7 @@ def test_what_is_known_by_heart_outweighs_what_is_thought(solver: Solver) -> Non
                 values.append(worth if planes[len(values)].sum() <= 2 else -worth)
             return Evaluation(legal / legal.sum(1, keepdims=True), np.array(values, np.float32))
 
-    trusting = Network(Judge(), 60, memory=(4, 5, 2))
+    trusting = Network(Judge(), 60, opening_table=(4, 5, 2))
     best = max(score for score in scores if score is not None)
     chosen = scores[trusting.choose(board)]
     assert chosen is not None
@@ -116,7 +116,7 @@ def test_the_command(net: BoardNet, tmp_path: Path) -> None:
     assert "positions learnt" in done.output
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["model.json", "model.safetensors"]
     made = load_network(tmp_path / "out")
-    assert made.config.memory == (4, 5, 4)
+    assert made.config.opening_table == (4, 5, 4)
     assert isinstance(load(tmp_path / "out"), BoardNet)
     for wrong, said in (
         ([*given, "--out", str(tmp_path / "out")], "holds a model already"),

@@ -129,10 +129,10 @@ def test_numpy_agrees_with_torch(net: BoardNet, plain: bool, size: tuple[int, in
 
 
 def test_a_memory_travels(folder: Path) -> None:
-    net = BoardNet(load_network(folder).config, memory=(6, 7, 6), memory_bits=12).eval()
-    assert net.memory is not None
+    net = BoardNet(load_network(folder).config, opening_table=(6, 7, 6), opening_table_bits=12).eval()
+    assert net.opening_table is not None
     with torch.no_grad():
-        net.memory.table.normal_(std=0.2)
+        net.opening_table.table.normal_(std=0.2)
     inference = net.for_inference()
     weights = {name: value.numpy() for name, value in inference.state_dict().items()}
     forward = Forward(packed_network(asdict(inference.config), weights))

@@ -50,7 +50,10 @@ class TestNetwork:
 
     def test_a_memory_is_told_apart(self, folder: Path, tmp_path: Path, opened: Open) -> None:
         plain = heads.described(folder)
-        save(BoardNet("tiny", attn_every=2, sees=("all", "lines"), memory=(6, 7, 8), memory_bits=10), tmp_path)
+        save(
+            BoardNet("tiny", attn_every=2, sees=("all", "lines"), opening_table=(6, 7, 8), opening_table_bits=10),
+            tmp_path,
+        )
         found = heads.described(tmp_path)
         assert (found["parameters"], found["memory"]) == (plain["parameters"], [6, 7, 8, 1024])
         shipped = find_network(None)

@@ -23,7 +23,7 @@ from regard.claims.statistics.rows import difference, figure, over_seeds, values
 from regard.claims.tasks.fit import Mark, fit, match_parameters, parameters
 from regard.connectx import Boards, Solver
 from regard.languages import bilingual as words
-from regard.models import BoardConfig, BoardNet, sight
+from regard.models import BoardConfig, BoardNet, attention_pattern
 from regard.watching import watch
 
 WITHOUT, MATCHED = "no attention", "no attention, equal parameters"
@@ -187,7 +187,7 @@ def along_lines(maps: Tensor, permutations: int) -> list[Row]:
     away = 1 - torch.eye(42)
     maps = maps * away
     maps = maps / maps.sum(-1, keepdim=True).clamp_min(1e-12)
-    sights = torch.stack([sight(direction, 6, 7) for direction in DIRECTIONS]).float() * away
+    sights = torch.stack([attention_pattern(direction, 6, 7) for direction in DIRECTIONS]).float() * away
     found = torch.einsum("hqk,dqk->hd", maps, sights) / 42
     square = torch.arange(42)
     king = torch.maximum((square[:, None] // 7 - square // 7).abs(), (square[:, None] % 7 - square % 7).abs()).float()

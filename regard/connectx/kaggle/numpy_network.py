@@ -76,8 +76,8 @@ class Forward:
         return columns[..., 0], np.tanh(value), score
 
     def _by_heart(self, planes: Array) -> Array:
-        """What the memory adds to values, as regard.models.board.opening_table has it: (N,)."""
-        size, table = tuple(self.config.get("memory", ())), self.weights.get("memory.table")
+        """What the opening table adds to values, as regard.models.board.opening_table has it: (N,)."""
+        size, table = tuple(self.config.get("opening_table", ())), self.weights.get("opening_table.table")
         if table is None or size[:2] != planes.shape[2:]:
             return np.zeros(len(planes), np.float32)
         rows, columns, stones = size

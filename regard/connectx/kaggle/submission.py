@@ -76,7 +76,9 @@ def in_time(name: str, seconds: float, shape: Shape) -> Player:
         number, given = read_amount(name, amount, "simulations") if amount else (None, None)
         most = None if not amount else seconds if given is None else min(seconds, given)
         forward = Forward(carried("network") or b"")
-        return Network(forward, number, most, within=forward.one_sided, memory=forward.config.get("memory", ()))
+        return Network(
+            forward, number, most, within=forward.one_sided, opening_table=forward.config.get("opening_table", ())
+        )
     return player(name)
 
 

@@ -25,7 +25,7 @@ NETWORKS = Path(__file__).parents[1] / "networks"
 SHIPPED = "four"  # the one that is meant when none is named
 WIDTH = 8  # leaves of a tree that are judged at once
 EXPLORE = 1.5
-BY_HEART = 100.0  # what a value that the network knows by heart weighs in the search, beside others
+IN_OPENING_TABLE = 100.0  # what a value that the network knows by heart weighs in the search, beside others
 SCORE_SHARPNESS = 5.0  # what makes a value of a score: one of 2, which the network tells as 0.2, is worth 0.76
 
 
@@ -42,17 +42,17 @@ class Network:
     simulations     walks of the search for a move; None with no `seconds`: the policy alone
     seconds         the time for a move instead
     within          who judges the positions of the search; `judge` unless given
-    memory          (rows, columns, stones) of the positions whose values the network knows by heart, as its
-                    configuration has it; () for none
+    opening_table   (rows, columns, stones) of the positions that the network's opening table covers, as in its
+                    configuration; () for none
     """
 
     def __init__(
         self, judge: Judge, simulations: int | None = None, seconds: float | None = None, *,
-        within: Judge | None = None, memory: Sequence[int] = (), name: str = "network",
+        within: Judge | None = None, opening_table: Sequence[int] = (), name: str = "network",
     ) -> None:  # fmt: skip
         self.judge, self.simulations, self.seconds, self.name = judge, simulations, seconds, name
         self.within = judge if within is None else within
-        self.memory = tuple(memory)
+        self.opening_table = tuple(opening_table)
 
     def judged(self, board: Board) -> tuple[list[float], float]:
         """The probability of every column, and the value for the side to move, without a search."""
@@ -99,8 +99,8 @@ class Network:
         if found.score is not None and found.score.shape == legal.shape:
             guesses = np.tanh(SCORE_SHARPNESS * found.score)
         weights = np.ones(len(planes))
-        if self.memory[:2] == planes.shape[2:]:
-            weights[planes.sum((1, 2, 3)) <= self.memory[2]] = BY_HEART
+        if self.opening_table[:2] == planes.shape[2:]:
+            weights[planes.sum((1, 2, 3)) <= self.opening_table[2]] = IN_OPENING_TABLE
         return np.log(np.maximum(found.policy, 1e-9)), found.value, guesses, weights
 
 
@@ -132,9 +132,8 @@ def network_player(name: str) -> Network:
 
     where, simulations, seconds = read_network_name(name)
     net = load_network(where)
-    return Network(
-        Evaluator(net, mirror=True), simulations, seconds, within=Evaluator(net), memory=net.config.memory, name=name
-    )
+    evaluator, table = Evaluator(net, mirror=True), net.config.opening_table
+    return Network(evaluator, simulations, seconds, within=evaluator.without_mirror(), opening_table=table, name=name)
 
 
 def read_network_name(name: str) -> tuple[str, int | None, float | None]:

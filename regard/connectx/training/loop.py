@@ -191,7 +191,7 @@ def write_about(
     """run.json: all that the run is made of, and at its end what it reached."""
     versions = {"regard": regard.__version__, "torch": torch.__version__, "python": platform.python_version()}
     content = {
-        "format": 1, "method": method, "plan": plan, "network": asdict(config), "settings": asdict(settings),
+        "format": 1, "method": method, "plan": plan, "network": config.to_dict(), "settings": asdict(settings),
         "results": results, "versions": versions,
     }  # fmt: skip
     write_atomic(folder / "run.json", json.dumps(content, indent=1) + "\n")

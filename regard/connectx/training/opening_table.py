@@ -1,4 +1,4 @@
-"""A network learns by heart what openings are worth: the table of its memory (`regard.models`, board_memory.py).
+"""A network learns by heart what openings are worth: the table of its memory (`regard.models`, opening_table.py).
 
 Every position with few stones that is not settled at a glance is taken, with its exact value, but for those that
 networks are graded by. What the network says of it without a memory, as it stands and mirrored, is computed once; what
@@ -77,9 +77,9 @@ def memorize(
         known = known.without(*without)
     shape = known.shape
     size = (shape.rows, shape.columns, stones)
-    bare, remembering = models.remembering(net).eval(), models.remembering(net, size, bits).eval()
+    bare, extended = models.with_opening_table(net).eval(), models.with_opening_table(net, size, bits).eval()
     said = judged_values(bare, known, None if kept is None else Path(kept), processes=processes, report=report)
-    places = _places(remembering, known, report)
+    places = _places(extended, known, report)
     value = known.scores[:, 0].astype(np.float32)
     held = known.held_out()
     learnt = ~held
@@ -99,9 +99,9 @@ def memorize(
         _pass(random.permutation(chosen), places, table, squares, heard, value, RATE * (1 - number / passes))
         report("learning", 1, passes)
     with torch.no_grad():
-        assert remembering.memory is not None
-        remembering.memory.table.copy_(torch.from_numpy(table))
-    return Memorized(remembering, int(learnt.sum()), int(held.sum()), before, (error(learnt), error(held)))
+        assert extended.opening_table is not None
+        extended.opening_table.table.copy_(torch.from_numpy(table))
+    return Memorized(extended, int(learnt.sum()), int(held.sum()), before, (error(learnt), error(held)))
 
 
 def openings(solver: Solver, stones: int, report: Report = lambda what, done, total: None) -> Labels:
@@ -142,12 +142,12 @@ def _often(known: Labels, which: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _places(net: models.BoardNet, known: Labels, report: Report) -> NDArray[np.int32]:
     """(N, groups): which numbers of the table each position touches."""
-    memory = net.memory
-    assert memory is not None
-    found = np.empty((len(known), len(memory.groups)), np.int32)
+    table = net.opening_table
+    assert table is not None
+    found = np.empty((len(known), len(table.groups)), np.int32)
     for part in parts_of(len(known)):
         planes = torch.from_numpy(planes_of(known.position[part], known.mask[part], known.shape)).float()
-        found[part] = memory.places(planes).numpy()
+        found[part] = table.indices(planes).numpy()
         report("looking up", part.stop - part.start, len(known))
     return found
 

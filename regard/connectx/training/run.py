@@ -123,7 +123,7 @@ def start(
 def grown(folder: str | os.PathLike[str], layers: int | None = None) -> models.BoardConfig:
     """The configuration of a network to start from, with as many layers or more, and without its memory."""
     net = _begun(folder)
-    return models.deepened(net, net.config.layers if layers is None else layers).config
+    return models.deepen(net, net.config.layers if layers is None else layers).config
 
 
 def resume(
@@ -188,7 +188,7 @@ def training_plan(folder: str | os.PathLike[str]) -> tuple[Plan, models.BoardCon
 
 def read_plan(about: dict[str, Any]) -> tuple[Plan, models.BoardConfig, training.Settings]:
     """The plan, the network and the settings of a run, from its run.json."""
-    return Plan(**about["plan"]), models.BoardConfig(**about["network"]), training.Settings(**about["settings"])
+    return Plan(**about["plan"]), models.BoardConfig.from_dict(about["network"]), training.Settings(**about["settings"])
 
 
 def _go(
@@ -199,7 +199,7 @@ def _go(
     with _seeded(settings.seed):
         net = models.BoardNet(config)
         if plan.start is not None and training.latest(path / "checkpoints") is None:
-            net = models.deepened(_begun(plan.start), config.layers)
+            net = models.deepen(_begun(plan.start), config.layers)
     method, every = _method(plan, net, learnt, settings, ranks)
     chosen = some_of_each(held, plan.graded)
 
@@ -268,7 +268,7 @@ def _results(standing: Standing, path: Path, held: Labels) -> dict[str, Any]:
 def _begun(folder: str | os.PathLike[str]) -> models.BoardNet:
     """A network to start from. Its memory is left behind: it makes up for what these weights get wrong, so that they
     would not learn it, and does not fit others."""
-    return models.remembering(_loaded(folder))
+    return models.with_opening_table(_loaded(folder))
 
 
 def _loaded(folder: str | os.PathLike[str]) -> models.BoardNet:

@@ -78,7 +78,8 @@ def _loaded(folder: Path, _: int) -> tuple["BoardNet", "Network"]:
     from regard.models import Evaluator
 
     net = load_network(folder).eval()
-    return net, Network(Evaluator(net, mirror=True), within=Evaluator(net), memory=net.config.memory)
+    evaluator = Evaluator(net, mirror=True)
+    return net, Network(evaluator, within=evaluator.without_mirror(), opening_table=net.config.opening_table)
 
 
 def chosen(player: "Network", board: "Board", simulations: int) -> dict[str, Any]:
@@ -137,11 +138,11 @@ def kinds(board: "Board") -> Any:
     """
     import torch
 
-    from regard.models import sight
+    from regard.models import attention_pattern
 
     size = board.rows, board.columns
     other = ~torch.eye(size[0] * size[1], dtype=torch.bool)
-    lines = [sight(kind, *size) & other for kind in ("row", "column", "diagonals", "near3")]
+    lines = [attention_pattern(kind, *size) & other for kind in ("row", "column", "diagonals", "near3")]
     stones = torch.tensor(board.kaggle())
     mine, theirs = (stones == player for player in (board.turn, 3 - board.turn))
     return torch.stack([*lines, mine.expand_as(other), theirs.expand_as(other)])

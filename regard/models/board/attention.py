@@ -5,8 +5,8 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from regard.models.board.attention_patterns import check_patterns, head_masks
 from regard.models.board.config import BoardBias, BoardNorm
-from regard.models.board.head_vision import check_sights, sights
 from regard.models.board.line_bias import LineBias
 from regard.models.board.norm import norm_of
 from regard.nn import SpatialAttention
@@ -15,7 +15,7 @@ from regard.nn import SpatialAttention
 class BoardAttention(nn.Module):
     """x (B, C, H, W) → x + attention(norm(x)), over the squares that each head sees.
 
-    bias        "lines": heads learn what direction and distance add to a score (board_bias.py)
+    bias        "lines": heads learn what direction and distance add to a score (line_bias.py)
 
     >>> layer = BoardAttention(16, 4, ("all", "lines"), "batch")
     >>> layer(torch.randn(2, 16, 6, 7)).shape
@@ -26,19 +26,19 @@ class BoardAttention(nn.Module):
         self, channels: int, heads: int, sees: tuple[str, ...], norm: BoardNorm, bias: BoardBias = "none"
     ) -> None:
         super().__init__()
-        self.sees, self.warmth = sees, 1.0
+        self.sees, self.blend = sees, 1.0
         self.norm = norm_of(norm, channels)
         self.squares = SpatialAttention(channels, heads, residual=False)
         self.bias = LineBias(channels) if bias == "lines" else None
         # The heads as they were, with the same weights: in a tuple, so that they are not counted twice.
         self.before: tuple[SpatialAttention, ...] = ()
 
-    def set_heads(self, heads: int, before: int, warmth: float) -> None:
-        """`heads` heads with the share `warmth`, `before` heads with the rest."""
+    def set_heads(self, heads: int, before: int, blend: float) -> None:
+        """`heads` heads with the share `blend`, `before` heads with the rest."""
         for count in (heads, before):
-            check_sights(self.sees, count)
-        self.squares.heads, self.warmth, self.before = heads, warmth, ()
-        if warmth < 1 and heads != before:
+            check_patterns(self.sees, count)
+        self.squares.heads, self.blend, self.before = heads, blend, ()
+        if blend < 1 and heads != before:
             self.before = (copy.copy(self.squares),)  # shallow: it has the very same projections
             self.before[0].heads = before
 
@@ -46,11 +46,11 @@ class BoardAttention(nn.Module):
         normed = self.norm(x)
         found = self._seen(self.squares, normed)
         if self.before:
-            found = torch.lerp(self._seen(self.before[0], normed), found, self.warmth)
+            found = torch.lerp(self._seen(self.before[0], normed), found, self.blend)
         return x + found
 
     def _seen(self, squares: SpatialAttention, x: Tensor) -> Tensor:
-        mask = sights(self.sees, squares.heads, *x.shape[-2:])
+        mask = head_masks(self.sees, squares.heads, *x.shape[-2:])
         bias = None if self.bias is None else self.bias(*x.shape[-2:], squares.heads)
         found: Tensor = squares(x, mask=None if mask is None else mask.to(x.device), bias=bias)
         return found

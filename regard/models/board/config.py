@@ -9,12 +9,12 @@
 | `tiny` | 32 | 4 | 4 blocks | 4 | tests, and search with many visits |
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from regard.attention import check_heads
-from regard.models.board.head_vision import check_sights
+from regard.models.board.attention_patterns import check_patterns
 from regard.models.transformer.config import check_choice, check_whole
 
 BoardNorm = Literal["batch", "group", "none"]
@@ -28,6 +28,8 @@ PRESETS: dict[str, dict[str, int]] = {
     "small": {"channels": 64, "heads": 8, "attn_every": 2, "layers": 5},
     "tiny": {"channels": 32, "heads": 4, "attn_every": 4, "layers": 4},
 }
+# Name in a file -> field. Files were written before the fields had their present names.
+FIELD_NAMES = {"memory": "opening_table", "memory_bits": "opening_table_bits"}
 DEPTHS = {"high": (16, 32), "balanced": (12, 16), "light": (8, 12)}
 
 
@@ -44,17 +46,17 @@ class BoardConfig:
     sees            what heads see, an equal share of them each: "all", "near3" (a neighbourhood of 3×3, or 5×5 …),
                     "row", "column", "rising", "falling", "diagonals", "lines" (all of these four lines)
     bias            "lines": each head learns what the direction and distance of a square on the same row, column or
-                    diagonal add to its score (board_bias.py); "none": scores are of contents alone
+                    diagonal add to its score (line_bias.py); "none": scores are of contents alone
     planes          P, of the input: own stones and the opponent's
     lines           a number of stones in a row: the network is shown the squares that complete such lines, how far
-                    open lines are, and where stones can be played (board_input.py); None shows it the planes alone
+                    open lines are, and where stones can be played (input_planes.py); None shows it the planes alone
     head_channels   what the policy and the value head reduce the channels to
     value_hidden    width of the hidden layer in both heads
     score           "position": one more output (B, 1); "columns": one for every move (B, columns); unbounded,
                     for what a solver says of the moves left to the end
-    memory          (rows, columns, stones): values of positions with so few stones on boards of this size are learnt by
-                    heart (board_memory.py); () for none
-    memory_bits     the table of the memory has 2 to this power numbers
+    opening_table   (rows, columns, stones): a table of learnt values (opening_table.py) for boards of this size with
+                    at most this many stones; () for none
+    opening_table_bits  the opening table has 2 to this power entries
     """
 
     channels: int = 144
@@ -69,8 +71,8 @@ class BoardConfig:
     head_channels: int = 32
     value_hidden: int = 64
     score: Score = "none"
-    memory: Sequence[int] = ()  # kept as a tuple
-    memory_bits: int = 19
+    opening_table: Sequence[int] = ()  # stored as a tuple
+    opening_table_bits: int = 19
 
     def __post_init__(self) -> None:
         for name in ("channels", "heads", "layers", "planes", "head_channels", "value_hidden"):
@@ -89,29 +91,43 @@ class BoardConfig:
                     f"lines is how many in a row win, at least 2, with the planes of own and the opponent's stones; "
                     f"got lines={self.lines} and planes={self.planes}"
                 )
-        object.__setattr__(self, "memory", tuple(self.memory))
-        if self.memory:
-            self._check_memory()
+        object.__setattr__(self, "opening_table", tuple(self.opening_table))
+        if self.opening_table:
+            self._check_opening_table()
         check_choice(self, "norm", get_args(BoardNorm))
         check_choice(self, "bias", get_args(BoardBias))
         check_choice(self, "score", get_args(Score))
         check_heads(self.channels, self.heads)
-        object.__setattr__(self, "sees", check_sights(self.sees, self.heads))
+        object.__setattr__(self, "sees", check_patterns(self.sees, self.heads))
 
-    def _check_memory(self) -> None:
-        whole = all(isinstance(number, int) and number > 0 for number in self.memory)
-        if len(self.memory) != 3 or not whole or self.planes != 2:
+    def _check_opening_table(self) -> None:
+        whole = all(isinstance(number, int) and number > 0 for number in self.opening_table)
+        if len(self.opening_table) != 3 or not whole or self.planes != 2:
             raise ValueError(
-                f"memory is (rows, columns, stones), three whole numbers above 0, with two planes; got {self.memory} "
-                f"and planes={self.planes}"
+                "opening_table must be (rows, columns, stones), three whole numbers above 0, and needs planes=2; "
+                f"got {self.opening_table} and planes={self.planes}"
             )
-        check_whole(self, "memory_bits")
-        rows, columns, _ = self.memory
-        if rows > 9 or columns > 12 or self.memory_bits > 28:
+        check_whole(self, "opening_table_bits")
+        rows, columns, _ = self.opening_table
+        if rows > 9 or columns > 12 or self.opening_table_bits > 28:
             raise ValueError(
-                f"a memory is of boards with at most 9 rows and 12 columns and has at most 2^28 numbers, "
-                f"got {rows}×{columns} and 2^{self.memory_bits}"
+                "an opening table supports boards of at most 9 rows and 12 columns and has at most 2^28 entries, "
+                f"got {rows}×{columns} and 2^{self.opening_table_bits}"
             )
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "BoardConfig":
+        """Return the configuration that `to_dict` returned, with the names used in files."""
+        return cls(**{FIELD_NAMES.get(name, name): value for name, value in stored.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields under the names used in files, as JSON values.
+
+        >>> BoardConfig(opening_table=(6, 7, 8)).to_dict()["memory"]
+        (6, 7, 8)
+        """
+        names = {field: name for name, field in FIELD_NAMES.items()}
+        return {names.get(name, name): value for name, value in asdict(self).items()}
 
     @property
     def attentions(self) -> int:

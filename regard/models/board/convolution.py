@@ -1,4 +1,4 @@
-"""The 3×3 convolution of a board network: in tiles (board_tiles.py) where that is faster, else torch's own.
+"""The 3×3 convolution of a board network: in tiles (winograd.py) where that is faster, else torch's own.
 
 The gradients are computed in tiles as well:
 

@@ -6,6 +6,7 @@ of each other: while one call computes, the others queue up, and whoever comes n
 
 from __future__ import annotations
 
+import copy
 import threading
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -49,6 +50,13 @@ class Evaluator:
         self.net, self.mirror, self.batch = net.for_inference(), mirror, batch
         self._waiting: list[_Request] = []
         self._door, self._turn = threading.Lock(), threading.Lock()
+
+    def without_mirror(self) -> Evaluator:
+        """Return an evaluator that shares this one's network and evaluates each position once, as it stands."""
+        other = copy.copy(self)
+        other.mirror, other._waiting = False, []
+        other._door, other._turn = threading.Lock(), threading.Lock()
+        return other
 
     def __call__(self, planes: NDArray[Any], legal: NDArray[np.bool_] | None = None) -> Evaluation:
         """Judge N positions.

@@ -16,7 +16,7 @@ class HeadSchedule:
     What `apply` does depends on the share alone, so that a run that is resumed goes on as it would have.
 
     >>> schedule = HeadSchedule(((0.0, 2), (0.5, 4)), warmup=0.1)
-    >>> schedule.at(0.25), schedule.at(0.5), schedule.at(0.55), schedule.at(0.9)        # heads, before, warmth
+    >>> schedule.at(0.25), schedule.at(0.5), schedule.at(0.55), schedule.at(0.9)        # heads, before, blend
     ((2, 2, 1.0), (4, 2, 0.0), (4, 2, 0.5), (4, 4, 1.0))
     """
 
@@ -44,10 +44,10 @@ class HeadSchedule:
         passed = [(start, heads) for start, heads in self.points if start <= share]
         start, heads = passed[-1]
         before = passed[-2][1] if len(passed) > 1 else heads
-        warmth = min(1.0, (share - start) / self.warmup) if self.warmup and before != heads else 1.0
-        return (heads, before, round(warmth, 12)) if warmth < 1 else (heads, heads, 1.0)
+        blend = min(1.0, (share - start) / self.warmup) if self.warmup and before != heads else 1.0
+        return (heads, before, round(blend, 12)) if blend < 1 else (heads, heads, 1.0)
 
     def apply(self, net: BoardNet, share: float) -> None:
         """Give the network the heads it has after this share of training."""
-        heads, before, warmth = self.at(share)
-        net.set_heads(heads, before=before, warmth=warmth)
+        heads, before, blend = self.at(share)
+        net.set_heads(heads, before=before, blend=blend)

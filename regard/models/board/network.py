@@ -8,12 +8,12 @@
     value    tanh of a number read off all squares            (B, 1), in [−1, 1]
 
 No weight knows the size of the board, but for those of a memory of openings, if there is one: it adds to the value and
-is silent on other boards (board_memory.py). Two planes are enough: the zeros around the board look like empty squares
+is silent on other boards (opening_table.py). Two planes are enough: the zeros around the board look like empty squares
 to the first convolution only; from the second on an empty square carries the first one's bias, and the outside does
 not.
 
 Everything runs in torch's channels-last format, in which attention needs no copy and convolutions are faster, and on
-a CPU the convolutions run in tiles, which takes a third of the multiplications (board_tiles.py).
+a CPU the convolutions run in tiles, which takes a third of the multiplications (winograd.py).
 """
 
 from dataclasses import replace
@@ -29,11 +29,11 @@ from regard.models.board.config import BoardConfig
 from regard.models.board.convolution import BoardConv
 from regard.models.board.input_planes import ADDED, Lines
 from regard.models.board.norm import BatchNorm, fold_after, fold_before, norm_of
-from regard.models.board.opening_table import Memory
+from regard.models.board.opening_table import OpeningTable
 from regard.models.board.output_heads import Reading
 
 
-class Judgement(NamedTuple):
+class BoardOutput(NamedTuple):
     """What a board network says of B positions; `score` is None unless the configuration asks for it."""
 
     policy: Float[Tensor, "b columns"]  # logits
@@ -75,7 +75,7 @@ class Block(nn.Module):
 class BoardNet(nn.Module):
     """Planes (B, P, rows, columns) → policy logits (B, columns) and value (B, 1), for a board of any size.
 
-    preset      "high", "balanced", "light", "small" or "tiny" (board_config.py has the table), or a BoardConfig
+    preset      "high", "balanced", "light", "small" or "tiny" (config.py has the table), or a BoardConfig
     changes     to the preset
 
     >>> net = BoardNet("tiny").eval()
@@ -99,7 +99,7 @@ class BoardNet(nn.Module):
         else:
             raise TypeError(f"BoardNet takes the name of a preset or a BoardConfig, got {type(preset).__name__}")
         self.config = config
-        self.heads_before, self.warmth = config.heads, 1.0
+        self.previous_heads, self.blend = config.heads, 1.0
         self.shown = nn.Identity() if config.lines is None else Lines(config.lines)
         self.stem = Unit(config.planes + (0 if config.lines is None else ADDED), config)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
@@ -109,16 +109,16 @@ class BoardNet(nn.Module):
         )
         self.policy = Reading(config, columns=True, answers=2 if config.score == "columns" else 1)
         self.value = Reading(config, columns=False, answers=2 if config.score == "position" else 1)
-        self.memory = None
-        if config.memory:
-            rows, columns, stones = config.memory
-            self.memory = Memory(rows, columns, stones, config.memory_bits)
+        self.opening_table = None
+        if config.opening_table:
+            rows, columns, stones = config.opening_table
+            self.opening_table = OpeningTable(rows, columns, stones, config.opening_table_bits)
         self._lay_out()
         self.register_load_state_dict_post_hook(lambda module, _: module._lay_out())  # type: ignore[no-untyped-call]
 
     def forward(
         self, planes: Float[Tensor, "b p rows columns"], legal: Bool[Tensor, "b columns"] | None = None
-    ) -> Judgement:
+    ) -> BoardOutput:
         """Policy logits (B, columns), value (B, 1) in [−1, 1] and, where the network has it, score.
 
         legal       (B, columns), which columns may be played; the logits of the others become −inf
@@ -134,8 +134,8 @@ class BoardNet(nn.Module):
         if legal is not None:
             logits = logits.masked_fill(~legal, float("-inf"))
         score = {"none": None, "position": whole[:, 1:], "columns": columns[..., -1]}[self.config.score]
-        value = whole[:, :1] if self.memory is None else whole[:, :1] + self.memory(planes)
-        return Judgement(logits, value.tanh(), score)
+        value = whole[:, :1] if self.opening_table is None else whole[:, :1] + self.opening_table(planes)
+        return BoardOutput(logits, value.tanh(), score)
 
     def for_inference(self) -> "BoardNet":
         """A network of its own that computes the same in eval mode, faster: batch norms folded into the convolutions.
@@ -157,38 +157,38 @@ class BoardNet(nn.Module):
                 _fold(self, net)
             else:
                 net.load_state_dict(self.state_dict())
-        net.set_heads(self.config.heads, before=self.heads_before, warmth=self.warmth)
+        net.set_heads(self.config.heads, before=self.previous_heads, blend=self.blend)
         for module in net.modules():
             if isinstance(module, BoardConv):
                 module.keep()
         return net.eval().requires_grad_(False)
 
-    def set_heads(self, heads: int, *, before: int | None = None, warmth: float = 1.0) -> None:
+    def set_heads(self, heads: int, *, before: int | None = None, blend: float = 1.0) -> None:
         """Read the projections of every attention layer as another number of heads; no weight changes.
 
-            attention(x) = (1 − warmth) · attention(x, with `before` heads) + warmth · attention(x, with `heads` heads)
+            attention(x) = (1 − blend) · attention(x, with `before` heads) + blend · attention(x, with `heads` heads)
 
         Cutting a head in two, or joining two, cannot leave the function as it was: each part gets a softmax of its own.
-        So the change is warmed up: at warmth 0 the function is exactly that of before, at 1 that of the new heads, and
+        So the change is warmed up: at blend 0 the function is exactly that of before, at 1 that of the new heads, and
         between them it moves in a straight line. The rest of the network goes on learning meanwhile.
         `HeadSchedule` does this at stated points of training.
 
         heads       the new number; it divides the channels, and is a multiple of the kinds of sight
         before      the old number; the present one unless given
-        warmth      the share of the new heads, 0 … 1
+        blend      the share of the new heads, 0 … 1
 
-        A saved network has `heads` heads at warmth 1: a schedule that goes on applies itself again.
+        A saved network has `heads` heads at blend 1: a schedule that goes on applies itself again.
         """
         before = self.config.heads if before is None else before
         for count in (heads, before):
             check_heads(self.config.channels, count)
-        if not 0 <= warmth <= 1:
-            raise ValueError(f"warmth is the share of the new heads, from 0 to 1, got {warmth}")
+        if not 0 <= blend <= 1:
+            raise ValueError(f"blend is the share of the new heads, from 0 to 1, got {blend}")
         self.config = replace(self.config, heads=heads)
-        self.heads_before, self.warmth = before, warmth
+        self.previous_heads, self.blend = before, blend
         for layer in self.attention:
             assert isinstance(layer, BoardAttention)
-            layer.set_heads(heads, before, warmth)
+            layer.set_heads(heads, before, blend)
 
     def _lay_out(self) -> None:
         for module in self.modules():

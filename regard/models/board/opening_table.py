@@ -1,19 +1,19 @@
-"""What openings are worth, by heart: a learnt number for every five columns as they stand.
+"""Table of opening values: one learnt number for each content of each group of five columns.
 
-    m = Σ table[place(group, what stands in its columns)]           over all groups of five columns
-    value = tanh(what the value head reads off the squares + m)
+    m = Σ table[index(group, content of its columns)]               over all groups of five columns
+    value = tanh(output of the value head + m)
 
-What an opening is worth follows from no rule that a few convolutions can find, but there are not many of them. A
-position touches 21 numbers of half a million, on 6×7, so that learning one changes little of what is known of others,
-and a million positions are learnt in seconds (`regard connectx memorize`); convolutions would have to move all their
-weights for each. This is an n-tuple network (Thill, Koch and Konen, Reinforcement learning with n-tuples on the game
+The values of openings follow no rule that a few convolutions could learn, but there are few openings. On a 6×7 board a
+position reads 21 of half a million entries, so an update for one position hardly changes the others, and a million
+positions are learnt in seconds (`regard connectx memorize`). Convolutions would change all their weights for each
+position. This is an n-tuple network (Thill, Koch and Konen, Reinforcement learning with n-tuples on the game
 Connect-4, 2012) whose tuples are columns.
 
-A position and its mirror image find the same numbers. The place in the table is a hash, so that groups may share a
-number: the others of a position set that right.
+A position and its mirror image read the same entries. The index is a hash; where two contents share an entry, the other
+entries of a position compensate.
 
-The memory is of one size of board and of few stones. Of anything else it says nothing, m = 0. How many in a row win it
-cannot see: like all that a network has learnt, it is of the game that it was taught.
+The table covers one board size and positions with few stones; elsewhere m = 0. It does not depend on how many stones
+in a row win: like the other weights, it is valid for the game it was trained on.
 """
 
 from itertools import combinations
@@ -23,20 +23,20 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 GROUP = 5  # columns
-SCATTER = 0x1E3779B97F4A7C15  # odd, with bits all over: the golden ratio's
-SHIFT = 33  # which bits of the product are the place
+MULTIPLIER = 0x1E3779B97F4A7C15  # multiplicative hashing: odd, its bits come from the golden ratio
+SHIFT = 33  # the index is the low bits of the product after this shift
 
 
-class Memory(nn.Module):
-    """Planes (B, 2, rows, columns) → what is added to the value, (B, 1).
+class OpeningTable(nn.Module):
+    """Planes (B, 2, rows, columns) → the amount that is added to the value before tanh, (B, 1).
 
-    rows, columns   the size of the boards it is of
-    stones          how many stones a board has at most that it is of
-    bits            the table has 2^bits numbers
+    rows, columns   size of the boards that the table covers
+    stones          largest number of stones that it covers
+    bits            the table has 2^bits entries
 
-    >>> memory = Memory(6, 7, stones=10, bits=12)
+    >>> openings = OpeningTable(6, 7, stones=10, bits=12)
     >>> planes = torch.zeros(1, 2, 6, 7)
-    >>> memory(planes), memory.table.shape, memory.places(planes).shape
+    >>> openings(planes), openings.table.shape, openings.indices(planes).shape
     (tensor([[0.]], grad_fn=<MulBackward0>), torch.Size([4096]), torch.Size([1, 21]))
     """
 
@@ -46,26 +46,27 @@ class Memory(nn.Module):
         self.table = nn.Parameter(torch.zeros(1 << bits))
         groups = list(combinations(range(columns), min(GROUP, columns)))
         numbers = {group: number for number, group in enumerate(groups)}
-        turned = [numbers[tuple(columns - 1 - column for column in reversed(group))] for group in groups]
+        mirrored = [numbers[tuple(columns - 1 - column for column in reversed(group))] for group in groups]
         self.groups: Tensor
-        self.names: Tensor
+        self.group_ids: Tensor
         self.register_buffer("groups", torch.tensor(groups), persistent=False)  # (G, 5)
-        self.register_buffer("names", torch.tensor([list(numbers.values()), turned]), persistent=False)  # (2, G)
+        # The number of each group and of its mirror image, (2, G).
+        self.register_buffer("group_ids", torch.tensor([list(numbers.values()), mirrored]), persistent=False)
 
     def forward(self, planes: Float[Tensor, "b 2 rows columns"]) -> Float[Tensor, "b 1"]:
         if planes.shape[2:] != (self.rows, self.columns):
             return planes.new_zeros(len(planes), 1)
-        return self.table[self.places(planes)].sum(1, keepdim=True) * self.speaks(planes)[:, None]
+        return self.table[self.indices(planes)].sum(1, keepdim=True) * self.covers(planes)[:, None]
 
-    def speaks(self, planes: Float[Tensor, "b 2 rows columns"]) -> Bool[Tensor, " b"]:
-        """Which positions it is of."""
+    def covers(self, planes: Float[Tensor, "b 2 rows columns"]) -> Bool[Tensor, " b"]:
+        """Return which positions have the table's board size and few enough stones."""
         fits = planes.shape[2:] == (self.rows, self.columns)
         return (planes.sum((1, 2, 3)) <= self.stones) & fits
 
-    def places(self, planes: Float[Tensor, "b 2 rows columns"]) -> Int[Tensor, "b groups"]:
-        """Where in the table the number of each group is.
+    def indices(self, planes: Float[Tensor, "b 2 rows columns"]) -> Int[Tensor, "b groups"]:
+        """Return the index of each group's entry in the table.
 
-        A column is its own stones as bits, from the bottom, and one bit more above its topmost stone.
+        A column is encoded as its own stones as bits, from the bottom, and one more bit above its topmost stone.
         """
         powers = 2 ** torch.arange(self.rows - 1, -1, -1, device=planes.device)
         own = (planes[:, 0].long() * powers[:, None]).sum(1)
@@ -73,6 +74,6 @@ class Memory(nn.Module):
         groups = columns[:, self.groups]  # (B, G, 5)
         size = groups.shape[-1]
         digits = 2 ** ((self.rows + 1) * torch.arange(size - 1, -1, -1, device=planes.device))
-        name = self.names * 2 ** ((self.rows + 1) * size)
-        code = torch.minimum((groups * digits).sum(-1) + name[0], (groups.flip(-1) * digits).sum(-1) + name[1])
-        return (code * SCATTER >> SHIFT) & ((1 << self.bits) - 1)
+        ids = self.group_ids * 2 ** ((self.rows + 1) * size)
+        code = torch.minimum((groups * digits).sum(-1) + ids[0], (groups.flip(-1) * digits).sum(-1) + ids[1])
+        return (code * MULTIPLIER >> SHIFT) & ((1 << self.bits) - 1)

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.models.generation.next_scores import begin
 from regard.models.generation.prompt import Prompt
+from regard.models.generation.token_scorer import begin
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.models.generation import compiled_layer as loops
-from regard.models.generation.decoding_state import Past
+from regard.models.transformer.decoding_cache import DecodingCache
 from regard.models.transformer.seq2seq import Seq2Seq
 
 NOTHING: NDArray[np.float32] = np.empty(0, np.float32)
@@ -18,7 +18,7 @@ NOTHING: NDArray[np.float32] = np.empty(0, np.float32)
 class Row:
     """The next token of one row: tokens (1,) → scores (1, V). As `Step`, for float32 on the CPU."""
 
-    def __init__(self, model: Any, past: Past) -> None:
+    def __init__(self, model: Any, past: DecodingCache) -> None:
         writer: Any = model.decoder if isinstance(model, Seq2Seq) else model
         config = model.config
         self.past, self.scale = past, np.float32(writer.embedding.scale)

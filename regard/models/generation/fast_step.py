@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.models.generation.decoding_state import Past
+from regard.models.transformer.decoding_cache import DecodingCache
 from regard.models.transformer.feedforward import activated
 from regard.models.transformer.layer import Layer
 from regard.models.transformer.seq2seq import Seq2Seq
@@ -29,7 +29,7 @@ class Step:
     source_lengths  (B,) of a source, if some of it is padding
     """
 
-    def __init__(self, model: Any, past: Past, source_lengths: Tensor | None = None) -> None:
+    def __init__(self, model: Any, past: DecodingCache, source_lengths: Tensor | None = None) -> None:
         writer: Any = model.decoder if isinstance(model, Seq2Seq) else model
         config, table, room = model.config, writer.embedding.weight, past.storage.shape[4]
         self.past, self.table, self.scale = past, table, writer.embedding.scale

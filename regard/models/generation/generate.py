@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.models.generation.beam_search import beam_search
-from regard.models.generation.next_scores import begin, written
 from regard.models.generation.prompt import Prompt, check_model, read_prompt, read_stop
 from regard.models.generation.sampling import Choice
+from regard.models.generation.token_scorer import begin, written
 
 Tokens = Tensor | Sequence[Tensor] | Sequence[int] | Sequence[Sequence[int]]
 

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.models.generation.decoding_state import Past
 from regard.models.transformer.config import DecoderConfig
+from regard.models.transformer.decoding_cache import DecodingCache
 from regard.models.transformer.embedding import Embedding, check_lengths
 from regard.models.transformer.initialization import shrink_residuals
 from regard.models.transformer.layer import Layer, norm_of
@@ -33,18 +33,18 @@ class Decoder(nn.Module):
         shrink_residuals(self.layers)
 
     def forward(
-        self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None, cache: Past | None = None
+        self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None, cache: DecodingCache | None = None
     ) -> Float[Tensor, "b l v"]:
         """Scores of the token after each.
 
         lengths     (B,) how many tokens of each row are real. The rest stand at the end, where no real token sees
                     them: what comes out at their places is to be dropped
-        cache       `model.past(…)`: tokens are then those after what is in it
+        cache       `model.new_cache(…)`: tokens are then those after what is in it
         """
         return F.linear(self.states(tokens, lengths, cache), self.table)
 
     def states(
-        self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None, cache: Past | None = None
+        self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None, cache: DecodingCache | None = None
     ) -> Float[Tensor, "b l d"]:
         """The vectors (B, L, D) that the output layer scores."""
         check_lengths(tokens, lengths, self.config.context, 0 if cache is None else cache.length)
@@ -76,6 +76,6 @@ class Decoder(nn.Module):
         """The weights of the output layer (V, D): the embedding's own when tied."""
         return self.embedding.weight if self.head is None else self.head.weight
 
-    def past(self, batch: int, length: int, before: Int[Tensor, " b"] | None = None) -> Past:
+    def new_cache(self, batch: int, length: int, before: Int[Tensor, " b"] | None = None) -> DecodingCache:
         """An empty cache for `batch` rows of at most `length` tokens."""
-        return Past(self.config, self.config.layers, batch, length, self.embedding.weight, before)
+        return DecodingCache(self.config, self.config.layers, batch, length, self.embedding.weight, before)

@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.masks import padding
-from regard.models.generation.decoding_state import Past
 from regard.models.transformer.config import Seq2SeqConfig
+from regard.models.transformer.decoding_cache import DecodingCache
 from regard.models.transformer.embedding import Embedding, check_lengths
 from regard.models.transformer.initialization import shrink_residuals
 from regard.models.transformer.layer import Layer, norm_of
@@ -53,11 +53,11 @@ class Seq2Seq(nn.Module):
         memory: Float[Tensor, "b s d"],
         source_lengths: Int[Tensor, " b"] | None = None,
         target_lengths: Int[Tensor, " b"] | None = None,
-        cache: Past | None = None,
+        cache: DecodingCache | None = None,
     ) -> Float[Tensor, "b t v"]:
         """Scores (B, T, V) of the tokens after each of the target's, given what `encode` returned.
 
-        cache       `model.past(…)`: target holds the tokens after what is in it. The keys and values of the source
+        cache       `model.new_cache(…)`: target holds the tokens after what is in it. The keys and values of the source
                     are computed at its first step
         """
         return F.linear(self.decoder(target, memory, source_lengths, target_lengths, cache), self.table)
@@ -80,9 +80,11 @@ class Seq2Seq(nn.Module):
         """The weights of the output layer (V, D): the target embedding's own when tied."""
         return self.decoder.embedding.weight if self.decoder.head is None else self.decoder.head.weight
 
-    def past(self, batch: int, length: int, before: Int[Tensor, " b"] | None = None) -> Past:
+    def new_cache(self, batch: int, length: int, before: Int[Tensor, " b"] | None = None) -> DecodingCache:
         """An empty cache for `batch` targets of at most `length` tokens."""
-        return Past(self.config, len(self.decoder.layers), batch, length, self.decoder.embedding.weight, before)
+        return DecodingCache(
+            self.config, len(self.decoder.layers), batch, length, self.decoder.embedding.weight, before
+        )
 
 
 class Reader(nn.Module):
@@ -125,7 +127,7 @@ class Writer(nn.Module):
         memory: Float[Tensor, "b s d"],
         source_lengths: Int[Tensor, " b"] | None = None,
         target_lengths: Int[Tensor, " b"] | None = None,
-        cache: Past | None = None,
+        cache: DecodingCache | None = None,
     ) -> Float[Tensor, "b t d"]:
         check_lengths(target, target_lengths, self.context, 0 if cache is None else cache.length)
         if memory.shape[0] != target.shape[0]:

@@ -103,23 +103,23 @@ def damage(folder, name):
 
 
 WRONG = {
-    "no folder": r"model\.json is missing, so .*nowhere is no saved model: the folder does not exist",
-    "no json": r"model\.json is missing, so .* is no saved model: the folder holds model\.safetensors",
+    "no folder": r"model\.json is missing, so .*nowhere is not a saved model: the folder does not exist",
+    "no json": r"model\.json is missing, so .* is not a saved model: the folder contains model\.safetensors",
     "no numbers": r"model\.safetensors is missing",
     "cut off": r"model\.safetensors cannot be read .*: it is cut off or damaged",
     "cut short": r"it is cut off or damaged \(5 bytes\)",
     "empty": r"it is cut off or damaged \(0 bytes\)",
-    "not json": r"model\.json is no valid JSON",
-    "binary json": r"model\.json is no valid JSON",
-    "a list": r'must hold an object with "kind" and "config"',
-    "other format": "has format 2, and this version of regard reads 1",
-    "other kind": "is of kind 'diffusion', but the kinds are decoder, encoder, seq2seq, recurrent",
-    "another model's json": r"lacks layers\.2\..*which model\.json asks for; the two files do not belong together",
-    "fewer layers": r"holds layers\.1\..* and \d+ more, which model\.json knows nothing of",
-    "other width": r"embedding\.weight has shape \(40, 32\), but model\.json makes it \(41, 32\)",
-    "impossible": "holds a configuration that cannot be: heads must divide the channels, got 5 heads for 32",
+    "not json": r"model\.json is not valid JSON",
+    "binary json": r"model\.json is not valid JSON",
+    "a list": r'must contain an object with "kind" and "config"',
+    "other format": "has format 2; this version of regard reads 1",
+    "other kind": "has the kind 'diffusion'; the known kinds are decoder, encoder, seq2seq, recurrent",
+    "another model's json": r"lacks layers\.2\..*which model\.json requires; the two files do not belong together",
+    "fewer layers": r"contains layers\.1\..* and \d+ more, which the model of model\.json does not have",
+    "other width": r"embedding\.weight has shape \(40, 32\), but model\.json requires \(41, 32\)",
+    "impossible": "contains an invalid configuration: heads must divide the channels, got 5 heads for 32",
     "from the future": "DecoderConfig has no mixture; a newer version of regard wrote it",
-    "whole numbers": "holds torch.int32, but weights are floating point numbers",
+    "whole numbers": "must have a floating point type, got torch.int32",
 }
 
 

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.listeners import call_listeners
+from regard.models.generation.fast_path_conditions import simple, unwatched
 from regard.models.generation.fast_step import Step
-from regard.models.generation.hook_check import simple, unwatched
 from regard.models.generation.prompt import Prompt
 from regard.models.transformer.decoder import Decoder
 from regard.models.transformer.seq2seq import Seq2Seq
@@ -45,7 +45,7 @@ class Remembered:
         self.model, self.source_lengths = model, None if source is None else source.lengths
         self.memory = None if source is None else model.encode(source.tokens, source.lengths)
         self.prompt, before = prompt.at_the_end()
-        self.past = model.past(prompt.batch, prompt.tokens.shape[1] + new_tokens, before)
+        self.past = model.new_cache(prompt.batch, prompt.tokens.shape[1] + new_tokens, before)
         self.by_steps = unwatched(model)
         self.by_rows = self.by_steps and one_row and new_tokens >= LONG and simple(model)
         self.step: Any = None

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.models import BoardConfig, BoardNet, load, save, sight
+from regard.models import BoardConfig, BoardNet, attention_pattern, load, save
 from regard.models.board.input_planes import DIRECTIONS, OPEN_LINES, Lines
 from regard.models.board.line_bias import ELSEWHERE, FARTHEST, HERE, LineBias, kinds
 from support.board_networks import seeded
@@ -75,7 +75,7 @@ def test_kinds_know_direction_and_distance():
     between = kinds(6, 7)
     at = lambda r, c: r * 7 + c  # noqa: E731
     assert between.diagonal().unique().tolist() == [HERE]
-    lines = sight("lines", 6, 7)
+    lines = attention_pattern("lines", 6, 7)
     assert torch.equal(between == ELSEWHERE, ~lines)
     middle = at(3, 3)
     around = [between[middle, at(3 + r, 3 + c)].item() for r in (-1, 0, 1) for c in (-1, 0, 1) if r or c]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.models import BoardNet, deepened
+from regard.models import BoardNet, deepen
 from support.board_networks import boards, settled
 
 
@@ -11,7 +11,7 @@ from support.board_networks import boards, settled
 @pytest.mark.parametrize("attn_every", [None, 2])
 def test_the_function_stays_and_every_new_layer_learns(norm, attn_every):
     net = settled("tiny", layers=3, attn_every=attn_every, norm=norm, score="columns")
-    deeper = deepened(net, 6)
+    deeper = deepen(net, 6)
     planes = boards(8)
     for mine, other in zip(net.eval()(planes), deeper.eval()(planes), strict=True):
         assert torch.equal(mine, other)
@@ -31,9 +31,9 @@ def test_the_function_stays_and_every_new_layer_learns(norm, attn_every):
 
 def test_what_cannot_be_made_deeper():
     with pytest.raises(ValueError, match="a network of 3 layers can be made deeper, got 2"):
-        deepened(BoardNet("tiny", layers=3, attn_every=None), 2)
+        deepen(BoardNet("tiny", layers=3, attn_every=None), 2)
     with pytest.raises(ValueError, match="ends with attention"):
-        deepened(BoardNet("tiny"), 5)
+        deepen(BoardNet("tiny"), 5)
     net = BoardNet("tiny").eval()
-    same = deepened(net, 4)
+    same = deepen(net, 4)
     assert torch.equal(net(boards(2)).policy, same(boards(2)).policy)

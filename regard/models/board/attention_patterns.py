@@ -30,7 +30,7 @@ LINES: dict[str, Between] = {
 }
 
 
-def check_sights(sees: Iterable[str], heads: int) -> tuple[str, ...]:
+def check_patterns(sees: Iterable[str], heads: int) -> tuple[str, ...]:
     """The kinds of sight as a tuple, or an error: all of them known, each for an equal share of the heads."""
     if isinstance(sees, str) or not all(isinstance(kind, str) for kind in sees):
         raise TypeError(f'sees lists what heads see, such as ("all", "near3", "row"), got {sees!r}')
@@ -45,17 +45,19 @@ def check_sights(sees: Iterable[str], heads: int) -> tuple[str, ...]:
     return kinds
 
 
-def sight(kind: str, rows: int, columns: int) -> Bool[Tensor, "s s"]:
+def attention_pattern(kind: str, rows: int, columns: int) -> Bool[Tensor, "s s"]:
     """Which squares (second index) are seen from which (first), S = rows · columns of each; **True = visible**.
 
-    >>> sight("row", 6, 7).sum(-1).unique(), sight("near3", 6, 7)[0].sum()      # from a corner: 2×2
-    (tensor([7]), tensor(4))
+    >>> attention_pattern("row", 6, 7).sum(-1).unique()
+    tensor([7])
+    >>> attention_pattern("near3", 6, 7)[0].sum()  # from a corner: 2×2
+    tensor(4)
     """
     row, column = torch.arange(rows * columns) // columns, torch.arange(rows * columns) % columns
     return _rule(kind)(row[None, :] - row[:, None], column[None, :] - column[:, None])
 
 
-def sights(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Bool[Tensor, "h s s"] | None:
+def head_masks(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Bool[Tensor, "h s s"] | None:
     """The mask of all heads, or None where every head sees everything.
 
     Head i of H sees what stands at i · (number of kinds) // H, so that the halves of a head see what it saw.
@@ -66,7 +68,7 @@ def sights(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Bool[T
 @lru_cache(maxsize=64)
 def _remembered(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Tensor:
     with torch.inference_mode(False), torch.device("cpu"):  # what is kept must serve in training as well
-        return torch.stack([sight(sees[head * len(sees) // heads], rows, columns) for head in range(heads)])
+        return torch.stack([attention_pattern(sees[head * len(sees) // heads], rows, columns) for head in range(heads)])
 
 
 def _rule(kind: str) -> Between:

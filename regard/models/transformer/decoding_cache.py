@@ -16,7 +16,7 @@ from regard.attention.masks import Mask, padding
 from regard.models.transformer.config import Common
 
 
-class Kept:
+class LayerCache:
     """Keys and values of one layer: its part of the storage, as a cache of `regard.nn`."""
 
     rule: Mask | None = None
@@ -48,10 +48,10 @@ class Kept:
         self.length = 0
 
     def reorder(self, index: Tensor) -> None:
-        raise TypeError("the rows of all layers change together: Past.reorder(index)")
+        raise TypeError("the rows of all layers change together: DecodingCache.reorder(index)")
 
 
-class Past:
+class DecodingCache:
     """Keys and values of all layers in one storage, allocated once, and where each row begins.
 
     storage     (layers, 2, B, H_kv, room, d_k)
@@ -67,7 +67,7 @@ class Past:
         self.before, self.sources = before, list[Any]()
         with torch.inference_mode(False):  # what is made in inference mode could not be written to outside it
             self.storage = like.detach().new_empty(layers, 2, batch, kv_heads, room, config.d_k)
-        self.caches = [Kept(part) for part in self.storage]
+        self.caches = [LayerCache(part) for part in self.storage]
 
     @property
     def length(self) -> int:

@@ -8,9 +8,9 @@ import torch
 from regard.models import generate, stream
 from regard.models.generation.compiled_row import Row
 from regard.models.generation.fast_step import Step
-from regard.models.generation.next_scores import LONG, begin
 from regard.models.generation.prompt import read_prompt
 from regard.models.generation.sampling import Choice
+from regard.models.generation.token_scorer import LONG, begin
 from support.small_models import VARIANTS, decoder, recurrent, seq2seq, tokens
 
 PROMPTS = [[1, 2, 3], [4], [5, 6, 7, 8, 9]]
@@ -66,7 +66,7 @@ def test_a_step_gives_the_scores_of_the_modules(changes, with_source, way) -> No
     model = seq2seq(**changes) if with_source else decoder(**changes)
     text, source = tokens(1, 30), tokens(1, 8, seed=2)
     with torch.inference_mode():
-        past = model.past(1, 30)
+        past = model.new_cache(1, 30)
         memory = model.encode(source) if with_source else None
         _ = model.decode(text[:, :10], memory, cache=past) if with_source else model(text[:, :10], cache=past)
         step = way(model, past)

@@ -10,14 +10,14 @@ from regard.models.board.attention import BoardAttention
 from regard.models.board.network import Block, BoardNet, Unit
 
 
-def deepened(net: BoardNet, layers: int) -> BoardNet:
+def deepen(net: BoardNet, layers: int) -> BoardNet:
     """A network with more blocks, and the attention that goes with them, which computes exactly the same at first.
 
     The new blocks come last. A block adds something to x and cuts below 0: the last norm of a new one is 0, and x,
     which comes from a block, is not below 0.
 
     >>> net = BoardNet("tiny", layers=3, attn_every=2).eval()
-    >>> deeper = deepened(net, 6).eval()
+    >>> deeper = deepen(net, 6).eval()
     >>> planes = torch.randn(2, 2, 6, 7)
     >>> torch.equal(net(planes).policy, deeper(planes).policy), deeper.config.attentions
     (True, 3)
@@ -41,23 +41,24 @@ def deepened(net: BoardNet, layers: int) -> BoardNet:
             assert isinstance(layer, BoardAttention)
             for parameter in layer.squares.out.parameters():
                 parameter.zero_()
-    deeper.set_heads(config.heads, before=net.heads_before, warmth=net.warmth)
+    deeper.set_heads(config.heads, before=net.previous_heads, blend=net.blend)
     return deeper.train(net.training)
 
 
-def remembering(net: BoardNet, memory: Sequence[int] = (), bits: int | None = None) -> BoardNet:
-    """The same network with an empty memory of (rows, columns, stones) and 2^bits numbers, or with none.
+def with_opening_table(net: BoardNet, size: Sequence[int] = (), bits: int | None = None) -> BoardNet:
+    """Return a copy with an empty opening table for `size` = (rows, columns, stones) and 2^bits entries, or with none.
 
-    >>> net = remembering(BoardNet("tiny"), (6, 7, 8), bits=10)
-    >>> net.config.memory, net.memory.table.abs().sum().item(), remembering(net).memory
+    >>> net = with_opening_table(BoardNet("tiny"), (6, 7, 8), bits=10)
+    >>> net.config.opening_table, net.opening_table.table.abs().sum().item(), with_opening_table(net).opening_table
     ((6, 7, 8), 0.0, None)
     """
-    config = replace(net.config, memory=memory, memory_bits=net.config.memory_bits if bits is None else bits)
+    bits = net.config.opening_table_bits if bits is None else bits
+    config = replace(net.config, opening_table=size, opening_table_bits=bits)
     other = BoardNet(config)
     other.to(next(net.parameters()))
-    weights = {name: value for name, value in net.state_dict().items() if not name.startswith("memory.")}
+    weights = {name: value for name, value in net.state_dict().items() if not name.startswith("opening_table.")}
     other.load_state_dict({**other.state_dict(), **weights})
-    other.set_heads(net.config.heads, before=net.heads_before, warmth=net.warmth)
+    other.set_heads(net.config.heads, before=net.previous_heads, blend=net.blend)
     return other.train(net.training)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import regard
-from regard.models import PRESETS, BoardConfig, BoardNet, HeadSchedule, load, save, sight
+from regard.models import PRESETS, BoardConfig, BoardNet, HeadSchedule, attention_pattern, load, save
 from regard.models.board.attention import BoardAttention
 from support.board_networks import boards, seeded, settled
 
@@ -204,7 +204,7 @@ def test_it_learns_a_rule_that_needs_the_whole_board():
 
 def test_sights_from_a_square():
     def seen(kind, square=(2, 2)):
-        squares = sight(kind, 6, 7)[square[0] * 7 + square[1]].nonzero().flatten().tolist()
+        squares = attention_pattern(kind, 6, 7)[square[0] * 7 + square[1]].nonzero().flatten().tolist()
         return {(s // 7, s % 7) for s in squares}
 
     assert seen("row") == {(2, c) for c in range(7)}
@@ -225,7 +225,7 @@ def test_each_kind_gets_its_share_of_the_heads():
     weights = seen.calls[0].weights()
     assert weights.shape == (2, 4, 42, 42)
     for head, kind in enumerate(net.config.sees):
-        visible = sight(kind, 6, 7)
+        visible = attention_pattern(kind, 6, 7)
         assert (weights[:, head][:, ~visible] == 0).all()
         assert (weights[:, head][:, visible] > 0).all()
 
@@ -238,7 +238,7 @@ def test_what_a_head_does_not_see_does_not_change_it(kind):
     before, square = layer(x), (1, 5)
     x[:, :, *square] += 3.0
     changed = (layer(x) - before).abs().amax((0, 1)).flatten() > 0
-    assert torch.equal(changed, sight(kind, 6, 7)[:, square[0] * 7 + square[1]])
+    assert torch.equal(changed, attention_pattern(kind, 6, 7)[:, square[0] * 7 + square[1]])
 
 
 def test_masks_serve_training_after_inference():
@@ -276,9 +276,9 @@ def test_a_change_of_heads_keeps_the_function_and_warms_up_in_a_straight_line():
     layer.set_heads(8, 8, 1.0)
     new = layer(x)
     assert not torch.allclose(new, old, atol=1e-3)
-    for warmth in (0.0, 0.25, 1.0):
-        layer.set_heads(8, 2, warmth)
-        torch.testing.assert_close(layer(x), (1 - warmth) * old + warmth * new)
+    for blend in (0.0, 0.25, 1.0):
+        layer.set_heads(8, 2, blend)
+        torch.testing.assert_close(layer(x), (1 - blend) * old + blend * new)
     assert all(torch.equal(layer.state_dict()[name], value) for name, value in weights.items())
 
 
@@ -289,17 +289,17 @@ def test_the_halves_of_a_head_see_what_it_saw():
         net(boards(1))
     weights = seen.calls[0].weights()[0]
     for head, kind in enumerate(("near3", "near3", "row", "row", "all", "all", "all", "all")):
-        assert (weights[head][~sight(kind, 6, 7)] == 0).all()
+        assert (weights[head][~attention_pattern(kind, 6, 7)] == 0).all()
 
 
 def test_at_warmth_zero_the_network_is_exactly_the_one_before():
     net, planes = settled("tiny"), boards(4)
     before = net(planes)
-    net.set_heads(16, warmth=0.0)
+    net.set_heads(16, blend=0.0)
     assert net.config.heads == 16
     assert torch.equal(net(planes).policy, before.policy)
     warming = copy.deepcopy(net)
-    warming.set_heads(16, before=4, warmth=0.5)
+    warming.set_heads(16, before=4, blend=0.5)
     assert not torch.equal(warming(planes).policy, before.policy)
     torch.testing.assert_close(warming.for_inference()(planes).policy, warming(planes).policy, atol=1e-5, rtol=0)
     warming(planes).policy.sum().backward()
@@ -312,7 +312,7 @@ def test_at_warmth_zero_the_network_is_exactly_the_one_before():
     ("call", "message"),
     [
         (lambda net: net.set_heads(5), "5 heads for 32 channels"),
-        (lambda net: net.set_heads(8, warmth=1.5), "from 0 to 1, got 1.5"),
+        (lambda net: net.set_heads(8, blend=1.5), "from 0 to 1, got 1.5"),
         (lambda net: net.set_heads(1), "2 kinds .* do not divide 1 heads"),
         (lambda net: HeadSchedule(((0.1, 4),)), "first point of a schedule stands at 0"),
         (lambda net: HeadSchedule(((0, 4), (0.5, 8), (0.5, 16))), "rising shares"),
