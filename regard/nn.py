@@ -14,9 +14,10 @@ from regard.attention.layers.kv_cache import GrowingCache, KVCache, SlidingCache
 from regard.attention.layers.multi_head import MultiHeadAttention
 from regard.attention.layers.self_attention import BareSelfAttention, SelfAttention
 from regard.attention.layers.spatial import SpatialAttention
-from regard.attention.positions.additive import Learned, Sinusoidal
 from regard.attention.positions.alibi import Alibi
+from regard.attention.positions.learned import Learned
 from regard.attention.positions.rotary import Rotary
+from regard.attention.positions.sinusoidal import Sinusoidal
 
 __all__ = [
     "Alibi",

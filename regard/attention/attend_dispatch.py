@@ -17,18 +17,18 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.attend_arguments import check_bias, check_dropout, check_inputs, check_mask
+from regard.attention.attend_checks import check_bias, check_dropout, check_inputs, check_mask
 from regard.attention.kernels import tiles
 from regard.attention.kernels.autograd import Job, flash, written_out
 from regard.attention.kernels.block_plan import DENSE_BELOW, choose_plan
 from regard.attention.kernels.compile_op import attend_compiled
-from regard.attention.kernels.func_transforms import transformed
 from regard.attention.kernels.materialized import by_group, scores, softmax_rows, weigh
+from regard.attention.kernels.torch_operators import in_func_transform
 from regard.attention.listeners import call_listeners, listeners_muted
 from regard.attention.masks import Mask
 from regard.attention.masks.bands import Causal
 from regard.attention.masks.custom import split_boolean_tables
-from regard.attention.masks.mask import All
+from regard.attention.masks.mask import And
 
 BiasLike = Tensor | tiles.BiasRule
 MaskLike = Mask | Bool[Tensor, "..."]
@@ -137,7 +137,7 @@ def _attend(
             return out, lse, maps
         k, v = (x.expand(*q.shape[:-3], *x.shape[-3:]) for x in (k, v))
     scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
-    if mask is bias is None and not (weights or dropout or want_lse or _wants_gradient(q, k, v) or transformed()):
+    if mask is bias is None and not (weights or dropout or want_lse or _wants_gradient(q, k, v) or in_func_transform()):
         return _plain(q, k, v, scale), None, None
     check_dropout(dropout)
     rule, seen = _read_mask(mask, q, k)
@@ -216,11 +216,11 @@ def _read_mask(mask: MaskLike | None, q: Tensor, k: Tensor) -> tuple[Mask | None
         return None, mask
     heads, queries, keys = q.shape[-3] if q.dim() > 2 else 1, q.shape[-2], k.shape[-2]
     mask.check(q.shape[:-3].numel(), heads, queries, keys)
-    if transformed() or _not_here(q):
+    if in_func_transform() or _not_here(q):
         # Inside a transform the data of a rule may be symbolic: only rules of plain numbers can be planned by.
-        return (mask, None) if mask.fixed else (None, _seen(mask, q, k))
+        return (mask, None) if mask.parseable else (None, _seen(mask, q, k))
     rule, tables = split_boolean_tables(mask)
-    return rule, _seen(All(tables), q, k) if tables else None
+    return rule, _seen(And(tables), q, k) if tables else None
 
 
 def _seen(mask: Mask, q: Tensor, k: Tensor) -> Bool[Tensor, "..."]:
@@ -283,7 +283,7 @@ def _elsewhere(
     square = isinstance(rule, Causal) and q.shape[-2] == k.shape[-2]
     if square and table is None and bias is None:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=grouped)
-    if q.is_cpu and rule is not None and bias is None and rule.fixed and q.shape[-2] * k.shape[-2] > DENSE_BELOW:
+    if q.is_cpu and rule is not None and bias is None and rule.parseable and q.shape[-2] * k.shape[-2] > DENSE_BELOW:
         width = v.shape[-1]
         return attend_compiled(*_one_width(q, k, v), table, rule, scale)[..., :width]
     added = written_out(q, k, rule, table, bias)

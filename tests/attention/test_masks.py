@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from regard import masks
 from regard.attention.kernels.block_plan import plan
-from regard.attention.masks.mask import HIDDEN, VISIBLE, Moved
+from regard.attention.masks.mask import HIDDEN, VISIBLE
+from regard.attention.masks.shifted import shift_mask
 from support.strategies import rules
 
 SIZES = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 40), st.integers(1, 40))
@@ -84,7 +85,7 @@ def test_the_state_of_a_block_never_lies(size: tuple[int, int, int, int], data: 
         state = mask.states(item, q0, q1, np.array([k0]), np.array([k1]))[0]
         assert state != HIDDEN or not block.any()
         assert state != VISIBLE or block.all()
-        rest = mask.within(item, q0, q1, k0, k1)
+        rest = mask.restrict(item, q0, q1, k0, k1)
         if isinstance(rest, bool):
             assert (block == rest).all()
         else:
@@ -136,7 +137,7 @@ def test_moving_a_rule_moves_its_picture(size: tuple[int, int, int, int], data: 
     mask = data.draw(rules(*size, depth=1))
     start = data.draw(st.integers(0, keys - 1))
     stop = data.draw(st.integers(start + 1, keys))
-    piece = Moved.of(mask, queries=keys - (stop - start), keys=start)
+    piece = shift_mask(mask, queries=keys - (stop - start), keys=start)
     assert (piece.numpy(queries, stop - start) == mask.numpy(queries, keys)[..., start:stop]).all()
 
 
@@ -181,8 +182,8 @@ def test_flex_attention_is_told_the_same_thing(size: tuple[int, int, int, int], 
 @pytest.mark.parametrize(
     ("mask", "query", "key", "said"),
     [
-        (masks.causal(), 1, 2, "query 1 cannot see key 2: causal() hides it (key 2 comes after place 1)"),
-        (masks.causal(), 2, 1, "query 2 sees key 1: causal() shows it (key 1 is not after place 2)"),
+        (masks.causal(), 1, 2, "query 1 cannot see key 2: causal() hides it (key 2 comes after position 1)"),
+        (masks.causal(), 2, 1, "query 2 sees key 1: causal() shows it (key 1 is not after position 2)"),
         (masks.causal() & masks.padding([2]), 3, 2, "query 3 cannot see key 2: padding hides it (item 0 has 2 keys)"),
         (masks.causal() | masks.prefix(4), 0, 3, "query 0 sees key 3: prefix(4) shows it (it shows the first 4 keys)"),
         (
@@ -195,7 +196,7 @@ def test_flex_attention_is_told_the_same_thing(size: tuple[int, int, int, int], 
             ~masks.blocks(2),
             0,
             1,
-            "query 0 cannot see key 1: ~ turns round that blocks(2) shows it (both are in block 0)",
+            "query 0 cannot see key 1: ~ inverts that blocks(2) shows it (both are in block 0)",
         ),
     ],
 )
@@ -204,7 +205,7 @@ def test_explaining_a_pair(mask: masks.Mask, query: int, key: int, said: str) ->
 
 
 def test_explaining_says_the_place_when_it_differs_from_the_index() -> None:
-    assert masks.causal().explain(0, 2, queries=1, keys=3).startswith("query 0 (at place 2) sees key 2")
+    assert masks.causal().explain(0, 2, queries=1, keys=3).startswith("query 0 (at position 2) sees key 2")
 
 
 @given(SIZES, st.data())
@@ -245,11 +246,11 @@ def test_tensors_and_arrays_join_in_on_either_side() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "said"),
     [
-        (lambda: masks.window(keys=-3), ValueError, r"at least 1, got -3: the query's own place"),
+        (lambda: masks.window(keys=-3), ValueError, r"at least 1, got -3: the query's own position"),
         (lambda: masks.window(keys=0), ValueError, "at least 1, got 0"),
         (lambda: masks.window(keys=2.5), TypeError, "whole number, got 2.5"),
         (lambda: masks.window(keys=True), TypeError, "whole number, got True"),
-        (lambda: masks.window(keys=2, ahead=2), ValueError, "at most keys − 1 = 1 can lie ahead"),
+        (lambda: masks.window(keys=2, ahead=2), ValueError, "at most keys − 1 = 1 can be ahead"),
         (lambda: masks.dilated(keys=2, step=0), ValueError, "at least 1, got 0"),
         (lambda: masks.blocks(0), ValueError, "at least 1"),
         (lambda: masks.blocks(2, layout=[1, 0]), ValueError, "rows, columns"),

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from regard import masks
 from regard.attention import attend
-from regard.attention.positions.additive import sinusoidal
+from regard.attention.positions.sinusoidal import sinusoidal
 from regard.nn import Alibi, Learned, Rotary, Sinusoidal
 
 # -- sinusoidal ------------------------------------------------------------------------------------------
@@ -96,10 +96,10 @@ def test_learned_adds_the_vector_of_the_place_and_learns_it():
 @pytest.mark.parametrize(
     ("length", "positions", "message"),
     [
-        (7, 0, r"Learned has 6 places, 0 … 5, but place 6 was asked for \(7 vectors from place 0 on\)"),
-        (1, 6, r"place 6 was asked for \(1 vectors from place 6 on\); build it with a larger max_length"),
-        (2, torch.tensor([0, -1]), r"positions must be at least 0, got -1: places count from 0"),
-        (2, torch.tensor([0, 9]), r"place 9 was asked for \(the largest of \(2,\) positions\)"),
+        (7, 0, r"Learned has 6 positions, 0 … 5, but position 6 is needed \(7 vectors from position 0 on\)"),
+        (1, 6, r"position 6 is needed \(1 vectors from position 6 on\); build it with a larger max_length"),
+        (2, torch.tensor([0, -1]), r"positions must be at least 0, got -1: positions count from 0"),
+        (2, torch.tensor([0, 9]), r"position 9 is needed \(the largest of \(2,\) positions\)"),
     ],
 )
 def test_learned_ends_where_it_ends(length, positions, message):
@@ -111,7 +111,7 @@ def test_learned_ends_where_it_ends(length, positions, message):
 def test_what_cannot_be_placed(module):
     with pytest.raises(ValueError, match=r"takes x of shape \(..., L, 4\), got \(2, 3\)"):
         module(torch.zeros(2, 3))
-    with pytest.raises(TypeError, match="token ids are embedded first"):
+    with pytest.raises(TypeError, match="embed token ids first"):
         module(torch.zeros(2, 4, dtype=torch.long))
     with pytest.raises(ValueError, match="positions must be at least 0, got -1"):
         module(torch.zeros(2, 4), positions=-1)
@@ -217,9 +217,9 @@ def test_rotary_can_be_copied_and_pickled_and_saves_nothing():
 
 
 def test_what_rotary_refuses():
-    with pytest.raises(ValueError, match=r"channels in pairs: .* at most d_k = 5, got 5; say rotated=4"):
+    with pytest.raises(ValueError, match=r"channels in pairs: .* at most d_k = 5, got 5; use rotated=4"):
         Rotary(5)
-    with pytest.raises(ValueError, match=r"at most d_k = 4, got 6; say rotated=4"):
+    with pytest.raises(ValueError, match=r"at most d_k = 4, got 6; use rotated=4"):
         Rotary(4, rotated=6)
     with pytest.raises(ValueError, match=r"Rotary takes queries and keys of shape \(..., H, L, 4\), got \(2, 3, 6\)"):
         Rotary(4).rotate(torch.zeros(2, 3, 6))

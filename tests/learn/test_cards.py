@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from regard.attention import embed, projections, trace_layer
-from regard.attention.positions.additive import sinusoidal
+from regard.attention.positions.sinusoidal import sinusoidal
 from regard.attention.reference import numpy_attention as reference
 from regard.cli import main
 from regard.languages import LANGUAGES

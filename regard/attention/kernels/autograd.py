@@ -11,11 +11,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.attend_arguments import table_to_four, to_four
+from regard.attention.attend_checks import table_to_four, to_four
 from regard.attention.kernels import tiles
 from regard.attention.kernels.block_plan import Plan
-from regard.attention.kernels.func_transforms import eager, leading, transformed
 from regard.attention.kernels.materialized import by_group, scores, softmax_rows
+from regard.attention.kernels.torch_operators import in_func_transform
+from regard.attention.kernels.vmap import eager, leading
 from regard.attention.masks import Mask
 
 
@@ -41,7 +42,7 @@ def flash(
 
     What `table` holds is added to the scores; it broadcasts to (..., H, L, S).
     """
-    if transformed():
+    if in_func_transform():
         out, _, lse = _Flash.apply(q, k, v, table, job)  # type: ignore[no-untyped-call]
     elif torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         out, _, lse = _apply(q, k, v, table, job)

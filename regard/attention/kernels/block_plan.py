@@ -98,7 +98,7 @@ def plan(mask: Mask | None, queries: int, keys: int, *, block: int | None = None
     if mask is None:
         return whole(queries, keys)
     block = block or (SMALL_BLOCK if queries <= 4 * SMALL_BLOCK else BLOCK)
-    if mask.fixed:
+    if mask.parseable:
         return _remembered(mask, queries, keys, block)
     return _plan(mask, queries, keys, block)
 
@@ -126,7 +126,7 @@ _remembered = lru_cache(maxsize=256)(_plan)
 
 def _rows(mask: Mask, item: int, batch: slice, queries: int, keys: int, block: int) -> list[Tile]:
     first = keys - queries
-    cuts = {place for place in mask.cuts(item, keys) if 0 < place < keys}
+    cuts = {place for place in mask.boundaries(item, keys) if 0 < place < keys}
     if len(cuts) > 2 * keys // block + 1:
         cuts = set()  # so many that the blocks would be too small to be worth a call each
     edges = sorted({0, keys} | set(range(block, keys, block)) | cuts)
@@ -139,7 +139,7 @@ def _rows(mask: Mask, item: int, batch: slice, queries: int, keys: int, block: i
         runs = _runs(starts[seen], stops[seen])
         rule: Mask | None = None
         if seen.size and not (states[seen] == VISIBLE).all():
-            rest = mask.within(item, q0, q1, runs[0][0], runs[-1][1])
+            rest = mask.restrict(item, q0, q1, runs[0][0], runs[-1][1])
             rule = rest if isinstance(rest, Mask) else None
         tiles.append(Tile(batch, slice(q0 - first, q1 - first), q0, runs, rule, item))
     return tiles

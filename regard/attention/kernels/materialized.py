@@ -16,9 +16,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.attend_arguments import table_to_four, to_four
+from regard.attention.attend_checks import table_to_four, to_four
 from regard.attention.kernels import huge_pages as pages
-from regard.attention.kernels.func_transforms import eager, leading, transformed
+from regard.attention.kernels.torch_operators import in_func_transform
+from regard.attention.kernels.vmap import eager, leading
 
 HEAD_LOOP_PAIRS = 128 * 128  # pairs of a head from which heads are computed one by one, each while it is in the cache
 ROW_BLOCK = 512
@@ -48,7 +49,7 @@ def weigh(
         maps, _ = softmax_rows(scores(q, k, added, scale))
         out = by_group(F.dropout(maps, dropout) if dropout else maps, v.to(maps.dtype)).to(q.dtype)
         maps = maps.to(q.dtype)
-    elif transformed():
+    elif in_func_transform():
         out, maps = _Weighed.apply(q, k, v, added, scale)  # type: ignore[no-untyped-call]
     elif torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         out, maps = _apply(q, k, v, added, scale)

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.attention.attend_dispatch import BiasLike, WithLse, attend_with_lse
 from regard.attention.kernels.tiles import BiasRule
 from regard.attention.masks import Mask
-from regard.attention.masks.mask import Moved
+from regard.attention.masks.shifted import shift_mask
 
 
 def merge(first: WithLse, second: WithLse) -> WithLse:
@@ -108,7 +108,7 @@ class Stream:
         if self.mask is None or self.keys is None:
             return None
         # attend() puts the queries at the end of the piece; they stand at the end of the whole.
-        return Moved.of(self.mask, queries=self.keys - n, keys=start)
+        return shift_mask(self.mask, queries=self.keys - n, keys=start)
 
     def _bias(self, start: int, n: int) -> BiasLike | None:
         if self.bias is None or self.keys is None:

@@ -25,12 +25,10 @@ from torch import Tensor
 
 from regard.attention.kernels.block_plan import Plan, Run, Tile
 from regard.attention.kernels.huge_pages import large
+from regard.attention.kernels.torch_operators import flash_backward, flash_forward
 from regard.attention.masks.mask import Mask
 
 BACKWARD_KEYS = 368  # backward, six pieces of 344 keys take 0.94 of the time of 2,048 at once (bench/kernel.py)
-
-_forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 
 
 @runtime_checkable
@@ -155,9 +153,9 @@ def forward(
 
 def _call(q: Tensor, k: Tensor, v: Tensor, additive: Additive, tile: Tile, scale: float) -> tuple[Tensor, Tensor]:
     if additive.by_kernel(tile):
-        out, lse = _forward(q, k, v, 0.0, True, scale=scale)
+        out, lse = flash_forward(q, k, v, 0.0, True, scale=scale)
     else:
-        out, lse = _forward(q, k, v, 0.0, False, attn_mask=additive.of(tile), scale=scale)
+        out, lse = flash_forward(q, k, v, 0.0, False, attn_mask=additive.of(tile), scale=scale)
     return out, lse
 
 
@@ -201,7 +199,7 @@ def backward(
         for part, columns in [(runs, slice(None))] if causal else _pieces(runs):
             keys, values = _take_runs(k[tile.batch], part, 2), _take_runs(v[tile.batch], part, 2)
             bias = None if added is None else added[..., columns]
-            yield part, *_backward(*here, keys, values, *there, 0.0, causal, attn_mask=bias, scale=scale)
+            yield part, *flash_backward(*here, keys, values, *there, 0.0, causal, attn_mask=bias, scale=scale)
 
     first = additive.plan[0]
     if len(additive.plan) == 1 and first.batch == slice(None) and first.runs == ((0, k.shape[2]),):

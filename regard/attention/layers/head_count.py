@@ -7,6 +7,8 @@ it where the number is chosen.
 
 import warnings
 
+from regard.attention.integer_arguments import check_integer
+
 
 def divisors(n: int) -> list[int]:
     """All divisors of n, smallest first: the head counts that a width of n allows.
@@ -14,7 +16,7 @@ def divisors(n: int) -> list[int]:
     >>> divisors(144)
     [1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 36, 48, 72, 144]
     """
-    _check_count("n", n)
+    check_integer("n", n, 1)
     small = [i for i in range(1, int(n**0.5) + 1) if n % i == 0]
     return small + [n // i for i in reversed(small) if i * i != n]
 
@@ -30,7 +32,7 @@ def nearest_heads(channels: int, heads: int) -> int:
     >>> nearest_heads(128, 24)      # 16 and 32 are equally near
     16
     """
-    _check_count("heads", heads)
+    check_integer("heads", heads, 1)
     return min(divisors(channels), key=lambda d: (abs(d - heads), d))
 
 
@@ -44,8 +46,8 @@ def check_heads(channels: int, heads: int) -> int:
     ValueError: heads must divide the channels, got 24 heads for 128 channels; the nearest counts that do are
     16 (d_k = 8) and 32 (d_k = 4)
     """
-    _check_count("channels", channels)
-    _check_count("heads", heads)
+    check_integer("channels", channels, 1)
+    check_integer("heads", heads, 1)
     if channels % heads:
         fits = divisors(channels)
         below = max(d for d in fits if d < heads)  # 1 always is
@@ -91,8 +93,8 @@ def check_groups(heads: int, kv_heads: int) -> int:
     >>> check_groups(8, 2)
     4
     """
-    _check_count("heads", heads)
-    _check_count("kv_heads", kv_heads)
+    check_integer("heads", heads, 1)
+    check_integer("kv_heads", kv_heads, 1)
     if heads % kv_heads:
         fits = ", ".join(map(str, divisors(heads)))
         raise ValueError(
@@ -100,10 +102,3 @@ def check_groups(heads: int, kv_heads: int) -> int:
             f"each key/value head serves a whole group, so choose one of {fits}"
         )
     return heads // kv_heads
-
-
-def _check_count(name: str, value: int) -> None:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")

@@ -19,8 +19,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention.integer_arguments import check_integer
 from regard.attention.masks import Mask, prefix, window
-from regard.attention.masks.bands import whole
 
 Keys = Float[Tensor, "b kv_heads n d_k"]
 Values = Float[Tensor, "b kv_heads n d_v"]
@@ -225,11 +225,11 @@ class KVCache(_Buffers):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        self.max_length = whole("KVCache(max_length)", max_length, 1, "it counts tokens")
-        batch = whole("KVCache(batch)", batch, 0, "it counts batch items")
-        kv_heads = whole("KVCache(kv_heads)", kv_heads, 1, "it counts key/value heads")
-        d_k = whole("KVCache(d_k)", d_k, 1, "it is the width of a head")
-        d_v = d_k if d_v is None else whole("KVCache(d_v)", d_v, 1, "it is the width of a value")
+        self.max_length = check_integer("KVCache(max_length)", max_length, 1, "it counts tokens")
+        batch = check_integer("KVCache(batch)", batch, 0, "it counts batch items")
+        kv_heads = check_integer("KVCache(kv_heads)", kv_heads, 1, "it counts key/value heads")
+        d_k = check_integer("KVCache(d_k)", d_k, 1, "it is the width of a head")
+        d_v = d_k if d_v is None else check_integer("KVCache(d_v)", d_v, 1, "it is the width of a value")
         like = torch.empty(0, 0, 0, dtype=dtype, device=device)
         self._keys = _buffer(like.new_empty(0, kv_heads, 0, d_k), batch, self.max_length)
         self._values = _buffer(like.new_empty(0, kv_heads, 0, d_v), batch, self.max_length)
@@ -257,7 +257,7 @@ class GrowingCache(_Buffers):
 
     def __init__(self, *, capacity: int = 64) -> None:
         super().__init__()
-        self._least = whole("GrowingCache(capacity)", capacity, 1, "it counts tokens")
+        self._least = check_integer("GrowingCache(capacity)", capacity, 1, "it counts tokens")
 
     def _make_room(self, k: Keys, v: Values) -> None:
         capacity = 0 if self._keys is None else self._keys.shape[2]
@@ -289,8 +289,8 @@ class SlidingCache(_Buffers):
 
     def __init__(self, window: int, *, first: int = 0) -> None:
         super().__init__()
-        self.window = whole("SlidingCache(window)", window, 1, "the query's own key is one of them")
-        self.first = whole("SlidingCache(first)", first, 0, "it counts keys from the first")
+        self.window = check_integer("SlidingCache(window)", window, 1, "the query's own key is one of them")
+        self.first = check_integer("SlidingCache(first)", first, 0, "it counts keys from the first")
 
     @property
     def kept(self) -> int:

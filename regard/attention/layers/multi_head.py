@@ -23,15 +23,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.attend_arguments import check_dropout
+from regard.attention.attend_checks import check_dropout
 from regard.attention.attend_dispatch import attend
+from regard.attention.integer_arguments import check_integer
 from regard.attention.layers.head_count import check_groups, fit_heads
 from regard.attention.layers.kv_cache import Cache
 from regard.attention.layers.sinks import attend_with_sinks
 from regard.attention.masks import Mask, as_mask, causal
-from regard.attention.masks.bands import whole
-from regard.attention.positions.additive import Places, check_vectors
 from regard.attention.positions.alibi import Alibi
+from regard.attention.positions.position_arguments import Positions, check_vectors
 from regard.attention.positions.rotary import Rotary
 
 MaskLike = Mask | Bool[Tensor, "..."]
@@ -111,16 +111,18 @@ class MultiHeadAttention(nn.Module):
         adjust_heads: bool = False,
     ) -> None:
         super().__init__()
-        self.d_model = whole("MultiHeadAttention(d_model)", d_model, 1, "it is the width of x")
+        self.d_model = check_integer("MultiHeadAttention(d_model)", d_model, 1, "it is the width of x")
         if d_k is None:
             heads = fit_heads(d_model, heads, adjust_heads)
             d_k = d_model // heads
-        self.heads, self.d_k = heads, whole("MultiHeadAttention(d_k)", d_k, 1, "it is the width of a head")
+        self.heads, self.d_k = heads, check_integer("MultiHeadAttention(d_k)", d_k, 1, "it is the width of a head")
         self.kv_heads = heads if kv_heads is None else kv_heads
         check_groups(self.heads, self.kv_heads)
         check_dropout(dropout)
         self.dropout, self.scale, self.causal = dropout, scale, causal
-        self.context_dim = d_model if context_dim is None else whole("context_dim", context_dim, 1, "it is a width")
+        self.context_dim = (
+            d_model if context_dim is None else check_integer("context_dim", context_dim, 1, "it is a width")
+        )
         q, k, v = self._widths = (self.heads * self.d_k, self.kv_heads * self.d_k, self.kv_heads * self.d_k)
         if self.context_dim == d_model:
             self.qkv = nn.Linear(d_model, q + k + v, bias=bias)
@@ -168,7 +170,7 @@ class MultiHeadAttention(nn.Module):
         *,
         mask: MaskLike | None = None,
         cache: Cache | None = None,
-        positions: Places | None = None,
+        positions: Positions | None = None,
         weights: bool | Literal["mean"] = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """x (..., L, D), and for cross-attention a context (..., S, context_dim) → (..., L, D).
@@ -210,7 +212,7 @@ class MultiHeadAttention(nn.Module):
         return Projected(k if self.k_norm is None else _normed(self.k_norm, k), v)
 
     def _within(
-        self, x: Float[Tensor, "*b l d"], mask: MaskLike | None, cache: Cache | None, positions: Places | None
+        self, x: Float[Tensor, "*b l d"], mask: MaskLike | None, cache: Cache | None, positions: Positions | None
     ) -> tuple[Queries, Keys, Keys, MaskLike | None]:
         """Queries, keys, values and mask of self-attention."""
         if self.context_dim != self.d_model:
@@ -239,7 +241,7 @@ class MultiHeadAttention(nn.Module):
         x: Float[Tensor, "*b l d"],
         context: Tensor | Projected,
         cache: Cache | None,
-        positions: Places | None,
+        positions: Positions | None,
     ) -> tuple[Queries, Keys, Keys]:
         """Queries of x, keys and values of the context."""
         if isinstance(context, Mask) or (isinstance(context, Tensor) and context.dtype == torch.bool):

@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.attend_dispatch import attend
+from regard.attention.integer_arguments import check_integer
 from regard.attention.masks import Mask
-from regard.attention.masks.bands import whole
-from regard.attention.positions.additive import check_vectors
+from regard.attention.positions.position_arguments import check_vectors
 
 MaskLike = Mask | Bool[Tensor, "..."]
 
@@ -120,8 +120,8 @@ class BareSelfAttention(nn.Module):
 
 def _widths(layer: nn.Module, d_model: int, d_k: int | None) -> tuple[int, int]:
     name = type(layer).__name__
-    d_model = whole(f"{name}(d_model)", d_model, 1, "it is the width of x")
-    return d_model, d_model if d_k is None else whole(f"{name}(d_k)", d_k, 1, "it is the width of the head")
+    d_model = check_integer(f"{name}(d_model)", d_model, 1, "it is the width of x")
+    return d_model, d_model if d_k is None else check_integer(f"{name}(d_k)", d_k, 1, "it is the width of the head")
 
 
 def _one_head(

@@ -1,6 +1,6 @@
-"""Rules on distance alone: causal, window, dilated.
+"""Masks that depend on distance only: causal, window and dilated.
 
-With the distance d = q − k (positive: the key lies before the query),
+With the distance d = q − k (positive if the key is before the query), a pair is visible if
 
     causal          0 ≤ d
     window          −ahead ≤ d ≤ W − 1 − ahead
@@ -9,18 +9,18 @@ With the distance d = q − k (positive: the key lies before the query),
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regard.attention.masks.mask import HIDDEN, MIXED, VISIBLE, Index, Mask, States
+from regard.attention.integer_arguments import check_integer
+from regard.attention.masks.export import Index
+from regard.attention.masks.mask import MIXED, Mask, Positions, States, block_states
 
 
 class _Band(Mask):
-    """Visible where low ≤ q − k ≤ high; no upper bound when high is None."""
+    """Visible where low ≤ q − k ≤ high; no upper bound if high is None."""
 
     relative = True
 
@@ -32,13 +32,13 @@ class _Band(Mask):
         d = q - k
         return (d >= low) if high is None else (d >= low) & (d <= high)
 
-    def states(self, b: int, q0: int, q1: int, k0: NDArray[np.int64], k1: NDArray[np.int64]) -> States:
+    def states(self, b: int, q0: int, q1: int, k0: Positions, k1: Positions) -> States:
         low, high = self.bounds()
-        least, most = q0 - (k1 - 1), (q1 - 1) - k0  # the smallest and the largest distance in the block
-        hidden, full = most < low, least >= low
+        smallest, largest = q0 - (k1 - 1), (q1 - 1) - k0  # distances in the block
+        hidden, visible = largest < low, smallest >= low
         if high is not None:
-            hidden, full = hidden | (least > high), full & (most <= high)
-        return np.where(hidden, HIDDEN, np.where(full, VISIBLE, MIXED)).astype(np.int8)
+            hidden, visible = hidden | (smallest > high), visible & (largest <= high)
+        return block_states(hidden, visible)
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,8 @@ class Causal(_Band):
     def bounds(self) -> tuple[int, int | None]:
         return 0, None
 
-    def because(self, b: int, h: int, q: int, k: int) -> str:
-        if k > q:
-            return f"causal() hides it (key {k} comes after place {q})"
-        return f"causal() shows it (key {k} is not after place {q})"
+    def _reason(self, b: int, h: int, q: int, k: int) -> str:
+        return f"key {k} {'comes' if k > q else 'is not'} after position {q}"
 
     def __repr__(self) -> str:
         return "causal()"
@@ -60,14 +58,12 @@ class Window(_Band):
     keys: int
     ahead: int = 0
 
-    def bounds(self) -> tuple[int, int | None]:
+    def bounds(self) -> tuple[int, int]:
         return -self.ahead, self.keys - 1 - self.ahead
 
-    def because(self, b: int, h: int, q: int, k: int) -> str:
+    def _reason(self, b: int, h: int, q: int, k: int) -> str:
         low, high = self.bounds()
-        assert high is not None
-        reach = f"the window reaches from key {max(0, q - high)} to key {q - low}"
-        return f"{self!r} {'shows' if low <= q - k <= high else 'hides'} it ({reach})"
+        return f"the window reaches from key {max(0, q - high)} to key {q - low}"
 
     def __repr__(self) -> str:
         return f"window(keys={self.keys}" + (f", ahead={self.ahead})" if self.ahead else ")")
@@ -84,21 +80,19 @@ class Dilated(_Band):
     def visible(self, b: Index, h: Index, q: Index, k: Index) -> Any:
         return super().visible(b, h, q, k) & ((q - k) % self.step == 0)
 
-    def states(self, b: int, q0: int, q1: int, k0: NDArray[np.int64], k1: NDArray[np.int64]) -> States:
-        inside = super().states(b, q0, q1, k0, k1)
-        return inside if self.step == 1 else np.minimum(inside, MIXED).astype(np.int8)
+    def states(self, b: int, q0: int, q1: int, k0: Positions, k1: Positions) -> States:
+        states = super().states(b, q0, q1, k0, k1)
+        return states if self.step == 1 else np.minimum(states, MIXED).astype(np.int8)
 
-    def because(self, b: int, h: int, q: int, k: int) -> str:
-        seen = bool(self.visible(b, h, np.array(q), np.array(k)))
-        stop = q - (self.keys - 1) * self.step
-        return f"{self!r} {'shows' if seen else 'hides'} it (it shows keys {q}, {q - self.step}, … down to {stop})"
+    def _reason(self, b: int, h: int, q: int, k: int) -> str:
+        return f"it shows keys {q}, {q - self.step}, … down to {q - (self.keys - 1) * self.step}"
 
     def __repr__(self) -> str:
         return f"dilated(keys={self.keys}, step={self.step})"
 
 
 def causal() -> Mask:
-    """Each query sees its own place and what comes before it; the last query sees every key.
+    """Return a mask with which each query sees its own position and all before it; the last query sees every key.
 
     >>> print(causal().draw(3, 5))
     ■ ■ ■ · ·
@@ -109,9 +103,11 @@ def causal() -> Mask:
 
 
 def window(keys: int, *, ahead: int = 0) -> Mask:
-    """Each query sees at most `keys` keys, its own place among them; `ahead` of them lie after it.
+    """Return a mask with which each query sees at most `keys` keys, its own position among them.
 
-    `window(keys=2 * r + 1, ahead=r)` is the window that reaches r to both sides.
+    `ahead` of the keys are after the query, the others before it.
+
+    `window(keys=2 * r + 1, ahead=r)` is a window that reaches r positions to both sides.
 
     >>> print(window(keys=2).draw(4, 4))
     ■ · · ·
@@ -119,18 +115,18 @@ def window(keys: int, *, ahead: int = 0) -> Mask:
     · ■ ■ ·
     · · ■ ■
     """
-    keys = whole("window(keys=…)", keys, 1, "the query's own place is one of them")
-    ahead = whole("window(ahead=…)", ahead, 0, "it counts the keys after the query")
+    keys = check_integer("window(keys=…)", keys, 1, "the query's own position is one of them")
+    ahead = check_integer("window(ahead=…)", ahead, 0, "it counts the keys after the query")
     if ahead >= keys:
         raise ValueError(
-            f"window(keys={keys}, ahead={ahead}): at most keys − 1 = {keys - 1} can lie ahead, "
-            "since the query's own place is one of the keys"
+            f"window(keys={keys}, ahead={ahead}): at most keys − 1 = {keys - 1} can be ahead, "
+            "since the query's own position is one of the keys"
         )
     return Window(keys, ahead)
 
 
 def dilated(keys: int, *, step: int) -> Mask:
-    """Each query sees its own place and every `step`-th place before it, at most `keys` in all.
+    """Return a mask with which each query sees its own position and every `step`-th before it, at most `keys` in all.
 
     >>> print(dilated(keys=2, step=2).draw(4, 4))
     ■ · · ·
@@ -139,19 +135,6 @@ def dilated(keys: int, *, step: int) -> Mask:
     · ■ · ■
     """
     return Dilated(
-        whole("dilated(keys=…)", keys, 1, "the query's own place is one of them"),
-        whole("dilated(step=…)", step, 1, "1 is a plain window"),
+        check_integer("dilated(keys=…)", keys, 1, "the query's own position is one of them"),
+        check_integer("dilated(step=…)", step, 1, "1 is a plain window"),
     )
-
-
-def whole(what: str, number: Any, least: int, why: str) -> int:
-    """The number as an int, or an error that says what was expected."""
-    if isinstance(number, bool):
-        raise TypeError(f"{what} must be a whole number, got {number!r}")
-    try:
-        value = operator.index(number)
-    except TypeError:
-        raise TypeError(f"{what} must be a whole number, got {number!r}") from None
-    if value < least:
-        raise ValueError(f"{what} must be at least {least}, got {value}: {why}")
-    return value

@@ -1,4 +1,4 @@
-"""Any boolean tensor, and any function of the four indices, as a rule."""
+"""Custom masks: any boolean tensor, and any function of the four indices."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from regard.attention.masks.mask import All, Index, Mask
-from regard.attention.masks.mask_data import beside, is_tensor, kind
-from regard.attention.masks.padding import fits_batch
+from regard.attention.masks.arrays import array_or_tensor, as_kind_of, dtype_kind
+from regard.attention.masks.export import Index
+from regard.attention.masks.mask import And, Mask
 
 
 @dataclass(frozen=True, eq=False)
-class Given(Mask):
+class BooleanTable(Mask):
     table: Any  # (B or 1, H or 1, L or 1, S) bools
 
-    fixed = False
+    parseable, label = False, "the boolean mask"
 
     @property
     def batch_size(self) -> int:  # type: ignore[override]
@@ -30,24 +28,20 @@ class Given(Mask):
     def visible(self, b: Index, h: Index, q: Index, k: Index) -> Any:
         rows, keys = self.table.shape[2:]
         row = q - (keys - rows) if rows > 1 else q * 0
-        return beside(self.table, k)[self._item(b), self._head(h), row, k]
+        return as_kind_of(k, self.table)[self._batch_index(b), self._head_index(h), row, k]
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        fits_batch(self, batch)
-        for what, mine, theirs in (
+        self._check_batch(batch)
+        for name, size, expected in (
             ("heads", self.head_count, heads),
             ("queries", self.table.shape[2], queries),
             ("keys", self.table.shape[3], keys),
         ):
-            if mine != theirs and (mine != 1 or what == "keys"):
+            if size != expected and (size != 1 or name == "keys"):
                 raise ValueError(
                     f"a mask of shape {tuple(self.table.shape)} does not fit (B={batch}, H={heads}, L={queries}, "
-                    f"S={keys}): it has {mine} {what}, there are {theirs}"
+                    f"S={keys}): it has {size} {name}, there are {expected}"
                 )
-
-    def because(self, b: int, h: int, q: int, k: int) -> str:
-        at = self.visible(np.array(b), np.array(h), np.array(q), np.array(k))
-        return f"the boolean mask {'shows' if at else 'hides'} it"
 
     @property
     def extent(self) -> tuple[int, int] | None:
@@ -58,7 +52,7 @@ class Given(Mask):
 
 
 def given(visible: Any) -> Mask:
-    """A boolean table as a rule, (L, S), (H, L, S) or (B, H, L, S), **True = visible**.
+    """Return a boolean table (L, S), (H, L, S) or (B, H, L, S) as a mask, **True = visible**.
 
     >>> from regard.masks import causal
     >>> print(given([[True, False], [True, True]]) | causal())
@@ -66,15 +60,18 @@ def given(visible: Any) -> Mask:
     ■ ·
     ■ ■
     """
-    table = visible if is_tensor(visible) else np.asarray(visible)
-    if kind(table) != "bool":
+    table = array_or_tensor(visible)
+    if dtype_kind(table) != "bool":
         raise TypeError(
-            f"a mask must be boolean with True = visible, got {kind(table)}; write mask != 0 for a 0/1 mask, "
+            f"a mask must be boolean with True = visible, got {dtype_kind(table)}; write mask != 0 for a 0/1 mask, "
             "and pass a mask of added numbers as bias="
         )
     if not 2 <= table.ndim <= 4:
         raise ValueError(f"a mask table has shape (L, S), (H, L, S) or (B, H, L, S), got {tuple(table.shape)}")
-    return Given(table[(None,) * (4 - table.ndim)])
+    return BooleanTable(table[(None,) * (4 - table.ndim)])
+
+
+Mask.from_booleans = staticmethod(given)
 
 
 @dataclass(frozen=True)
@@ -84,18 +81,14 @@ class Rule(Mask):
     batch_size: int = 1
     head_count: int = 1
 
-    fixed = False
+    parseable = False
 
     def visible(self, b: Index, h: Index, q: Index, k: Index) -> Any:
-        # A function may look at some of the indices only; its answer still has the shape of all.
+        # The function may use only some of the indices; the comparison gives its result the shape of all of them.
         return self.function(b, h, q, k) & (b + h + q + k == b + h + q + k)
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        fits_batch(self, batch)
-
-    def because(self, b: int, h: int, q: int, k: int) -> str:
-        seen = bool(self.visible(np.array(b), np.array(h), np.array(q), np.array(k)))
-        return f"{self.name} {'shows' if seen else 'hides'} it"
+        self._check_batch(batch)
 
     def __repr__(self) -> str:
         return self.name
@@ -108,9 +101,9 @@ def rule(
     batch: int = 1,
     heads: int = 1,
 ) -> Mask:
-    """A rule of your own: a function of (batch, head, query place, key place) that works on index arrays.
+    """Return a mask from a function of (batch, head, query position, key position) that works on index arrays.
 
-    Say how many batch items or heads it tells apart, when it does.
+    If the function distinguishes batch items or heads, pass their number as `batch` or `heads`.
 
     >>> print(rule(lambda b, h, q, k: (q + k) % 2 == 0, "checkers").draw(3, 3))
     ■ · ■
@@ -127,7 +120,7 @@ def split_boolean_tables(mask: Mask) -> tuple[Mask | None, tuple[Mask, ...]]:
 
     A pair is visible where the rules and every table show it. The tables are added to the scores as 0 and −inf.
     """
-    parts = mask.parts if isinstance(mask, All) else (mask,)
-    tables = tuple(part for part in parts if isinstance(part, Given))
-    rules = tuple(part for part in parts if not isinstance(part, Given))
-    return (None if not rules else rules[0] if len(rules) == 1 else All(rules)), tables
+    parts = mask.parts if isinstance(mask, And) else (mask,)
+    tables = tuple(part for part in parts if isinstance(part, BooleanTable))
+    rules = tuple(part for part in parts if not isinstance(part, BooleanTable))
+    return (None if not rules else rules[0] if len(rules) == 1 else And(rules)), tables

@@ -1,4 +1,4 @@
-"""Documents packed into one sequence: a place sees its own document only."""
+"""Document mask for sequences that pack several documents: a position sees its own document only."""
 
 from __future__ import annotations
 
@@ -7,66 +7,63 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regard.attention.masks.mask import HIDDEN, MIXED, VISIBLE, Index, Mask, States
-from regard.attention.masks.mask_data import as_array, beside, boundaries, is_tensor, kind
-from regard.attention.masks.padding import few, fits_batch
+from regard.attention.masks.arrays import array_or_tensor, as_kind_of, as_numpy, changes, dtype_kind
+from regard.attention.masks.export import Index
+from regard.attention.masks.mask import HIDDEN, MIXED, Mask, Positions, States, block_states
+from regard.attention.masks.padding import shorten
 
 
 @dataclass(frozen=True, eq=False)
 class Documents(Mask):
     ids: Any  # (B, S) ints
 
-    fixed = False
+    parseable, label = False, "documents"
 
     @property
     def batch_size(self) -> int:  # type: ignore[override]
         return int(self.ids.shape[0])
 
     def visible(self, b: Index, h: Index, q: Index, k: Index) -> Any:
-        ids = beside(self.ids, k)
-        # A query may stand before the first key (L > S): it belongs to no document.
-        b = self._item(b)
+        # A query before the first key (L > S) has a negative position and belongs to no document.
+        ids, b = as_kind_of(k, self.ids), self._batch_index(b)
         return (ids[b, q * (q >= 0)] == ids[b, k]) & (q >= 0)
 
-    def states(self, b: int, q0: int, q1: int, k0: NDArray[np.int64], k1: NDArray[np.int64]) -> States:
+    def states(self, b: int, q0: int, q1: int, k0: Positions, k1: Positions) -> States:
         if q0 < 0:
             return np.full(k0.shape, HIDDEN if q1 <= 0 else MIXED, np.int8)
-        ids = as_array(self.ids[self._item(b)])
-        mine = ids[q0:q1]
+        ids = as_numpy(self.ids[self._batch_index(b)])
+        first, last = ids[q0:q1].min(), ids[q0:q1].max()
         starts = np.ravel(np.column_stack([k0, np.minimum(k1, len(ids) - 1)]))
-        least, most = np.minimum.reduceat(ids, starts)[::2], np.maximum.reduceat(ids, starts)[::2]
-        apart = (most < mine.min()) | (least > mine.max())
-        alike = (least == most) & (least == mine.min()) & (least == mine.max())
-        return np.where(apart, HIDDEN, np.where(alike, VISIBLE, MIXED)).astype(np.int8)
+        low, high = np.minimum.reduceat(ids, starts)[::2], np.maximum.reduceat(ids, starts)[::2]
+        return block_states((high < first) | (low > last), (low == high) & (low == first) & (low == last))
 
-    def cuts(self, b: int, keys: int) -> Iterable[int]:
-        return boundaries(as_array(self.ids[self._item(b)]))
+    def boundaries(self, b: int, keys: int) -> Iterable[int]:
+        return changes(as_numpy(self.ids[self._batch_index(b)]))
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        fits_batch(self, batch)
+        self._check_batch(batch)
         if self.ids.shape[1] != keys:
-            raise ValueError(f"documents: there are {self.ids.shape[1]} ids for {keys} keys; give one id a key")
+            raise ValueError(f"documents: there are {self.ids.shape[1]} ids for {keys} keys; pass one id per key")
 
-    def because(self, b: int, h: int, q: int, k: int) -> str:
+    def _reason(self, b: int, h: int, q: int, k: int) -> str:
         if q < 0:
-            return "documents hides it (the query stands before the first key)"
-        mine, its = (int(self.ids[self._item(b), place]) for place in (q, k))
-        if mine == its:
-            return f"documents shows it (both are in document {mine})"
-        return f"documents hides it (the query is in document {mine}, the key in {its})"
+            return "the query is before the first key"
+        query_id, key_id = (int(self.ids[self._batch_index(b), position]) for position in (q, k))
+        if query_id == key_id:
+            return f"both are in document {query_id}"
+        return f"the query is in document {query_id}, the key in {key_id}"
 
     @property
     def extent(self) -> tuple[int, int] | None:
         return (int(self.ids.shape[1]),) * 2
 
     def __repr__(self) -> str:
-        return f"documents({few(self.ids[0])}" + (f" × {self.batch_size})" if self.batch_size > 1 else ")")
+        return f"documents({shorten(self.ids[0])}" + (f" × {self.batch_size})" if self.batch_size > 1 else ")")
 
 
 def documents(ids: Any) -> Mask:
-    """Places with the same id see each other: ids (S,) or (B, S), in any order.
+    """Return a mask with which positions that have the same id see each other; ids (S,) or (B, S), in any order.
 
     >>> from regard.masks import causal
     >>> print((documents([0, 0, 1, 1]) & causal()).draw(4, 4))
@@ -75,9 +72,9 @@ def documents(ids: Any) -> Mask:
     · · ■ ·
     · · ■ ■
     """
-    data = ids if is_tensor(ids) else np.asarray(ids)
-    if kind(data) != "int":
-        raise TypeError(f"documents takes whole numbers, one id a place; got {kind(data)}")
+    data = array_or_tensor(ids)
+    if dtype_kind(data) != "int":
+        raise TypeError(f"documents takes whole numbers, one id per position; got {dtype_kind(data)}")
     if data.ndim not in (1, 2):
         raise ValueError(f"documents takes ids (S,) or (B, S); got shape {tuple(data.shape)}")
     return Documents(data if data.ndim == 2 else data[None])

@@ -1,4 +1,4 @@
-"""Masks as text: `parse` reads what `repr` writes, for command lines, links and pages."""
+"""Masks from text, for command lines, links and web pages. `parse` reads what `repr` of a mask writes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,15 @@ from regard.attention.masks.mask import Mask
 from regard.attention.masks.padding import padding
 from regard.attention.masks.prefix import prefix
 
-WORDS: dict[str, Callable[..., Mask]] = {
-    "causal": causal,
-    "window": window,
-    "dilated": dilated,
-    "blocks": blocks,
-    "prefix": prefix,
-    "padding": padding,
-    "documents": documents,
+RULES: dict[str, Callable[..., Mask]] = {
+    function.__name__: function for function in (causal, window, dilated, blocks, prefix, padding, documents)
 }
+
+_SYNTAX = f"write rules such as causal & window(keys=3); the rules are {', '.join(RULES)}, joined by & | ~"
 
 
 def parse(text: str) -> Mask:
-    """The mask that the text says: rules with whole numbers or lists of them, joined by & | ~ and brackets.
+    """Return the mask that a text describes: rules with whole numbers or lists of them, joined by & | ~ and brackets.
 
     >>> parse("causal & window(keys=3)")
     causal() & window(keys=3)
@@ -34,35 +30,32 @@ def parse(text: str) -> Mask:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError):
-        raise ValueError(f"cannot read the mask {text!r}; {_HOW}") from None
-    return _read(tree, text)
+        raise ValueError(f"cannot read the mask {text!r}; {_SYNTAX}") from None
+    return _evaluate(tree, text)
 
 
-_HOW = f"write rules such as causal & window(keys=3); the rules are {', '.join(WORDS)}, joined by & | ~"
-
-
-def _read(node: ast.expr, text: str) -> Mask:
+def _evaluate(node: ast.expr, text: str) -> Mask:
     match node:
         case ast.BinOp(left, ast.BitAnd(), right):
-            return _read(left, text) & _read(right, text)
+            return _evaluate(left, text) & _evaluate(right, text)
         case ast.BinOp(left, ast.BitOr(), right):
-            return _read(left, text) | _read(right, text)
+            return _evaluate(left, text) | _evaluate(right, text)
         case ast.UnaryOp(ast.Invert(), inner):
-            return ~_read(inner, text)
-        case ast.Name(name) if name in WORDS:
+            return ~_evaluate(inner, text)
+        case ast.Name(name) if name in RULES:
             return _call(name, [], {})
-        case ast.Call(ast.Name(name), arguments, keywords) if name in WORDS:
+        case ast.Call(ast.Name(name), arguments, keywords) if name in RULES:
             try:
                 values = [ast.literal_eval(argument) for argument in arguments]
-                named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in keywords}
+                options = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in keywords}
             except ValueError:
-                raise ValueError(f"cannot read the numbers in {ast.unparse(node)!r}; {_HOW}") from None
-            return _call(name, values, named)
-    raise ValueError(f"cannot read {ast.unparse(node)!r} in the mask {text!r}; {_HOW}")
+                raise ValueError(f"cannot read the numbers in {ast.unparse(node)!r}; {_SYNTAX}") from None
+            return _call(name, values, options)
+    raise ValueError(f"cannot read {ast.unparse(node)!r} in the mask {text!r}; {_SYNTAX}")
 
 
-def _call(name: str, values: list[object], named: dict[str, object]) -> Mask:
+def _call(name: str, values: list[object], options: dict[str, object]) -> Mask:
     try:
-        return WORDS[name](*values, **named)
+        return RULES[name](*values, **options)
     except TypeError as error:
-        raise ValueError(f"{name}: {str(error).removeprefix(f'{name}() ')}; {_HOW}") from None
+        raise ValueError(f"{name}: {str(error).removeprefix(f'{name}() ')}; {_SYNTAX}") from None

@@ -1,4 +1,4 @@
-"""A prefix that everyone sees."""
+"""Prefix mask: the first keys are visible to every query."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from regard.attention.masks.bands import whole
-from regard.attention.masks.mask import HIDDEN, MIXED, VISIBLE, Index, Mask, States
+from regard.attention.integer_arguments import check_integer
+from regard.attention.masks.export import Index
+from regard.attention.masks.mask import Mask, Positions, States, block_states
 
 
 @dataclass(frozen=True)
@@ -18,24 +16,26 @@ class Prefix(Mask):
     keys: int
 
     def visible(self, b: Index, h: Index, q: Index, k: Index) -> Any:
-        return (k < self.keys) & (q == q)  # the second part only gives the answer the shape of both
+        return (k < self.keys) & (q == q)  # q == q gives the result the shape of both indices
 
-    def states(self, b: int, q0: int, q1: int, k0: NDArray[np.int64], k1: NDArray[np.int64]) -> States:
-        return np.where(k0 >= self.keys, HIDDEN, np.where(k1 <= self.keys, VISIBLE, MIXED)).astype(np.int8)
+    def states(self, b: int, q0: int, q1: int, k0: Positions, k1: Positions) -> States:
+        return block_states(k0 >= self.keys, k1 <= self.keys)
 
-    def cuts(self, b: int, keys: int) -> Iterable[int]:
+    def boundaries(self, b: int, keys: int) -> Iterable[int]:
         return (self.keys,)
 
-    def because(self, b: int, h: int, q: int, k: int) -> str:
-        return f"{self!r} {'shows' if k < self.keys else 'hides'} it (it shows the first {self.keys} keys)"
+    def _reason(self, b: int, h: int, q: int, k: int) -> str:
+        return f"it shows the first {self.keys} keys"
 
     def __repr__(self) -> str:
         return f"prefix({self.keys})"
 
 
 def prefix(keys: int) -> Mask:
-    """Every query sees the first `keys` keys. With causal: `causal() | prefix(n)` is a prefix language model;
-    `window(keys=W) | prefix(4)` is a window that keeps the first keys in sight (attention sinks).
+    """Return a mask with which every query sees the first `keys` keys.
+
+    `causal() | prefix(n)` is the mask of a prefix language model. `window(keys=W) | prefix(4)` is a window with the
+    first four keys as attention sinks.
 
     >>> from regard.masks import causal
     >>> print((causal() | prefix(2)).draw(3, 3))
@@ -43,4 +43,4 @@ def prefix(keys: int) -> Mask:
     ■ ■ ·
     ■ ■ ■
     """
-    return Prefix(whole("prefix(…)", keys, 0, "it counts keys from the first"))
+    return Prefix(check_integer("prefix(…)", keys, 0, "it counts keys from the first"))

@@ -15,7 +15,7 @@ each head, never averaged. Inputs of any floating type are computed in float64 (
 never less than float32). NaN in an input is passed on, not hidden: in a query it fills that query's row, in a
 visible key every row that sees it, and in a value that column of every row, since 0 · NaN is NaN.
 
-Shapes are those of `regard.attention.reference.shapes`: one query (d_k,), many (L, d_k), or (..., H, L, d_k) with
+Shapes are those of `regard.attention.reference.shape_checks`: one query (d_k,), many (L, d_k), or (..., H, L, d_k) with
 H or fewer key/value heads.
 """
 
@@ -27,8 +27,8 @@ from jaxtyping import Float
 from numpy.typing import DTypeLike
 
 from regard.attention.layers.head_count import check_groups, check_heads
-from regard.attention.reference.shapes import check_broadcast, check_shapes
-from regard.attention.visible_pairs import MaskLike, visible
+from regard.attention.reference.mask_array import MaskLike, visible
+from regard.attention.reference.shape_checks import check_broadcast, check_shapes
 
 Array = np.ndarray
 

@@ -24,8 +24,8 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.attention.reference import numpy_attention as reference
-from regard.attention.reference.shapes import check_broadcast, check_shapes
-from regard.attention.visible_pairs import MaskLike, visible
+from regard.attention.reference.mask_array import MaskLike, visible
+from regard.attention.reference.shape_checks import check_broadcast, check_shapes
 
 Array = np.ndarray
 

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from regard.attention.attend_dispatch import attend
 from regard.attention.kernels.materialized import by_group, scores
-from regard.attention.torch_compat.masks import convert_torch_masks, readable, tables, tracing
+from regard.attention.kernels.torch_operators import in_jit_trace
+from regard.attention.torch_compat.masks import convert_torch_masks, readable, tables
 
 Heads = Float[Tensor, "b h n d"]
 Queries = Float[Tensor, "b h l d"]
@@ -119,7 +120,7 @@ class MultiheadAttention(Torchs):
 
         weights: Tensor | None = None
         dropout = self.dropout if self.training else 0.0
-        if dropout or tracing():
+        if dropout or in_jit_trace():
             seen, bias = tables(key_padding_mask, attn_mask)
             context, weights = _written_out(q, k, v, seen, bias, self.head_dim**-0.5, dropout)
             weights = weights.mean(1) if average_attn_weights else weights

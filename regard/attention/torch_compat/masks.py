@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.kernels.func_transforms import transformed
+from regard.attention.kernels.torch_operators import in_dispatch_mode, in_func_transform, in_jit_trace
 from regard.attention.masks import Mask, causal, given, padding
 
 
@@ -68,15 +68,10 @@ def readable(x: Tensor) -> bool:
         x.device.type == "cpu"
         and type(x) is Tensor
         and not torch.compiler.is_compiling()
-        and not tracing()
-        and not transformed()
-        and torch._C._len_torch_dispatch_stack() == 0
+        and not in_jit_trace()
+        and not in_func_transform()
+        and not in_dispatch_mode()
     )
-
-
-def tracing() -> bool:
-    """Whether torch.jit.trace is looking on, to which our functions of autograd are closed."""
-    return torch._C._get_tracing_state() is not None
 
 
 def _is_causal(mask: Tensor) -> bool:

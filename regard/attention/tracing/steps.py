@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from regard.attention.reference import numpy_attention as reference
-from regard.attention.reference.shapes import check_shapes, letters
+from regard.attention.reference.mask_array import MaskLike, visible
+from regard.attention.reference.shape_checks import check_shapes, letters
 from regard.attention.tracing.record import Part, Step, Trace
 from regard.attention.tracing.step_texts import EXPLAINED
-from regard.attention.visible_pairs import MaskLike, visible
 
 Array = np.ndarray
 

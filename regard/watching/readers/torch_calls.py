@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention import Mask, masks
+from regard.attention.masks.shifted import shift_mask
 from regard.watching.call import Call, versions_of
 
 
@@ -34,7 +35,7 @@ def from_sdpa(
     q, k = _four(query), _four(key)
     rule = None
     if is_causal:
-        rule = masks.Moved.of(masks.causal(), queries=q.shape[2] - k.shape[2], keys=0)
+        rule = shift_mask(masks.causal(), queries=q.shape[2] - k.shape[2], keys=0)
     added, is_mask = _added(attn_mask)
     return _call(name, "scaled_dot_product_attention", q, k, rule, added, is_mask, scale, dropout_p)
 

@@ -26,7 +26,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention import attend_with_lse, masks
+from regard.attention import attend_with_lse
+from regard.attention.masks.shifted import shift_mask
 from regard.watching.statistics import row_blocks as rows
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def received(call: "Call") -> Float[Tensor, "b h s"]:
 
 def _received_by_attention(call: "Call") -> Float[Tensor, "b h s"]:
     q, k, lse = call.q, call.k, call.lse
-    if call.added is not None or (call.rule is not None and not (call.rule.relative and call.rule.fixed)):
+    if call.added is not None or (call.rule is not None and not (call.rule.relative and call.rule.parseable)):
         return _received_by_parts(call)
     # exp(k·q − lse) as a plain dot product: one more column, 1 for the keys and −lse for the queries.
     # An empty row gives to nobody: its score underflows.
@@ -129,7 +130,7 @@ def _received_by_attention(call: "Call") -> Float[Tensor, "b h s"]:
     if call.rule is not None:
         # Back to front on both sides, a distance stays what it was: the rule holds again, moved by S − L.
         queries, keys = queries.flip(-2), keys.flip(-2)
-        rule = masks.Moved.of(call.rule, queries=k.shape[-2] - q.shape[-2], keys=0)
+        rule = shift_mask(call.rule, queries=k.shape[-2] - q.shape[-2], keys=0)
     total = attend_with_lse(keys, queries, queries, rule, scale=1.0).lse.exp()
     return total if rule is None else total.flip(-1)
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from regard.attention.reference.shapes import check_broadcast, check_shapes
+from regard.attention.reference.shape_checks import check_broadcast, check_shapes
 
 
 def check_inputs(q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -7,11 +7,6 @@ import torch
 from torch import Tensor
 
 
-def transformed() -> bool:
-    """Whether we run inside vmap, grad or another torch.func transform."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
-
-
 def eager(function: type[torch.autograd.Function]) -> Callable[..., Any]:
     """`function.apply` for outside torch.func: without the inspection of its signature at every call (100 µs)."""
     apply: Callable[..., Any] = super(torch.autograd.Function, function).apply  # type: ignore[misc]  # it is in the C base

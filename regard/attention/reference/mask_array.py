@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool
 
-from regard.attention.reference.shapes import check_broadcast
+from regard.attention.reference.shape_checks import check_broadcast
 
 Array = np.ndarray
 

@@ -16,7 +16,7 @@ from regard.attention.reference.numpy_attention import (
     softmax,
     split_heads,
 )
-from regard.attention.reference.shapes import check_shapes
+from regard.attention.reference.shape_checks import check_shapes
 from support.strategies import Problem, problems
 
 rng = np.random.default_rng(0)

@@ -1,0 +1,51 @@
+"""The data of masks (lengths, ids, boolean tables): a torch tensor or a NumPy array, read as either one."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def is_tensor(data: Any) -> bool:
+    """Return whether `data` is a torch tensor, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(data, torch.Tensor)
+
+
+def is_symbolic(data: Any) -> bool:
+    """Return whether the values cannot be read, because the code runs inside torch.compile or torch.func.vmap."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    return torch.compiler.is_compiling() or (is_tensor(data) and torch._C._functorch.is_batchedtensor(data))
+
+
+def array_or_tensor(data: Any) -> Any:
+    """Return tensors unchanged, and anything else as a NumPy array."""
+    return data if is_tensor(data) else np.asarray(data)
+
+
+def as_numpy(data: Any) -> NDArray[Any]:
+    """Return the data as a NumPy array, from any device."""
+    return np.asarray(data.detach().cpu().numpy() if is_tensor(data) else data)
+
+
+def as_kind_of(index: Any, data: Any) -> Any:
+    """Return the data as a tensor on the device of `index` if `index` is a tensor, else as a NumPy array."""
+    if not is_tensor(index):
+        return as_numpy(data)
+    return sys.modules["torch"].as_tensor(data, device=index.device)
+
+
+def dtype_kind(data: Any) -> str:
+    """Return 'bool', 'int', 'float' … for an array or tensor."""
+    name = str(data.dtype).removeprefix("torch.")
+    return "int" if name.startswith(("int", "uint")) else name.rstrip("0123456789_")
+
+
+def changes(values: NDArray[Any]) -> list[int]:
+    """Return the positions at which a row of values differs from the position before."""
+    return [int(position) + 1 for position in np.flatnonzero(values[1:] != values[:-1])]

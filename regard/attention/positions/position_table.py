@@ -1,0 +1,55 @@
+"""Cached table with one row per position, shared by the sinusoidal and the rotary encoding."""
+
+from abc import abstractmethod
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from regard.attention.kernels.torch_operators import in_func_transform
+from regard.attention.positions.position_arguments import Positions
+
+MAX_CACHED_ROWS = 1 << 16  # rows beyond are computed at each call: one distant token would fill the memory
+
+
+def angles(
+    positions: Shaped[Tensor, "*batch n"], count: int, width: int, base: float
+) -> Float[Tensor, "*batch n count"]:
+    """Return the angles p / base^(2i/width), i < count, in float64: float32 is off by 0.004 at position 100,000."""
+    dtype = torch.float32 if positions.device.type == "mps" else torch.float64
+    rates = base ** (torch.arange(count, dtype=dtype, device=positions.device) * (-2 / width))
+    return positions.to(dtype)[..., None] * rates
+
+
+class PositionTable(nn.Module):
+    """Base of modules with a table that has one row per position, computed when needed and cached.
+
+    The table is not a buffer: `.half()` would round it, `.to_empty()` would lose it, and a checkpoint need not contain
+    it. It is on the device of the input, and in float32 or wider.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._table: Tensor | None = None
+
+    @abstractmethod
+    def _rows(self, positions: Shaped[Tensor, "*batch n"]) -> Float[Tensor, "*batch n width"]:
+        """Return the rows at these positions, in float64."""
+
+    def _rows_at(self, positions: Positions, length: int, like: Tensor) -> Float[Tensor, "*batch length width"]:
+        """Return the rows for `length` vectors, on the device of `like`."""
+        dtype = torch.promote_types(like.dtype, torch.float32)
+        if isinstance(positions, Tensor):
+            return self._rows(positions.to(like.device)).to(dtype)
+        stop = positions + length
+        # A table computed inside a transform or for a tensor subclass (fake, traced) must not be cached.
+        uncached = torch.compiler.is_compiling() or in_func_transform() or type(like) is not Tensor
+        if stop > MAX_CACHED_ROWS or uncached:
+            return self._rows(torch.arange(positions, stop, device=like.device)).to(dtype)
+        table = self._table
+        if table is None or table.device != like.device or table.dtype != dtype or len(table) < stop:
+            # A table created in inference mode could not be used for training later.
+            with torch.inference_mode(False):
+                capacity = 1 << max(stop - 1, 63).bit_length()
+                table = self._table = self._rows(torch.arange(capacity, device=like.device)).to(dtype)
+        return table[positions:stop]
