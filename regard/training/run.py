@@ -20,6 +20,21 @@ SHIPPED = Path(__file__).parent / "shipped"
 RUNS = Path("runs")
 
 
+@dataclass(frozen=True)
+class RunInputs:
+    """Arguments of one forward pass of a trained model, and the names of its tokens.
+
+    args        positional arguments of the model
+    tokens      token names; for a translation model a dict from module patterns to names, or to a pair of names for
+                queries and keys, as `regard.watching.Recording.save` takes it
+    output      the translation that the model writes; "" for other tasks
+    """
+
+    args: tuple[Tensor, ...]
+    tokens: list[str] | dict[str, list[str] | tuple[list[str], list[str]]]
+    output: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """A trained run, from `load`.
@@ -142,6 +157,24 @@ class Run:
         known = self.tokenizer.encode(target)
         tensors = torch.tensor([self._read(source)]), torch.tensor([[BEGIN, *known]])
         return *tensors, [*self.tokenizer.tokens(target), SPECIAL[END]], self.tokenizer.tokens(source)
+
+    def inputs(self, text: str) -> RunInputs:
+        """Return the arguments with which the model processes the text, including the translation it generates.
+
+        >>> inputs = load("phrases").inputs("The cat sat")
+        >>> [tensor.shape for tensor in inputs.args], inputs.tokens["encoder"]
+        ([torch.Size([1, 3]), torch.Size([1, 6])], ['The', 'cat', 'sat'])
+        """
+        tokens = self.tokenizer.tokens(text)
+        if not tokens:
+            raise ValueError('the text must contain at least one word, got none; try "The cat sat on the mat"')
+        if self.task != "translate":
+            return RunInputs((torch.tensor([self.tokenizer.encode(text)]),), tokens)
+        output = self.generate(text)
+        source, target, words, keys = self.pair(text, output)
+        # A decoder step reads the previous word and writes the next; its self-attention is labelled by what it reads.
+        words_read = ["<begin>", *words[:-1]]
+        return RunInputs((source, target), {"encoder": keys, "*.cross": (words, keys), "decoder": words_read}, output)
 
     def _asked(
         self, text: str, new_tokens: int | None, temperature: float, top_k: int | None, top_p: float | None,

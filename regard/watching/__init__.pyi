@@ -1,12 +1,5 @@
 from .call import Call as Call
 from .doctor import Finding as Finding
-from .named_models import Given as Given
-from .named_models import Subject as Subject
 from .recorder import watch as watch
-from .recording import Seen as Seen
-from .recording import short_names as short_names
-from .report import print_findings as print_findings
-from .report import print_head as print_head
-from .report import print_seen as print_seen
-from .report import telling_head as telling_head
-from .statistics.fused import Statistics as Statistics
+from .recording import Recording as Recording
+from .statistics.row_statistics import Statistics as Statistics

@@ -1,27 +1,25 @@
-"""One attention call, as it was made: who made it, with what, and everything that can be asked of it."""
+"""One recorded attention call, with its exact weights and its statistics."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention import Mask
-from regard.watching import weights as exact
-from regard.watching import weights_at as places
-from regard.watching.statistics import fused as compute
-from regard.watching.statistics.fused import Statistics
-from regard.watching.weights import Part
+from regard.watching import exact_weights
+from regard.watching.call_inputs import CallInputs
+from regard.watching.exact_weights import WeightBlock
+from regard.watching.statistics import from_weights, fused, row_blocks
+from regard.watching.statistics.row_statistics import Statistics
 
-Pick = int | slice | list[int] | None
+Selection = int | slice | list[int] | None
 
 
-@dataclass
-class Call:
-    """A recorded call. Weights are per head, exact, and only as large as the part asked for.
+@dataclass(repr=False)
+class Call(CallInputs):
+    """A recorded attention call. Weights are exact, per head, and computed only for the part requested.
 
     >>> import regard, torch
     >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
@@ -30,186 +28,109 @@ class Call:
     >>> call = seen.calls[0]
     >>> call.shape                                      # batch, heads, queries, keys
     (1, 2, 5, 5)
-    >>> call.weights(head=0, queries=0)                 # the first token sees itself alone
+    >>> call.weights(head=0, queries=0)                 # the first token attends only to itself
     tensor([[1., 0., 0., 0., 0.]])
     """
 
-    name: str  # path of the module that made the call, "" for the model itself
-    kernel: str  # what computed it
-    shape: tuple[int, int, int, int]  # B, H, L, S
-    scale: float
-    queries: Any = None  # q (B, H, L, d_k): a tensor, or a function that makes it
-    keys: Any = None  # k (B, H_kv, S, d_k), likewise
-    rule: Mask | None = None  # what hides, as a rule
-    added: Tensor | None = None  # what is added to the scores, broadcasting to (B, H, L, S)
-    added_is_mask: bool = False  # whether that is 0 and −inf only
-    maps: Tensor | None = None  # the weights, where the model itself made them (eager attention)
-    dropout: float = 0.0
-    kept: Statistics | None = None
-    versions: tuple[int, ...] = field(default=(), repr=False)
-
-    @cached_property
-    def _tensors(self) -> tuple[Tensor, Tensor]:
-        if self.queries is None or self.keys is None:
-            if self.maps is not None:
-                raise ValueError(f"call {self.name!r}: eager attention shows its weights, not its queries and keys")
-            raise ValueError(
-                f"call {self.name!r} was watched with keep='statistics', which holds no queries and keys; "
-                "watch with keep='inputs' to ask for weights afterwards"
-            )
-        if callable(self.queries):
-            return self.queries()
-        return self.queries, self.keys
-
-    def _unchanged(self) -> None:
-        held = [x for x in (self.queries, self.keys, self.maps) if isinstance(x, Tensor)]
-        if self.versions and versions_of(*held) != self.versions:
-            raise RuntimeError(
-                f"the tensors of call {self.name!r} were changed in place after it was made (a cache, an optimiser "
-                "step?), so its weights are no longer known; watch with keep='statistics' or keep='copies'"
-            )
-
-    @property
-    def q(self) -> Float[Tensor, "b h l d"]:
-        """The queries (B, H, L, d_k)."""
-        self._unchanged()
-        return self._tensors[0]
-
-    @property
-    def k(self) -> Float[Tensor, "b g s d"]:
-        """The keys (B, H_kv, S, d_k)."""
-        self._unchanged()
-        return self._tensors[1]
-
-    # -- exact weights -----------------------------------------------------------------------------------
+    stored_statistics: Statistics | None = None  # computed while the model ran (keep="statistics")
 
     def weights(
-        self, *, head: Pick = None, queries: Pick = None, keys: Pick = None, batch: Pick = None
+        self,
+        *,
+        head: Selection = None,
+        queries: Selection = None,
+        keys: Selection = None,
+        batch: Selection = None,
     ) -> Float[Tensor, "..."]:
-        """The weights (B, H, L, S), or the part asked for; a single index drops its dimension."""
-        batch_n, heads, length, size = self.shape
-        b = _indices("batch", batch, batch_n)
-        h = _indices("head", head, heads)
-        i = _indices("queries", queries, length)
-        j = _indices("keys", keys, size)
-        found = torch.cat(
-            [exact.chosen(self, b, h, rows)[..., j] for rows in i.split(max(1, 2**22 // max(1, size)))], -2
-        )
-        for dim, asked in reversed(list(enumerate((batch, head, queries, keys)))):
-            found = found.squeeze(dim) if isinstance(asked, int) else found
-        return found
+        """Return the weights (B, H, L, S), or a selection of them; a single index drops its dimension."""
+        selections = {"batch": batch, "head": head, "queries": queries, "keys": keys}
+        b, h, i, j = (_indices(name, x, size) for (name, x), size in zip(selections.items(), self.shape, strict=True))
+        rows_at_once = max(1, 2**22 // max(1, self.shape[3]))
+        blocks = [exact_weights.selected(self, b, h, rows)[..., j] for rows in i.split(rows_at_once)]
+        weights = torch.cat(blocks, -2)
+        for dim, selection in reversed(list(enumerate(selections.values()))):
+            weights = weights.squeeze(dim) if isinstance(selection, int) else weights
+        return weights
 
-    def parts(self) -> Iterator[Part]:
-        """Every visible weight once, in parts of at most 16 MB that share a buffer: use one, then ask for the next."""
-        return exact.parts(self)
+    def weight_blocks(self) -> Iterator[WeightBlock]:
+        """Yield every visible weight once, in blocks of at most 16 MB.
 
-    def rows(self, rows: slice) -> Float[Tensor, "b h rows s"]:
-        """The weights of some queries, of every batch item and head."""
-        part = torch.arange(*rows.indices(self.shape[2]))
-        return exact.chosen(self, torch.arange(self.shape[0]), torch.arange(self.shape[1]), part)
-
-    def visible(self, batch: int) -> Bool[Tensor, "h l s"]:
-        """What the queries of a batch item may see: an S×S matrix, for pictures of short sequences."""
-        _, heads, length, size = self.shape
-        seen = torch.ones(1, 1, 1, dtype=torch.bool)
-        if self.rule is not None:
-            place, h = torch.arange(size - length, size)[:, None], torch.arange(heads)[:, None, None]
-            seen = self.rule.visible(torch.tensor(batch), h, place, torch.arange(size))
-        if self.added is not None:
-            seen = seen & ~self.added.expand(-1, -1, length, size)[batch if len(self.added) > 1 else 0].isneginf()
-        return seen.expand(heads, length, size)
-
-    @property
-    def eager_maps(self) -> Float[Tensor, "b h l s"] | None:
-        """The weights as the model made them, where it makes them; None on fused paths."""
-        if self.maps is not None:
-            self._unchanged()
-        return self.maps
-
-    # -- statistics, for every head and query ------------------------------------------------------------
-
-    @cached_property
-    def lse(self) -> Float[Tensor, "b h l"]:
-        """Log-sum-exp of every row of scores; −inf for a row that sees nothing."""
-        return self.statistics.lse
+        The blocks share one buffer: use a block before requesting the next.
+        """
+        return exact_weights.weight_blocks(self)
 
     @cached_property
     def statistics(self) -> Statistics:
-        """Entropy, distance, spread and mass on the first key, computed together."""
-        if self.kept is not None:
-            return self.kept
+        """Entropy, distance, spread and weight on the first key of every head and query, computed together."""
+        if self.stored_statistics is not None:
+            return self.stored_statistics
         with torch.no_grad():
-            return compute.statistics(self) if self.maps is None else self._from_maps()
+            if self.eager_weights is not None:
+                return from_weights.statistics(self.eager_weights)
+            return row_blocks.statistics(self) if row_blocks.supports(self) else fused.statistics(self)
 
-    def entropy(self) -> Float[Tensor, "b h l"]:
-        """Entropy of every row of weights in nats: 0 = all on one key, log n = evenly on n."""
+    @property
+    def lse(self) -> Float[Tensor, "batch heads queries"]:
+        """Log-sum-exp of each row of scores; −inf for an empty row, 0 where only the weights are known."""
+        return self.statistics.lse
+
+    def entropy(self) -> Float[Tensor, "batch heads queries"]:
+        """Return the entropy of each row of weights, in nats: 0 = all on one key, log n = evenly on n keys."""
         return self.statistics.entropy
 
-    def distance(self) -> Float[Tensor, "b h l"]:
-        """How far back every query looks, on average, in places; negative: ahead. The spread is in `statistics`."""
+    def distance(self) -> Float[Tensor, "batch heads queries"]:
+        """Return the mean distance in tokens from each query back to its keys; negative means ahead."""
         return self.statistics.distance
 
-    def mass(self, on: int | list[int]) -> Float[Tensor, "b h l"]:
-        """Weight that every query puts on the chosen keys together (sinks, separators, …)."""
-        chosen = _indices("mass(on=…)", [on] if isinstance(on, int) else list(on), self.shape[3])
+    def mass(self, on: int | list[int]) -> Float[Tensor, "batch heads queries"]:
+        """Return the total weight that each query puts on the given keys (sinks, separators, …)."""
+        keys = _indices("mass(on=…)", [on] if isinstance(on, int) else list(on), self.shape[3]).unique()
         with torch.no_grad():
-            return places.on_keys(self, chosen.unique()).sum(-1)
+            return exact_weights.on_keys(self, keys, self._lse_of_scores).sum(-1)
 
-    def beside(self, offset: int) -> Float[Tensor, "b h l"]:
-        """Weight that every query puts on the key `offset` places after its own: −1 the one before, 0 its own."""
+    def at_offset(self, offset: int) -> Float[Tensor, "batch heads queries"]:
+        """Return the weight of each query on the key `offset` tokens after it: −1 the previous token, 0 itself."""
         with torch.no_grad():
-            return places.beside(self, offset)
+            return exact_weights.at_offset(self, offset, self._lse_of_scores)
 
-    def received(self) -> Float[Tensor, "b h s"]:
-        """Weight that every key receives from all queries together."""
+    def received(self) -> Float[Tensor, "batch heads keys"]:
+        """Return the weight that each key receives from all queries together."""
         with torch.no_grad():
-            if self.maps is not None:
-                return self.maps.float().sum(-2)
-            return compute.received(self)
+            if self.eager_weights is not None:
+                return self.eager_weights.float().sum(-2)
+            received = self.statistics.received
+            return fused.received(self, self.lse) if received is None else received
 
-    def top(self, count: int) -> tuple[Float[Tensor, "b h l n"], Int[Tensor, "b h l n"]]:
-        """The largest weights of every query, and the keys they are on."""
+    def top(
+        self, count: int
+    ) -> tuple[Float[Tensor, "batch heads queries top"], Int[Tensor, "batch heads queries top"]]:
+        """Return the `count` largest weights of each query and their keys; key −1 where fewer are visible."""
         if count < 1:
             raise ValueError(f"top(count) must be at least 1, got {count}")
+        count = min(count, self.shape[3])
         with torch.no_grad():
-            return compute.top(self, count)
+            if self.eager_weights is None and count <= row_blocks.MOST_SORTED and row_blocks.supports(self):
+                return row_blocks.top(self, count, self.lse)
+            return from_weights.top(self, count)
 
-    def _from_maps(self) -> Statistics:
-        assert self.maps is not None
-        w = self.maps.double()
-        place = torch.arange(self.shape[3], dtype=torch.float64)
-        mean, square = w @ place, w @ place**2
-        empty = w.sum(-1) == 0
-        own = torch.arange(self.shape[3] - self.shape[2], self.shape[3])
-        return Statistics(
-            entropy=-(w * w.clamp_min(1e-300).log()).sum(-1).float(),
-            distance=torch.where(empty, 0.0, own - mean),
-            spread=(square - mean**2).clamp_min(0).sqrt().float(),
-            sink=w[..., 0].float(),
-            empty=empty,
-            lse=torch.zeros_like(mean).float(),
-        )
+    @property
+    def _lse_of_scores(self) -> Tensor | None:
+        """The log-sum-exp; None where the weights are known already, so that no statistics are computed for it."""
+        return self.lse if self.eager_weights is None else None
 
     def __repr__(self) -> str:
         batch, heads, length, size = self.shape
-        hides = (
-            f", mask={self.rule!r}" if self.rule is not None else ", mask=<tensor>" if self.added is not None else ""
-        )
-        return f"Call({self.name!r}, B={batch} H={heads} L={length} S={size}, {self.kernel}{hides})"
+        mask = f", mask={self.mask!r}" if self.mask is not None else ", mask=<tensor>" if self.bias is not None else ""
+        return f"Call({self.name!r}, B={batch} H={heads} L={length} S={size}, {self.kernel}{mask})"
 
 
-def versions_of(*tensors: Tensor) -> tuple[int, ...]:
-    """How often each was changed in place. Tensors of inference mode do not count it, and cannot be checked."""
-    return tuple(-1 if x.is_inference() else x._version for x in tensors)
-
-
-def _indices(what: str, asked: Pick, size: int) -> Int[Tensor, "n"]:
-    if isinstance(asked, bool) or not isinstance(asked, int | slice | list | tuple | range | type(None)):
-        raise TypeError(f"{what} must be an index, a slice or a list of indices, got {asked!r}")
-    if asked is None or isinstance(asked, slice):
-        return torch.arange(*(asked or slice(None)).indices(size))
-    wanted = [asked] if isinstance(asked, int) else list(asked)
-    for index in wanted:
+def _indices(name: str, selection: Selection, size: int) -> Int[Tensor, "count"]:
+    if isinstance(selection, bool) or not isinstance(selection, int | slice | list | tuple | range | type(None)):
+        raise TypeError(f"{name} must be an index, a slice or a list of indices, got {selection!r}")
+    if selection is None or isinstance(selection, slice):
+        return torch.arange(*(selection or slice(None)).indices(size))
+    indices = [selection] if isinstance(selection, int) else list(selection)
+    for index in indices:
         if not -size <= index < size:
-            raise ValueError(f"{what}: index {index} is out of range, there are {size}")
-    return torch.tensor([index % size for index in wanted], dtype=torch.long)
+            raise ValueError(f"{name}: index {index} is out of range, there are {size}")
+    return torch.tensor([index % size for index in indices], dtype=torch.long)

@@ -1,14 +1,14 @@
-"""The attention doctor: what looks wrong, where, and an example.
+"""The attention doctor: checks that find what looks wrong in recorded calls, each with an example.
 
-| finding | means |
+| finding | meaning |
 |---|---|
-| empty rows | queries that see nothing: their output is zero here, NaN elsewhere |
+| empty rows | queries that see no key: their output is zero in regard, NaN in other implementations |
 | attends to padding | weight on keys that are padding |
 | sees the future | weight on keys after the query, in a model that should be causal |
-| mask inverted | nearly all weight on padding, or on the future: the mask means its opposite |
+| mask inverted | nearly all weight is on padding, or on the future: the mask hides what it should show |
 | uniform head | the same weight on every visible key, for every query: the head does nothing |
 | one-token head | all weight on one and the same key, for every query |
-| not finite | NaN or infinity in queries or keys |
+| not finite | NaN or infinity in queries, keys or weights |
 """
 
 from collections.abc import Callable
@@ -19,141 +19,163 @@ import torch
 from torch import Tensor
 
 from regard.watching.call import Call
-from regard.watching.weights import Part
+from regard.watching.exact_weights import WeightBlock
 
-NOTABLE = 1e-4  # a weight that is no rounding
+NOTABLE = 1e-4  # smaller weights may be rounding errors
+INVERTED = "the mask seems to hide what it should show: check whether True means visible or ignored"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that looks wrong: in which call and head, and an example pair."""
+    """One thing that looks wrong: what, in which call and head, with an example pair of query and key.
+
+    >>> import regard, torch
+    >>> layer = regard.nn.MultiHeadAttention(16, 1)
+    >>> with regard.watch(layer) as seen:
+    ...     _ = layer(torch.randn(1, 5, 16))
+    >>> [finding.what for finding in seen.check(causal=True)]
+    ['sees the future']
+    """
 
     what: str
     call: str
     head: int | None
     query: int | None
     key: int | None
-    said: str
+    message: str
 
     def __str__(self) -> str:
-        where = self.call or "the model"
-        return f"{self.what}: {where}" + (f", head {self.head}" if self.head is not None else "") + f": {self.said}"
+        head = f", head {self.head}" if self.head is not None else ""
+        return f"{self.what}: {self.call or 'the model'}{head}: {self.message}"
 
 
 def examine(calls: list[Call], *, padding: Any = None, causal: bool = False) -> list[Finding]:
-    """Everything that looks wrong with the calls.
+    """Return everything that looks wrong with the calls.
 
-    padding     the real keys, as booleans (B, S), True = real, or as lengths (B,); None: not checked
+    padding     real keys as booleans (B, S), True = real, or as lengths (B,); None: padding is not checked
     causal      whether the model should be causal
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for call in calls:
-        if _not_finite(call, found):
+        if not_finite := _find_not_finite(call):
+            findings.append(not_finite)
             continue
-        _empty(call, found)
+        findings += _find_empty_rows(call)
         if padding is not None:
-            _padding(call, padding, found)
+            findings += _find_padding(call, padding)
         if causal:
-            _future(call, found)
-        _idle(call, found)
-    return found
+            findings += _find_future(call)
+        findings += _find_idle_heads(call)
+    return findings
 
 
-def _not_finite(call: Call, found: list[Finding]) -> bool:
-    named = {"weights": call.maps} if call.maps is not None else {"queries": call.q, "keys": call.k}
-    for what, x in named.items():
-        assert x is not None
-        bad = (~x.isfinite()).nonzero()
-        if len(bad):
-            head, place = int(bad[0, 1]), int(bad[0, 2])
-            found.append(
-                Finding(
-                    "not finite",
-                    call.name,
-                    head,
-                    place if what != "keys" else None,
-                    None,
-                    f"{len(bad)} of the {what} are NaN or infinite, the first at place {place}",
-                )
+def _find_not_finite(call: Call) -> Finding | None:
+    tensors = {"queries": call.q, "keys": call.k} if call.eager_weights is None else {"weights": call.eager_weights}
+    for name, x in tensors.items():
+        indices = (~x.isfinite()).nonzero()
+        if len(indices):
+            head, token = int(indices[0, 1]), int(indices[0, 2])
+            message = (
+                f"{len(indices)} numbers of the {name} are NaN or infinite, the first at token {token}; "
+                "look for an overflow or a NaN in the layers before"
             )
-            return True
-    return False
+            return Finding("not finite", call.name, head, token if name != "keys" else None, None, message)
+    return None
 
 
-def _empty(call: Call, found: list[Finding]) -> None:
+def _find_empty_rows(call: Call) -> list[Finding]:
     empty = call.statistics.empty
-    if empty.any():
-        b, h, i = (int(n) for n in empty.nonzero()[0])
-        said = f"{int(empty.sum())} of {empty.numel()} queries see nothing, such as query {i} of item {b}"
-        found.append(Finding("empty rows", call.name, h, i, None, said))
+    if not empty.any():
+        return []
+    b, head, query = (int(n) for n in empty.nonzero()[0])
+    message = (
+        f"{int(empty.sum())} of {empty.numel()} queries see no key, for example query {query} of batch item {b}; "
+        "check that the mask leaves each query at least one key"
+    )
+    return [Finding("empty rows", call.name, head, query, None, message)]
 
 
-def _padding(call: Call, padding: Any, found: list[Finding]) -> None:
+def _find_padding(call: Call, padding: Any) -> list[Finding]:
     real = torch.as_tensor(padding)
     if real.dim() == 1:
         real = torch.arange(call.shape[3]) < real[:, None]
     if real.shape != (call.shape[0], call.shape[3]):
-        return  # a cross- or cached call over other keys
+        return []  # cross-attention or a cache: the keys are not those that the padding describes
     hidden = (~real)[:, None, None]  # (B, 1, 1, S)
-    _mass_on(call, lambda part: hidden[part.batch, :, :, part.keys], "attends to padding", "padding", found)
+    advice = "pass the padding mask to the model"
+    return _find_weight_on(call, lambda x: hidden[x.batch, :, :, x.keys], "attends to padding", "padding", advice)
 
 
-def _future(call: Call, found: list[Finding]) -> None:
+def _find_future(call: Call) -> list[Finding]:
     shift = call.shape[3] - call.shape[2]
 
-    def later(part: Part) -> Tensor:
-        place = torch.arange(part.rows.start, part.rows.stop)[:, None] + shift
-        return torch.arange(part.keys.start, part.keys.stop) > place
+    def is_later(block: WeightBlock) -> Tensor:
+        position = torch.arange(block.rows.start, block.rows.stop)[:, None] + shift
+        return torch.arange(block.keys.start, block.keys.stop) > position
 
-    _mass_on(call, later, "sees the future", "keys after it", found)
+    return _find_weight_on(call, is_later, "sees the future", "keys after the query", "add a causal mask")
 
 
-def _mass_on(call: Call, wrong: Callable[[Part], Tensor], what: str, words: str, found: list[Finding]) -> None:
-    """A finding for each head that puts notable weight where it should not, which `wrong` says for a part."""
+def _find_weight_on(
+    call: Call, is_wrong: Callable[[WeightBlock], Tensor], what: str, where: str, advice: str
+) -> list[Finding]:
+    """Return a finding for each head with notable weight on the pairs that `is_wrong` marks in a block of weights."""
     batch, heads, length, _ = call.shape
     mass = torch.zeros(batch, heads, length)
     possible = torch.zeros(batch, heads, length, dtype=torch.bool)  # whether the query has such keys at all
     examples: dict[int, tuple[float, int, int]] = {}
-    for part in call.parts():
-        here = (part.batch, part.heads, part.rows)
-        forbidden = wrong(part).expand_as(part.weights)
-        astray = part.weights * forbidden
-        mass[here] += astray.sum(-1)
-        possible[here] |= forbidden.any(-1)
-        for head in range(*part.heads.indices(heads)):
-            weights = astray[:, head - part.heads.start]
-            _, i, j = (int(n) for n in torch.unravel_index(weights.argmax(), weights.shape))
-            value = float(weights.max())
-            if value > examples.get(head, (NOTABLE, 0, 0))[0]:
-                examples[head] = value, part.rows.start + i, part.keys.start + j
-    for head, (value, i, j) in examples.items():
+    for block in call.weight_blocks():
+        rows = (block.batch, block.heads, block.rows)
+        wrong = is_wrong(block).expand_as(block.weights)
+        wrong_weights = block.weights * wrong
+        mass[rows] += wrong_weights.sum(-1)
+        possible[rows] |= wrong.any(-1)
+        for head in range(*block.heads.indices(heads)):
+            weights = wrong_weights[:, head - block.heads.start]
+            _, query, key = (int(n) for n in torch.unravel_index(weights.argmax(), weights.shape))
+            weight = float(weights.max())
+            if weight > examples.get(head, (NOTABLE, 0, 0))[0]:
+                examples[head] = weight, block.rows.start + query, block.keys.start + key
+    findings = []
+    for head, (weight, query, key) in examples.items():
         share = float(mass[:, head][possible[:, head]].mean())
-        said = f"query {i} puts {value:.3f} on key {j}; {share:.0%} of the weight is on {words}"
-        found.append(Finding("mask inverted" if share > 0.9 else what, call.name, head, i, j, said))
+        inverted = share > 0.9
+        message = f"query {query} puts {weight:.3f} on key {key}; {share:.0%} of the weight is on {where}; "
+        message += INVERTED if inverted else advice
+        findings.append(Finding("mask inverted" if inverted else what, call.name, head, query, key, message))
+    return findings
 
 
-def _idle(call: Call, found: list[Finding]) -> None:
-    """Heads that do nothing: even on all they see, or all on one key, for every query."""
-    facts = call.statistics
+def _find_idle_heads(call: Call) -> list[Finding]:
+    """Return the heads that spread their weight evenly, or put it all on one key, for every query."""
+    stats = call.statistics
     _, heads, length, size = call.shape
     if length < 2 or size < 3:
-        return
-    last = call.rows(slice(length - 1, length))
-    visible = (last[:, :, 0] > 0).sum(-1).clamp_min(1).float()
-    evenly = (facts.entropy[:, :, -1] - visible.log()).abs() < 1e-3
+        return []
+    visible = (call.weights(queries=length - 1) > 0).sum(-1).clamp_min(1).float()
+    even = (stats.entropy[:, :, -1] - visible.log()).abs() < 1e-3
+    findings = []
     for head in range(heads):
-        if bool((evenly[:, head] & (visible[:, head] > 2)).all()) and _uniform_everywhere(call, head):
-            said = "every query spreads its weight evenly over all it sees"
-            found.append(Finding("uniform head", call.name, head, length - 1, None, said))
-        elif float(facts.entropy[:, head].max()) < 0.01 and length > 2:
-            place = (torch.arange(size - length, size) - facts.distance[:, head]).round()
-            if bool((place == place[:, :1]).all()):
-                key = int(place[0, 0])
-                said = f"every query puts all its weight on key {key}"
-                found.append(Finding("one-token head", call.name, head, 0, key, said))
+        if bool((even[:, head] & (visible[:, head] > 2)).all()) and _is_uniform_in_the_middle(call, head):
+            message = (
+                "every query spreads its weight evenly over all visible keys, so the head does nothing; "
+                "check that its query and key projections are loaded and trained"
+            )
+            findings.append(Finding("uniform head", call.name, head, length - 1, None, message))
+        elif float(stats.entropy[:, head].max()) < 0.01 and length > 2:
+            position = (torch.arange(size - length, size) - stats.distance[:, head]).round()
+            if bool((position == position[:, :1]).all()):
+                key = int(position[0, 0])
+                message = (
+                    f"every query puts all its weight on key {key}, whatever the query; "
+                    "check for very large scores, or prune the head"
+                )
+                findings.append(Finding("one-token head", call.name, head, 0, key, message))
+    return findings
 
 
-def _uniform_everywhere(call: Call, head: int) -> bool:
-    middle = call.weights(head=head, queries=[call.shape[2] // 2])[:, 0]
-    seen = middle > 0
-    return bool((middle.masked_fill(~seen, 0).amax(-1) - middle.masked_fill(~seen, 1).amin(-1) < 1e-4).all())
+def _is_uniform_in_the_middle(call: Call, head: int) -> bool:
+    weights = call.weights(head=head, queries=[call.shape[2] // 2])[:, 0]
+    visible = weights > 0
+    largest, smallest = weights.masked_fill(~visible, 0).amax(-1), weights.masked_fill(~visible, 1).amin(-1)
+    return bool((largest - smallest < 1e-4).all())

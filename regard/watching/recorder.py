@@ -1,9 +1,9 @@
-"""`watch`: a context in which every attention call is recorded, whoever makes it.
+"""`regard.watch`: a context manager that records every attention call of a model.
 
-A TorchFunctionMode sees every torch function that runs. Attention functions become `Call`s; all others pass
-through. Where torch itself would leave its fast path because such a mode is on, it is told that none is, so that
-the model runs exactly what it runs unwatched. Which module is at work is asked only when a call is recorded, of the
-interpreter's own stack: hooks on all modules would cost every model more than all the rest of watching.
+A TorchFunctionMode sees every torch function that runs. Attention functions become `Call`s; all other functions pass
+through. torch's layers leave their fast path while such a mode is active; `_FastPathsKept` prevents this, so that the
+model runs exactly the kernels that it runs unwatched. The module that makes a call is read from the interpreter's
+stack, and only when a call is recorded: hooks on all modules would cost more time than the rest of watching.
 """
 
 import sys
@@ -23,7 +23,7 @@ from regard.attention.listeners import call_listeners, listeners_muted
 from regard.watching.call import Call
 from regard.watching.readers import eager
 from regard.watching.readers import torch_calls as readers
-from regard.watching.recording import Seen
+from regard.watching.recording import Recording
 
 Keep = Literal["inputs", "copies", "statistics"]
 
@@ -35,14 +35,14 @@ def watch(
     keep: Keep = "inputs",
     only: str | Iterable[str] | Callable[[str], bool] | None = None,
     max_calls: int | None = None,
-) -> Iterator[Seen]:
-    """Record the attention calls made while the model runs.
+) -> Iterator[Recording]:
+    """Record the attention calls that a model makes inside the with-block.
 
-    keep        "inputs": references to queries and keys, nothing copied, weights computed when asked for;
-                "copies": the same, copied, for models that change them in place afterwards;
-                "statistics": entropy, distance, spread and sink mass computed at once, nothing else held
-    only        modules to record: a pattern such as "encoder.*", several, or a function of the module's path
-    max_calls   stop recording after so many calls
+    keep        "inputs": keep references to queries and keys; weights are computed when they are requested.
+                "copies": keep copies of them, for models that change them in place afterwards.
+                "statistics": compute entropy, distance, spread and sink at once and keep nothing else.
+    only        modules to record: a pattern such as "encoder.*", several patterns, or a function of the module's path
+    max_calls   record at most this many calls
 
     >>> import regard, torch
     >>> model = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
@@ -53,23 +53,23 @@ def watch(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(
-            f"watch takes an nn.Module, got {type(model).__name__}; for a function, watch the model it calls"
+            f"watch expects an nn.Module, got {type(model).__name__}; for a function, watch the model that it calls"
         )
     if keep not in ("inputs", "copies", "statistics"):
         raise ValueError(f"keep must be 'inputs', 'copies' or 'statistics', got {keep!r}")
     if max_calls is not None and max_calls < 1:
         raise ValueError(f"max_calls must be at least 1, got {max_calls}")
-    seen = Seen(model)
-    recorder = _Recorder(model, seen, keep, _chooser(only), max_calls)
+    recording = Recording(model)
+    recorder = _Recorder(model, recording, keep, _module_filter(only), max_calls)
     with _fast_paths_kept, recorder:
-        call_listeners.append(recorder.hear)
+        call_listeners.append(recorder.on_attend)
         try:
-            yield seen
+            yield recording
         finally:
-            call_listeners.remove(recorder.hear)
+            call_listeners.remove(recorder.on_attend)
 
 
-def _chooser(only: str | Iterable[str] | Callable[[str], bool] | None) -> Callable[[str], bool]:
+def _module_filter(only: str | Iterable[str] | Callable[[str], bool] | None) -> Callable[[str], bool]:
     if only is None:
         return lambda name: True
     if callable(only):
@@ -83,27 +83,34 @@ READERS: dict[Any, Callable[..., Call]] = {
     torch._native_multi_head_attention: readers.from_native_mha,
     torch._transformer_encoder_layer_fwd: readers.from_encoder_layer,
 }
-NOTICED = {*READERS, *eager.SOFTMAX, *eager.PASSES, *eager.PRODUCTS}
-MODULE_RUNS = {nn.Module._call_impl.__code__, nn.Module._wrapped_call_impl.__code__}
+READ_FUNCTIONS = {*READERS, *eager.SOFTMAX, *eager.PASS_THROUGH, *eager.PRODUCTS}
+MODULE_CALL_CODE = {nn.Module._call_impl.__code__, nn.Module._wrapped_call_impl.__code__}
 
 
 class _Recorder(TorchFunctionMode):
+    """Adds a `Call` to the recording for each attention function that runs in this thread."""
+
     def __init__(
-        self, model: nn.Module, seen: Seen, keep: Keep, chosen: Callable[[str], bool], max_calls: int | None
+        self,
+        model: nn.Module,
+        recording: Recording,
+        keep: Keep,
+        module_filter: Callable[[str], bool],
+        max_calls: int | None,
     ) -> None:
         super().__init__()
-        self.seen, self.keep, self.chosen, self.max_calls = seen, keep, chosen, max_calls
+        self.recording, self.keep, self.module_filter, self.max_calls = recording, keep, module_filter, max_calls
         self.modules = dict(model.named_modules())
         self.names = {id(module): name for name, module in self.modules.items()}
         self.thread = threading.get_ident()
-        self.eager = eager.Eager()
+        self.eager_reader = eager.EagerReader()
 
     @property
-    def name(self) -> str:
-        """The path of the module at work: the innermost of the model's whose code stands on the stack."""
+    def module_name(self) -> str:
+        """Path of the innermost module of the model whose forward is on the stack."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            if frame.f_code in MODULE_RUNS:
+            if frame.f_code in MODULE_CALL_CODE:
                 name = self.names.get(id(frame.f_locals["self"]))
                 if name is not None:
                     return name
@@ -115,90 +122,93 @@ class _Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        if func not in NOTICED or listeners_muted.depth:  # inside regard.attend, which tells of itself
+        if (
+            func not in READ_FUNCTIONS or listeners_muted.depth
+        ):  # regard.attend reports its call itself, through on_attend
             return out
         read = READERS.get(func)
         if read is None:
-            call = self.eager.notice(func, args, kwargs, out)
+            call = self.eager_reader.read(func, args, kwargs, out)
             if call is not None:
-                call.name = self.name
-                self.record(self.by_head(call))
-        elif self.wanted(name := self.name):
+                call.name = self.module_name
+                self.record(self.split_heads(call))
+        elif self.is_recorded(name := self.module_name):
             self.record(read(name, *args, **kwargs))
         return out
 
-    def by_head(self, call: Call) -> Call:
-        """nn.MultiheadAttention folds heads into the batch; its module knows how many there are."""
-        heads = getattr(self.modules.get(call.name), "num_heads", None)
-        if call.maps is not None and call.shape[0] == 1 and isinstance(heads, int) and call.shape[1] % heads == 0:
-            call.maps = call.maps[0].unflatten(0, (-1, heads))
-            call.shape = (call.maps.shape[0], call.maps.shape[1], *call.shape[2:])
+    def split_heads(self, call: Call) -> Call:
+        """Separate batch and heads of nn.MultiheadAttention, which folds them into one dimension."""
+        heads, weights = getattr(self.modules.get(call.name), "num_heads", None), call.eager_weights
+        if weights is not None and call.shape[0] == 1 and isinstance(heads, int) and call.shape[1] % heads == 0:
+            call.eager_weights = weights[0].unflatten(0, (-1, heads))
+            call.shape = (call.shape[1] // heads, heads, *call.shape[2:])
         return call
 
-    def hear(self, said: dict[str, Any]) -> None:
-        """A call of `regard.attend`, told by itself."""
-        if threading.get_ident() == self.thread and self.wanted(self.name):
-            self.record(readers.from_attend(self.name, said))
+    def on_attend(self, arguments: dict[str, Any]) -> None:
+        """Record a call of `regard.attend`, which reports its arguments to its listeners."""
+        if threading.get_ident() == self.thread and self.is_recorded(self.module_name):
+            self.record(readers.from_attend(self.module_name, arguments))
 
-    def wanted(self, name: str) -> bool:
-        if self.max_calls is not None and len(self.seen.calls) >= self.max_calls:
-            self.seen.left_out += 1
+    def is_recorded(self, name: str) -> bool:
+        """Whether calls of this module are to be recorded; counts the calls skipped because of max_calls."""
+        if self.max_calls is not None and len(self.recording.calls) >= self.max_calls:
+            self.recording.skipped += 1
             return False
-        return self.chosen(name)
+        return self.module_filter(name)
 
     def record(self, call: Call) -> None:
-        if not self.wanted(call.name):
+        if not self.is_recorded(call.name):
             return
         if self.keep == "statistics":
-            with (
-                listeners_muted,
-                torch._C.DisableTorchFunction(),
-            ):  # the statistics are attention calls too, not the model's
-                call.kept = call.statistics
-            call.__dict__.pop("_tensors", None)
-            call.queries = call.keys = call.maps = call.added = None
+            # Computing statistics calls attention; those calls must not be recorded.
+            with listeners_muted, torch._C.DisableTorchFunction():
+                call.stored_statistics = call.statistics
+            call.__dict__.pop("_q_and_k", None)
+            call.queries = call.keys = call.eager_weights = call.bias = None
             call.versions = ()
         elif self.keep == "copies":
-            if isinstance(call.queries, Tensor):
-                call.queries, call.keys = call.queries.clone(), call.keys.clone()
-            elif call.queries is not None:
+            if callable(call.queries):
                 call.queries, call.keys = call.queries()
-            call.maps = None if call.maps is None else call.maps.clone()
+            elif call.queries is not None and call.keys is not None:
+                call.queries, call.keys = call.queries.clone(), call.keys.clone()
+            call.eager_weights = None if call.eager_weights is None else call.eager_weights.clone()
             call.versions = ()
-        self.seen.calls.append(call)
+        self.recording.calls.append(call)
 
 
 class _FastPathsKept:
-    """torch's layers leave their fast path when a mode is on; for ours, which changes nothing, they need not.
+    """Context in which torch's layers stay on their fast path although a TorchFunctionMode is active.
 
-    There is one for all threads: the first to come changes what torch asks, the last to go changes it back.
+    The recorder changes no result, so the layers need not leave it. One instance serves all threads: the first to
+    enter replaces torch's test for active modes, the last to leave restores it.
     """
 
     def __init__(self) -> None:
-        self.lock, self.inside = threading.Lock(), 0
-        self.places: list[Any] = [torch.overrides, F]
-        self.before: list[Any] = []
+        self.lock, self.entered = threading.Lock(), 0
+        self.modules: list[Any] = [torch.overrides, F]
+        self.originals: list[Any] = []
 
     def __enter__(self) -> None:
         with self.lock:
-            self.inside += 1
-            if self.inside == 1:
-                self.before = [place.has_torch_function for place in self.places]
-                for place in self.places:
-                    place.has_torch_function = _only_subclasses
+            self.entered += 1
+            if self.entered == 1:
+                self.originals = [module.has_torch_function for module in self.modules]
+                for module in self.modules:
+                    module.has_torch_function = _has_tensor_subclass
 
     def __exit__(self, *_: object) -> None:
         with self.lock:
-            self.inside -= 1
-            if self.inside == 0:
-                for place, before in zip(self.places, self.before, strict=True):
-                    place.has_torch_function = before
+            self.entered -= 1
+            if self.entered == 0:
+                for module, original in zip(self.modules, self.originals, strict=True):
+                    module.has_torch_function = original
 
 
-def _only_subclasses(arguments: Iterable[Any]) -> bool:
-    off = torch._C._disabled_torch_function_impl
+def _has_tensor_subclass(arguments: Iterable[Any]) -> bool:
+    """Whether an argument overrides torch functions itself, as `has_torch_function` tests without active modes."""
+    disabled = torch._C._disabled_torch_function_impl
     return any(
-        isinstance(x, Tensor) and type(x) not in (Tensor, nn.Parameter) and type(x).__torch_function__ is not off
+        isinstance(x, Tensor) and type(x) not in (Tensor, nn.Parameter) and type(x).__torch_function__ is not disabled
         for x in arguments
     )
 

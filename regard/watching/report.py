@@ -1,4 +1,4 @@
-"""What was seen, printed: heads in one table, the weights of one head as numbers."""
+"""Terminal report of a recording: a table of all heads, the weights of one head, the doctor's findings."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,29 +8,27 @@ from rich.text import Text
 
 from regard.watching.call import Call
 from regard.watching.doctor import Finding
-from regard.watching.recording import Seen
+from regard.watching.recording import Recording
 
-SHADES = " ░▒▓█"  # readable without colour
+SHADES = " ░▒▓█"  # weights as shades, readable without colour
 MOST_TOKENS = 24
 
 
-def print_seen(seen: Seen, console: Console) -> None:
-    """The calls in a line, then every head in a row."""
-    calls = seen.calls
+def print_summary(recording: Recording, console: Console) -> None:
+    """Print the number, shapes and kernels of the calls, then a table with one row per head."""
+    calls = recording.calls
     shapes = list(dict.fromkeys(f"{c.shape[1]} heads, {c.shape[2]} queries × {c.shape[3]} keys" for c in calls))
     kernels = ", ".join(dict.fromkeys(call.kernel for call in calls))
-    console.print(
-        f"{type(seen.model).__name__}: {len(calls)} attention call{'s' * (len(calls) > 1)} of {'; '.join(shapes)}"
-        f" (kernel: {kernels})\n",
-        highlight=False,
-    )
-    console.print(seen.table())
+    count = f"{len(calls)} attention call{'s' * (len(calls) > 1)}"
+    heading = f"{type(recording.model).__name__}: {count} of {'; '.join(shapes)} (kernel: {kernels})\n"
+    console.print(heading, highlight=False)
+    console.print(recording.table())
 
 
-def print_head(
+def print_head_weights(
     call: Call, head: int, queries: Sequence[str] | None, keys: Sequence[str] | None, console: Console
 ) -> None:
-    """The weights of one head, a row a query; tokens without a name are numbered."""
+    """Print the weights of one head, one row per query; tokens without a name are numbered."""
     _, _, length, size = call.shape
     rows, columns = min(length, MOST_TOKENS), min(size, MOST_TOKENS)
     weights = call.weights(batch=0, head=head, queries=slice(0, rows), keys=slice(0, columns))
@@ -47,25 +45,15 @@ def print_head(
         console.print(f"the first {rows} of {length} queries and {columns} of {size} keys", highlight=False)
 
 
-def telling_head(seen: Seen) -> tuple[Call, int]:
-    """The head that says most at a glance: sharp, but not all on the first token or on the query's own."""
-
-    def plain(row: dict[str, float]) -> float:
-        return row["entropy"] + 3 * row["sink"] + 2 * row.get("own", 0.0)
-
-    rows = seen.summary()
-    place = min(range(len(rows)), key=lambda i: plain(rows[i]))
-    for call in seen.calls:
-        if place < call.shape[1]:
-            return call, place
-        place -= call.shape[1]
-    raise AssertionError("every row of the summary belongs to a call")
+def most_informative_head(recording: Recording) -> tuple[Call, int]:
+    """Return the call and head with the lowest entropy, avoiding heads on the first token or the query's own."""
+    heads = [(call, head) for call in recording.calls for head in range(call.shape[1])]
+    penalties = [row["entropy"] + 3 * row["sink"] + 2 * row.get("own", 0.0) for row in recording.summary()]
+    return heads[penalties.index(min(penalties))]
 
 
 def print_findings(findings: Iterable[Finding], console: Console) -> None:
-    """What the doctor found, a line each."""
-    found = list(findings)
-    for finding in found:
-        console.print(Text(f"! {finding}"), highlight=False)
-    if not found:
-        console.print("The doctor found nothing wrong.", highlight=False)
+    """Print the findings of the attention doctor, one per line."""
+    lines = [f"! {finding}" for finding in findings] or ["The doctor found nothing wrong."]
+    for line in lines:
+        console.print(Text(line), highlight=False)

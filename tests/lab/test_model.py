@@ -19,8 +19,7 @@ from regard.lab.api.model import compared, head, overview
 from regard.lab.models import watched_models as remembered
 from regard.lab.models.watched_models import known, watched
 from regard.lab.server.request_fields import Mistake
-from regard.watching import Seen
-from regard.watching import named_models as subjects
+from regard.watching import Recording, named_models
 from support.lab_page import Opened, needs_axe
 
 Open = Callable[..., Opened]
@@ -35,7 +34,7 @@ def loaded() -> None:
         watched(name, "The cat").summary  # noqa: B018 (computed, and remembered)
 
 
-def translated(text: str) -> Seen:
+def translated(text: str) -> Recording:
     """The shipped translator on a text, watched here."""
     run = training.load("phrases")
     source, target, *_ = run.pair(text, run.generate(text))
@@ -95,8 +94,8 @@ class TestNumbers:
     def test_minilm(self, opened: Open) -> None:
         page = shown(opened(f"#/model?text={TEXT.replace(' ', '%20')}&call=3&head=7&cell=[2,1]"))
         expect(page.tab.locator("[data-model=minilm]")).to_have_attribute("aria-pressed", "true")
-        subject = subjects.find("minilm")
-        seen = subjects.run(subject, subjects.from_text(subject, TEXT))
+        subject = named_models.load_model("minilm")
+        seen = named_models.run_watched(subject, named_models.input_from_text(subject, TEXT))
         np.testing.assert_allclose(table(page), seen.calls[3].weights(batch=0, head=7), rtol=0, atol=1e-9)
         assert len(tiles(page)) == 72
         rows = [row["entropy"] for row in seen.summary()]

@@ -11,12 +11,12 @@ from transformers import BertConfig, BertModel, T5Config, T5Model
 import regard
 from regard.pictures import Factors, seen_overview, seen_page
 from regard.pictures.weights import recording as drawn
-from regard.watching import Seen
+from regard.watching import Recording
 
 WORDS = ["The", "cat", "sat", "on", "the", "mat"]
 
 
-def bert_seen(length: int = 6, batch: int = 2, **options) -> Seen:
+def bert_seen(length: int = 6, batch: int = 2, **options) -> Recording:
     torch.manual_seed(0)
     config = BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, vocab_size=50)
     model = BertModel(config).eval()
@@ -25,7 +25,7 @@ def bert_seen(length: int = 6, batch: int = 2, **options) -> Seen:
     return seen
 
 
-def t5_seen() -> tuple[nn.Module, Seen]:
+def t5_seen() -> tuple[nn.Module, Recording]:
     torch.manual_seed(0)
     config = T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, vocab_size=20, decoder_start_token_id=0)
     model = T5Model(config).eval()
@@ -105,13 +105,13 @@ def test_saving(tmp_path: Path) -> None:
     assert "Attention of BertModel: encoder.layer.*.attention.self" in (tmp_path / "x.html").read_text()
     assert "srcdoc" in (seen._repr_html_() or "")
     assert "<svg" in (bert_seen(keep="statistics")._repr_html_() or "")
-    assert Seen(nn.Linear(1, 1))._repr_html_() is None
+    assert Recording(nn.Linear(1, 1))._repr_html_() is None
 
 
 def test_what_holds_no_weights_still_has_an_overview(tmp_path: Path) -> None:
     seen = bert_seen(keep="statistics")
     assert len(seen_overview(seen).figure.axes) == 1  # the table alone
-    with pytest.raises(ValueError, match="keep='statistics', which holds no queries and keys"):
+    with pytest.raises(ValueError, match="keep='statistics', which stores no queries and keys"):
         seen.save(tmp_path / "x.html")
     assert not list(tmp_path.iterdir())
 
@@ -124,7 +124,7 @@ def test_what_holds_no_weights_still_has_an_overview(tmp_path: Path) -> None:
         (lambda seen: seen.save("x.html", "The cat"), TypeError, "a list of names, got the string"),
         (lambda seen: seen.save("x.html", batch=2), ValueError, "batch must be between 0 and 1, got 2"),
         (lambda seen: seen_page(seen, most=100), ValueError, "here 288 of 2 calls, and can hold 100"),
-        (lambda seen: Seen(nn.Linear(1, 1)).save("x.html"), ValueError, "no attention call was seen"),
+        (lambda seen: Recording(nn.Linear(1, 1)).save("x.html"), ValueError, "no attention call was recorded"),
     ],
 )
 def test_mistakes_are_named(save, error, message) -> None:

@@ -11,10 +11,10 @@ from torch import nn
 
 import regard
 from regard import masks
-from regard.watching import Seen
+from regard.watching import Recording
 
 
-def run(model: nn.Module, *inputs, **named) -> tuple[object, object, Seen]:
+def run(model: nn.Module, *inputs, **named) -> tuple[object, object, Recording]:
     """What the model gives unwatched and watched, and what was seen."""
     with torch.no_grad():
         plain = model(*inputs, **named)
@@ -157,8 +157,8 @@ def test_hugging_face_models_on_fused_attention(transformers, kind: str, options
     assert [call.name for call in seen.calls] == [call.name for call in plainly.calls]
     for call, made in zip(seen.calls, plainly.calls, strict=True):
         assert made.kernel == "eager softmax"
-        real = made.maps.sum(-1) > 0.5
-        assert (call.weights() - made.maps)[real].abs().max() < 1e-5
+        real = made.eager_weights.sum(-1) > 0.5
+        assert (call.weights() - made.eager_weights)[real].abs().max() < 1e-5
         one = call.weights(head=1, queries=[0, -1], batch=0)
         torch.testing.assert_close(one, call.weights()[0, 1][[0, -1]])
 
@@ -247,7 +247,7 @@ def test_choosing_modules_and_how_many() -> None:
     with torch.no_grad(), regard.watch(model, max_calls=3) as seen:
         model(X, X)
     assert len(seen.calls) == 3
-    assert seen.left_out
+    assert seen.skipped
 
 
 def test_nothing_is_left_behind() -> None:
@@ -298,7 +298,7 @@ def test_when_nothing_was_seen_the_reasons_are_said() -> None:
     model = nn.Linear(4, 4)
     with regard.watch(model) as seen:
         model(torch.randn(2, 4))
-    with pytest.raises(ValueError, match=r"no attention call was seen.*kernel of its own"):
+    with pytest.raises(ValueError, match=r"no attention call was recorded.*kernel of its own"):
         seen.summary()
 
 
@@ -334,7 +334,7 @@ def test_a_mask_that_torch_aligns_at_the_start() -> None:
     q, k = torch.randn(1, 1, 2, 4), torch.randn(1, 1, 5, 4)
     _, _, seen = run(Crooked(), q, k)
     assert (seen.calls[0].weights()[0, 0] > 0).tolist() == [[True] + [False] * 4, [True, True] + [False] * 3]
-    assert isinstance(seen.calls[0].rule, masks.Mask)
+    assert isinstance(seen.calls[0].mask, masks.Mask)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from regard import masks
 from regard.watching import Call
-from regard.watching.statistics import fused as statistics
-from regard.watching.statistics import row_blocks as rows
+from regard.watching.statistics import fused, row_blocks
 from support.strategies import rules
 
-WAYS = {"rows": statistics._by_rows, "attention": statistics._by_attention}
+WAYS = {"rows": row_blocks.statistics, "attention": fused.statistics}
 ways = pytest.mark.parametrize("way", WAYS)
 
 
@@ -26,10 +25,10 @@ def weights_of(call: Call) -> np.ndarray:
     batch, heads, length, size = call.shape
     q, k = call.q.double().numpy(), np.repeat(call.k.double().numpy(), heads // call.k.shape[1], 1)
     scores = call.scale * q @ k.swapaxes(-1, -2)
-    if call.added is not None:
-        scores = scores + call.added.double().numpy()
-    if call.rule is not None:
-        scores = np.where(call.rule.numpy(length, size, batch=batch, heads=heads), scores, -np.inf)
+    if call.bias is not None:
+        scores = scores + call.bias.double().numpy()
+    if call.mask is not None:
+        scores = np.where(call.mask.numpy(length, size, batch=batch, heads=heads), scores, -np.inf)
     top = scores.max(-1, keepdims=True, initial=-np.inf)
     e = np.exp(scores - np.where(np.isneginf(top), 0.0, top))
     z = e.sum(-1, keepdims=True)
@@ -57,7 +56,7 @@ def check(call: Call, way: str = "rows", on: tuple[int, ...] = (0,), far: float 
 
 
 def check_top(call: Call, w: np.ndarray, count: int) -> None:
-    values, places = (x.numpy() for x in rows.top(call, min(count, call.shape[3])))
+    values, places = (x.numpy() for x in row_blocks.top(call, min(count, call.shape[3]), call.lse))
     best = -np.sort(-w, -1)[..., :count]
     np.testing.assert_allclose(values, best, rtol=0, atol=1e-5)
     taken = places >= 0
@@ -98,13 +97,13 @@ def test_under_the_diagonal(way, shape) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_computed_in_single(dtype) -> None:
     q, k = torch.randn(2, 4, 70, 16).to(dtype), torch.randn(2, 2, 90, 16).to(dtype)
-    assert rows.possible(call_of(q, k))
+    assert row_blocks.supports(call_of(q, k))
     check(call_of(q, k, masks.causal()))
 
 
 def test_double_precision_stays_double() -> None:
     call = call_of(torch.randn(1, 2, 9, 4).double(), torch.randn(1, 2, 9, 4).double())
-    assert not rows.possible(call)
+    assert not row_blocks.supports(call)
     assert call.statistics.entropy.dtype == torch.float64
     np.testing.assert_allclose(call.received(), weights_of(call).sum(-2), atol=1e-5)
 
@@ -117,7 +116,7 @@ class TestExtremes:
         check(call_of(q, k, scale=1.0))
 
     def test_equal_scores_are_spread_evenly(self) -> None:
-        found = statistics._by_rows(call_of(torch.zeros(1, 1, 2, 4), torch.randn(1, 1, 5000, 4)), (0,))
+        found = row_blocks.statistics(call_of(torch.zeros(1, 1, 2, 4), torch.randn(1, 1, 5000, 4)), (0,))
         np.testing.assert_allclose(found.entropy, np.log(5000), rtol=1e-6)
         np.testing.assert_allclose(found.spread, np.arange(5000).std(), rtol=1e-6)
         np.testing.assert_allclose(found.received, 2 / 5000, rtol=1e-5)
@@ -139,14 +138,14 @@ class TestExtremes:
             assert call.statistics.empty.all()
             assert not call.received().any()
             for what in ("entropy", "distance", "spread", "sink"):
-                assert not getattr(statistics._by_rows(call, ()), what).any()
+                assert not getattr(row_blocks.statistics(call, ()), what).any()
         assert call_of(q, torch.randn(1, 2, 6, 4), added=hidden).top(2)[1].unique().tolist() == [-1]
 
     @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
     def test_what_is_not_finite_shows(self, broken) -> None:
         q = torch.randn(1, 1, 300, 4)
         q[0, 0, 7, 2] = broken
-        found = statistics._by_rows(call_of(q, torch.rand(1, 1, 300, 4) + 0.1, masks.causal()), (0,))
+        found = row_blocks.statistics(call_of(q, torch.rand(1, 1, 300, 4) + 0.1, masks.causal()), (0,))
         assert found.entropy.isnan().nonzero().tolist() == [[0, 0, 7]]
         assert not found.empty.any()
 
@@ -159,10 +158,10 @@ def test_long_rows() -> None:
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_nothing(threads) -> None:
     call = call_of(torch.randn(2, 4, 300, 8), torch.randn(2, 2, 300, 8), masks.causal())
-    alone, best = statistics._by_rows(call, (0,)), rows.top(call, 4)
+    alone, best = row_blocks.statistics(call, (0,)), row_blocks.top(call, 4, call.lse)
     torch.set_num_threads(threads)
     try:
-        together, best_together = statistics._by_rows(call, (0,)), rows.top(call, 4)
+        together, best_together = row_blocks.statistics(call, (0,)), row_blocks.top(call, 4, call.lse)
     finally:
         torch.set_num_threads(1)
     torch.testing.assert_close(together.__dict__, alone.__dict__)
@@ -171,7 +170,7 @@ def test_threads_change_nothing(threads) -> None:
 
 def test_many_largest_are_sorted_by_torch() -> None:
     call = call_of(torch.randn(1, 2, 5, 4), torch.randn(1, 2, 500, 4))
-    values, places = call.top(rows.MOST + 1)
-    best = -np.sort(-weights_of(call), -1)[..., : rows.MOST + 1]
+    values, places = call.top(row_blocks.MOST_SORTED + 1)
+    best = -np.sort(-weights_of(call), -1)[..., : row_blocks.MOST_SORTED + 1]
     np.testing.assert_allclose(values, best, atol=1e-6)
     np.testing.assert_allclose(np.take_along_axis(weights_of(call), places.numpy(), -1), best, atol=1e-6)

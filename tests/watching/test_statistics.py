@@ -54,7 +54,7 @@ def test_statistics_equal_those_of_the_maps(size, data) -> None:
         for i, j in enumerate(range(keys - queries + offset, keys + offset)):
             if 0 <= j < keys:
                 beside[:, :, i] = w[:, :, i, j]
-        assert (call.beside(offset) - beside).abs().max() < 1e-5
+        assert (call.at_offset(offset) - beside).abs().max() < 1e-5
     assert (call.received() - w.sum(-2)).abs().max() < 1e-3
     assert (call.statistics.empty == ~some).all()
     values, indices = call.top(3)
@@ -100,7 +100,7 @@ def test_parts_hide_what_a_given_table_hides() -> None:
     for mask in (table, table & masks.causal(), table | masks.prefix(3)):
         call = call_of(q, q, mask)
         found = torch.zeros(call.shape)
-        for part in call.parts():
+        for part in call.weight_blocks():
             found[part.batch, part.heads, part.rows, part.keys] = part.weights
         torch.testing.assert_close(found, call.weights())
 

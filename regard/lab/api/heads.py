@@ -201,7 +201,7 @@ def _probabilities(found: Watched) -> "Tensor":
 
     run = found.known.run
     assert run is not None
-    source, target = found.given.positional
+    source, target = found.given.args
     written = [*target[0, 1:].tolist(), run.tokenizer.inner.token_to_id("<end>")]
     with torch.no_grad():
         scores = run.model(source, target)[0].double()

@@ -46,7 +46,7 @@ def overview(given: Asked) -> dict[str, Any]:
 
 def _overview(found: Watched) -> dict[str, Any]:
     from regard.pictures import pooled
-    from regard.watching import telling_head
+    from regard.watching.report import most_informative_head
 
     rows = iter(found.summary)
     calls = []
@@ -54,7 +54,7 @@ def _overview(found: Watched) -> dict[str, Any]:
         heads = [next(rows) for _ in range(call.shape[1])]
         small = np.round(255 * np.sqrt(pooled(call, 0))).astype(np.uint8)
         calls.append({"name": call.name, "queries": queries, "keys": keys, "heads": heads, "small": packed(small)})
-    told, number = telling_head(found.seen)
+    told, number = most_informative_head(found.seen)
     return {
         "calls": calls,
         "telling": {"call": [call is told for call in found.seen.calls].index(True), "head": number},

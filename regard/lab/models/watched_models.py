@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from regard.training import Run
-    from regard.watching import Finding, Given, Seen, Subject
+    from regard.watching import Finding, Recording
+    from regard.watching.named_models import ModelInput, NamedModel
 
 NAMES = ("minilm", "phrases", "dates", "language")
 LONGEST = 8000  # characters of a text
@@ -36,7 +37,7 @@ class Known:
     """A model that is loaded: as `regard.watch` wants it, and the trained run that it is of, if it is one of ours."""
 
     name: str
-    subject: "Subject"
+    subject: "NamedModel"
     run: "Run | None"
 
     @property
@@ -59,8 +60,8 @@ class Watched:
 
     known: Known
     text: str
-    seen: "Seen"
-    given: "Given"
+    seen: "Recording"
+    given: "ModelInput"
     written: str  # what the model made of it: a translation, or nothing
     unseen: list[str]  # pieces of the text that the model never saw in training
 
@@ -148,13 +149,12 @@ def quietly(action: Callable[[], Any]) -> Any:
 
 def _load(name: str) -> Known:
     from regard import training
-    from regard.watching import Subject
-    from regard.watching import named_models as subjects
+    from regard.watching.named_models import NamedModel, load_model
 
     if name == "minilm":
-        return Known(name, subjects.find(name), None)
+        return Known(name, load_model(name), None)
     run = training.load(name)
-    return Known(name, Subject(name, run.model.eval()), run)
+    return Known(name, NamedModel(name, run.model.eval()), run)
 
 
 def _readable(model: Known, text: str, field: str) -> None:
@@ -173,26 +173,12 @@ def _readable(model: Known, text: str, field: str) -> None:
 
 
 def _watch(model: Known, text: str) -> Watched:
-    from regard.watching import named_models as subjects
+    from regard.watching.named_models import ModelInput, input_from_text, run_watched
 
     run = model.run
     if run is None:
-        given = subjects.from_text(model.subject, text)
-        return Watched(model, text, subjects.run(model.subject, given), given, "", [])
-    given, written = quietly(lambda: _of_a_run(run, text))
-    return Watched(model, text, subjects.run(model.subject, given), given, written, run.tokenizer.unseen(text))
-
-
-def _of_a_run(run: "Run", text: str) -> "tuple[Given, str]":
-    """The input that makes a trained run attend as it does in its work, and what it writes."""
-    import torch
-
-    from regard.watching import Given
-
-    if run.task != "translate":
-        return Given((torch.tensor([run.tokenizer.encode(text)]),), {}, run.tokenizer.tokens(text)), ""
-    written = run.generate(text)
-    source, target, words, keys = run.pair(text, written)
-    # A step of the decoder reads the word before and writes the next: its own attention is named by what it reads.
-    read = ["<begin>", *words[:-1]]
-    return Given((source, target), {}, {"encoder": keys, "*.cross": (words, keys), "decoder": read}), written
+        given = input_from_text(model.subject, text)
+        return Watched(model, text, run_watched(model.subject, given), given, "", [])
+    inputs = quietly(lambda: run.inputs(text))
+    given = ModelInput(inputs.args, {}, inputs.tokens)
+    return Watched(model, text, run_watched(model.subject, given), given, inputs.output, run.tokenizer.unseen(text))

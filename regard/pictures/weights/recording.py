@@ -11,7 +11,8 @@ import numpy as np
 from regard.pictures.page import Factors, Page, attention_page
 from regard.pictures.picture import Picture
 from regard.pictures.weights.layer_overview import layer_overview
-from regard.watching import Call, Seen, short_names
+from regard.watching import Call, Recording
+from regard.watching.recording import abbreviate_call_names
 
 Array = np.ndarray
 Names = tuple[Sequence[str] | None, Sequence[str] | None]  # of the queries, of the keys
@@ -22,7 +23,7 @@ THUMBNAIL = 64
 
 
 def seen_page(
-    seen: Seen, tokens: Any = None, *, batch: int = 0, title: str | None = None, most: int = MOST_WEIGHTS
+    seen: Recording, tokens: Any = None, *, batch: int = 0, title: str | None = None, most: int = MOST_WEIGHTS
 ) -> Page:
     """A page with every head of every call that was seen, for one batch item.
 
@@ -52,7 +53,7 @@ def seen_page(
     )
 
 
-def seen_overview(seen: Seen, *, batch: int = 0, title: str | None = None, theme: str = "light") -> Picture:
+def seen_overview(seen: Recording, *, batch: int = 0, title: str | None = None, theme: str = "light") -> Picture:
     """Calls × heads: the mean entropy of every head, and its weights small, each cell the largest it stands for."""
     calls = _calls(seen, batch)
     table = np.full((len(calls), max(call.shape[1] for call in calls)), np.nan)
@@ -60,13 +61,13 @@ def seen_overview(seen: Seen, *, batch: int = 0, title: str | None = None, theme
         facts = call.statistics
         some = (~facts.empty[batch]).sum(-1).clamp_min(1)
         row[: call.shape[1]] = (facts.entropy[batch].sum(-1) / some).numpy()
-    small = None if any(call.kept for call in calls) else [pooled(call, batch) for call in calls]
+    small = None if any(call.stored_statistics for call in calls) else [pooled(call, batch) for call in calls]
     title = _title(seen) if title is None else title
     return layer_overview(table, small, layers=_rows(calls), title=title, theme=theme)
 
 
 def save_seen(
-    seen: Seen,
+    seen: Recording,
     file: str | os.PathLike[str],
     tokens: Any = None,
     *,
@@ -80,10 +81,10 @@ def save_seen(
     return seen_overview(seen, batch=batch, title=title, theme=theme).save(file)
 
 
-def inline_seen(seen: Seen) -> str:
+def inline_seen(seen: Recording) -> str:
     """What a notebook shows: the page where it is small, else the overview."""
     weights = sum(call.shape[1] * call.shape[2] * call.shape[3] for call in seen.calls)
-    if weights > INLINE_WEIGHTS or any(call.kept for call in seen.calls):
+    if weights > INLINE_WEIGHTS or any(call.stored_statistics for call in seen.calls):
         return seen_overview(seen)._repr_html_()
     return seen_page(seen)._repr_html_()
 
@@ -130,7 +131,7 @@ def pooled(call: Call, batch: int) -> Array:
     tall, wide = min(length, THUMBNAIL), min(size, THUMBNAIL)
     row_of, column_of = np.arange(length) * tall // length, np.arange(size) * wide // size
     found = np.zeros((heads, tall, wide), dtype=np.float32)
-    for part in call.parts():
+    for part in call.weight_blocks():
         if not part.batch.start <= batch < part.batch.stop:
             continue
         weights = part.weights[batch - part.batch.start].numpy()
@@ -143,7 +144,7 @@ def pooled(call: Call, batch: int) -> Array:
     return found
 
 
-def _calls(seen: Seen, batch: int) -> list[Call]:
+def _calls(seen: Recording, batch: int) -> list[Call]:
     if not seen.calls:
         seen[0]  # says why nothing was seen
     items = min(call.shape[0] for call in seen.calls)
@@ -154,18 +155,18 @@ def _calls(seen: Seen, batch: int) -> list[Call]:
 
 def _layer(call: Call, batch: int) -> Any:
     """The call's weights by what they are made of, where that is queries, keys and what is visible."""
-    if call.maps is not None or (call.added is not None and not call.added_is_mask):
+    if call.eager_weights is not None or (call.bias is not None and not call.bias_is_mask):
         return call.weights(batch=batch)
     visible = None
-    if call.rule is not None or call.added is not None:
+    if call.mask is not None or call.bias is not None:
         visible = call.visible(batch)
     return Factors(call.q[batch], call.k[batch], call.scale, visible)
 
 
 def _rows(calls: Sequence[Call]) -> list[str]:
-    return [f"layer {name}" if name.isdecimal() else name for name in short_names(calls)[1]]
+    return [f"layer {name}" if name.isdecimal() else name for name in abbreviate_call_names(calls)[1]]
 
 
-def _title(seen: Seen) -> str:
-    where = short_names(seen.calls)[0]
+def _title(seen: Recording) -> str:
+    where = abbreviate_call_names(seen.calls)[0]
     return f"Attention of {type(seen.model).__name__}" + (f": {where}" if seen.calls[0].name else "")

@@ -1,1 +1,1 @@
-"""Readers: how each way of calling attention is turned into a recorded call."""
+"""Readers: each converts one way of calling attention into a recorded `Call`."""

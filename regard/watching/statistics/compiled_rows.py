@@ -172,7 +172,7 @@ def _at_least(values: Array, x: Any) -> Any:
 
 
 @compiled(nogil=True)
-def largest_of(
+def largest_scores(
     scores: Array,  # (heads · per, keys), float32
     rows: tuple[int, int],
     per: int,

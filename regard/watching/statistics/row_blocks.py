@@ -1,94 +1,91 @@
-"""Statistics on the CPU, from scores computed a block at a time and compiled loops over their rows.
+"""Statistics on the CPU: compiled loops over the rows of score blocks.
 
-Half the work of a fused call, which multiplies twice where this multiplies once; what keys receive comes with it.
+This is about half the work of a fused attention call, which computes a second matrix product. It also gives the
+weight that each key receives.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.watching.weights import blocks
+from regard.watching.call_inputs import CallInputs
+from regard.watching.score_blocks import score_blocks
+from regard.watching.statistics.row_statistics import PerQuery, Statistics
 
-if TYPE_CHECKING:
-    from regard.watching.call import Call
-
-MOST = 64  # largest weights of a row that are worth keeping sorted one by one
-
-
-class Found(NamedTuple):
-    """What the rows of a call are like, in float64: (B, H, L) each, and what each key receives, (B, H, S)."""
-
-    entropy: Tensor
-    mean: Tensor  # place attended to; 0 for an empty row, like all but its lse
-    spread: Tensor
-    mass: Tensor
-    lse: Tensor
-    received: Tensor
+MOST_SORTED = 64  # up to this many largest weights, insertion into a sorted list is faster than torch.topk
 
 
-def possible(call: "Call") -> bool:
-    """Whether the compiled loops are for this call: on the CPU, in float32 or less."""
+def supports(call: CallInputs) -> bool:
+    """Whether the compiled loops can process the call: on the CPU, in float32 or less."""
     return call.q.is_cpu and call.q.dtype in (torch.float32, torch.bfloat16, torch.float16)
 
 
-def describe(call: "Call", on: tuple[int, ...]) -> Found:
-    """Entropy, mean and spread of the place, mass on some keys, log-sum-exp, and what keys receive."""
+def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:
+    """Return all statistics; `sink` is the weight on the keys in `sinks`."""
     batch, heads, length, size = call.shape
-    kernels = _kernels()
+    kernels = _compiled_kernels()
     with _Threads() as threads:
-        found = torch.zeros(kernels.COLUMNS, batch, heads, length, dtype=torch.float64)
-        found[-1] = -torch.inf
+        columns = torch.zeros(kernels.COLUMNS, batch, heads, length, dtype=torch.float64)
+        columns[-1] = -torch.inf
         received = np.zeros((threads.count, batch, heads, size))
-        gained = np.empty((threads.count, size), np.float32)
-        sinks = np.array(sorted(set(on)), np.int64)
-        for block in blocks(call):
-            scores, per = block.scores.flatten(0, 1).numpy(), block.scores.shape[1]
-            here = np.empty((len(scores), kernels.COLUMNS))
-            common = per, block.stairs, block.keys.start, sinks
+        row_sums = np.empty((threads.count, size), np.float32)
+        sink_keys = np.array(sorted(set(sinks)), np.int64)
+        for block in score_blocks(call):
+            scores, per_head = block.scores.flatten(0, 1).numpy(), block.scores.shape[1]
+            results = np.empty((len(scores), kernels.COLUMNS))
+            layout = per_head, block.triangular, block.keys.start
 
             def work(thread: int, first: int, last: int) -> None:
                 total = received[thread, block.batch, block.heads]  # noqa: B023 (done before the next block)
-                kernels.describe(scores, (first, last), *common, gained[thread], here, total)  # noqa: B023
+                kernels.describe(scores, (first, last), *layout, sink_keys, row_sums[thread], results, total)  # noqa: B023
 
             threads.share(work, len(scores))
-            found[:, block.batch, block.heads, block.rows] = torch.from_numpy(here.T).unflatten(1, (-1, per))
-    entropy, mean, spread, mass, lse = found
-    return Found(entropy, mean, spread, mass, lse, torch.from_numpy(received.sum(0)))
+            columns[:, block.batch, block.heads, block.rows] = torch.from_numpy(results.T).unflatten(1, (-1, per_head))
+    entropy, mean, spread, sink, lse = columns
+    empty = lse.isneginf()
+    return Statistics(
+        entropy=entropy.float(),
+        distance=(torch.arange(size - length, size) - mean).masked_fill_(empty, 0.0),
+        spread=spread.float(),
+        sink=sink.float(),
+        empty=empty,
+        lse=lse.float(),
+        received=torch.from_numpy(received.sum(0)).float(),
+    )
 
 
-def top(call: "Call", count: int) -> tuple[Float[Tensor, "b h l n"], Int[Tensor, "b h l n"]]:
-    """The largest weights of every row and their keys."""
-    batch, heads, length, size = call.shape
-    lse = call.lse
-    values = torch.full((batch, heads, length, count), -torch.inf)
-    places = torch.full((batch, heads, length, count), -1)
-    kernels = _kernels()
+def top(
+    call: CallInputs, count: int, lse: PerQuery
+) -> tuple[Float[Tensor, "batch heads queries top"], Int[Tensor, "batch heads queries top"]]:
+    """Return the largest weights of each query and their keys, largest first; key −1 where fewer are visible."""
+    values = torch.full((*call.shape[:3], count), -torch.inf)
+    positions = torch.full((*call.shape[:3], count), -1)
+    kernels = _compiled_kernels()
     with _Threads() as threads:
-        maxima = np.empty((threads.count, size + 2 * count), np.float32)
-        for block in blocks(call):
-            scores, per = block.scores.flatten(0, 1).numpy(), block.scores.shape[1]
+        maxima = np.empty((threads.count, call.shape[3] + 2 * count), np.float32)
+        for block in score_blocks(call):
+            scores, per_head = block.scores.flatten(0, 1).numpy(), block.scores.shape[1]
             best = np.empty((len(scores), count), np.float32), np.empty((len(scores), count), np.int64)
-            common = per, block.stairs, block.keys.start
+            layout = per_head, block.triangular, block.keys.start
 
             def work(thread: int, first: int, last: int) -> None:
-                kernels.largest_of(scores, (first, last), *common, maxima[thread], *best)  # noqa: B023
+                kernels.largest_scores(scores, (first, last), *layout, maxima[thread], *best)  # noqa: B023
 
             threads.share(work, len(scores))
-            here = block.batch, block.heads, block.rows
-            values[here], places[here] = (torch.from_numpy(x).unflatten(0, (-1, per)) for x in best)
+            target = block.batch, block.heads, block.rows
+            values[target], positions[target] = (torch.from_numpy(x).unflatten(0, (-1, per_head)) for x in best)
     values.sub_(lse.to(values.dtype).masked_fill(lse.isneginf(), 0.0)[..., None]).exp_()
-    return values, places
+    return values, positions
 
 
 class _Threads:
-    """As many as torch uses, for the loops between its products of matrices; none but this one where that is one."""
+    """Pool with as many threads as torch uses; without a pool if that is one."""
 
     def __init__(self) -> None:
         self.count = torch.get_num_threads()
@@ -112,14 +109,14 @@ class _Threads:
 
 
 @cache
-def _kernels() -> ModuleType:
-    """The compiled loops. Where they are not on disk yet, compiling takes seconds: once for each machine, and said."""
+def _compiled_kernels() -> ModuleType:
+    """Return the module of compiled loops. The first use on a machine compiles them, which takes seconds."""
     from regard.compiled import announce_compilation
     from regard.watching.statistics import compiled_rows as kernels
 
     row, place = np.zeros((1, 1), np.float32), np.zeros((1, 1), np.int64)
-    found, received = np.zeros((1, kernels.COLUMNS)), np.zeros((1, 1))
+    results, received = np.zeros((1, kernels.COLUMNS)), np.zeros((1, 1))
     with announce_compilation("the statistics of attention"):
-        kernels.largest_of(row, (0, 1), 1, False, 0, row[0], row, place)
-        kernels.describe(row, (0, 1), 1, False, 0, place[0], row[0], found, received)
+        kernels.largest_scores(row, (0, 1), 1, False, 0, row[0], row, place)
+        kernels.describe(row, (0, 1), 1, False, 0, place[0], row[0], results, received)
     return kernels

@@ -1,0 +1,86 @@
+"""Scores of a call, computed a block at a time, for the visible pairs only.
+
+A block has at most 16 MB. The blocks follow the plan by which `regard.attention` skips what a mask hides.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention import Mask, masks
+from regard.attention.kernels.block_plan import Tile, plan_tiles
+from regard.attention.masks.custom import split_boolean_tables
+from regard.watching.call_inputs import CallInputs
+
+MAX_SCORES = 1 << 22  # scores computed at a time, 16 MB
+MAX_ROWS = 256  # rows of a head computed at a time
+CACHED_SCORES = 1 << 18  # small heads are computed together up to this many scores, which fit in the CPU cache
+
+
+class ScoreBlock(NamedTuple):
+    """Scores of one batch item and their position in the whole (B, H, L, S)."""
+
+    batch: int
+    heads: slice
+    rows: slice
+    keys: slice
+    scores: Float[Tensor, "heads rows keys"]
+    triangular: bool  # row i of n does not see the last n − 1 − i keys; their scores are not replaced by −inf
+    may_be_empty: bool  # whether a row may see nothing
+
+
+def score_blocks(call: CallInputs) -> Iterator[ScoreBlock]:
+    """Yield the score of every visible pair once; hidden pairs inside a block are −inf. Blocks share one buffer."""
+    batch, heads, length, size = call.shape
+    group = heads // call.k.shape[1]  # query heads per key/value head
+    rule, tables = split_boolean_tables(call.mask) if call.mask is not None else (None, ())
+    bias = None if call.bias is None else call.bias.expand(-1, -1, length, size)
+    buffer = torch.empty(max(MAX_SCORES, group * size))
+    for tile in (tile for tile in plan_tiles(rule, length, size) if tile.keys):
+        triangular = _is_triangular(tile)
+        tile_masks = [*([] if tile.rule is None or triangular else [tile.rule]), *tables]
+        may_be_empty = bool(tile_masks) or bias is not None
+        for b in range(*tile.batch.indices(batch)):
+            k_t = call.k[b].float().transpose(1, 2)
+            for rows, keys in _chunks(tile, triangular, group):
+                count, width = rows.stop - rows.start, keys.stop - keys.start
+                step = max(1, CACHED_SCORES // (group * count * width))
+                for g in range(0, len(k_t), step):
+                    h = slice(g * group, min(g + step, len(k_t)) * group)
+                    scores = buffer[: (h.stop - h.start) * count * width].view(-1, count, width)
+                    q = (call.q[b, h, rows].float() * call.scale).reshape(-1, group * count, call.q.shape[-1])
+                    torch.bmm(q, k_t[g : g + step, :, keys], out=scores.view(-1, group * count, width))
+                    if bias is not None:
+                        scores += bias[b if len(bias) > 1 else 0, h if bias.shape[1] > 1 else slice(None), rows, keys]
+                    for mask in tile_masks:
+                        scores.masked_fill_(~_visible(mask, b, h, rows, keys, size - length), float("-inf"))
+                    yield ScoreBlock(b, h, rows, keys, scores, triangular, may_be_empty)
+
+
+def _is_triangular(tile: Tile) -> bool:
+    """Whether each row of the tile sees exactly one key more than the row before, and the last row sees all keys."""
+    end = tile.place + tile.rows.stop - tile.rows.start
+    return (
+        tile.rule == masks.causal() and len(tile.runs) == 1 and tile.runs[0][0] <= tile.place < tile.runs[0][1] == end
+    )
+
+
+def _chunks(tile: Tile, triangular: bool, group: int) -> Iterator[tuple[slice, slice]]:
+    """Yield chunks of the tile's rows with their keys; in a triangular tile those up to the chunk's last row."""
+    first, last = tile.runs[0][0], tile.runs[-1][1]
+    step = max(1, min(MAX_ROWS, MAX_SCORES // (group * (last - first))))
+    for start in range(tile.rows.start, tile.rows.stop, step):
+        stop = min(start + step, tile.rows.stop)
+        yield slice(start, stop), slice(first, tile.place + stop - tile.rows.start if triangular else last)
+
+
+def _visible(
+    mask: Mask, b: int, heads: slice, rows: slice, keys: slice, shift: int
+) -> Bool[Tensor, "*heads rows keys"]:
+    """Return which pairs of a block the mask shows, for each head or for all."""
+    h = torch.arange(heads.start, heads.stop)[:, None, None] if mask.head_count > 1 else torch.tensor(heads.start)
+    position = torch.arange(rows.start, rows.stop)[:, None] + shift
+    return mask.visible(torch.tensor(b), h, position, torch.arange(keys.start, keys.stop))
