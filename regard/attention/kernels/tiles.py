@@ -96,9 +96,7 @@ class Additive:
         """The tile's part of a strip: row r, column c of it hold the distance base + r − c."""
         if rule not in self._strips:
             mine = [t for t in self.plan if t.runs and (t.rule == rule or rule is self.rule)]
-            base = max(t.place - t.runs[0][0] for t in mine)
-            width = max(base - t.place + t.runs[-1][1] for t in mine)
-            height = max(t.rows.stop - t.rows.start for t in mine)
+            height, width, base = strip_size(mine)
             device = self.like.device
             r = torch.arange(height, device=device)[:, None] + base
             c = torch.arange(width, device=device)[None, :]
@@ -115,6 +113,13 @@ class Additive:
 
     def _minus_infinity(self, seen: Tensor) -> Tensor:
         return torch.zeros(seen.shape, dtype=self.like.dtype, device=seen.device).masked_fill_(~seen, float("-inf"))
+
+
+def strip_size(tiles: Sequence[Tile]) -> tuple[int, int, int]:
+    """Return height, width and base of a strip that contains the mask of every tile; `base` is its first distance."""
+    base = max(tile.place - tile.runs[0][0] for tile in tiles)
+    width = max(base - tile.place + tile.runs[-1][1] for tile in tiles)
+    return max(tile.rows.stop - tile.rows.start for tile in tiles), width, base
 
 
 def forward(
@@ -196,7 +201,7 @@ def backward(
         there = (out, lse) if everything else (out[rows], lse[rows])
         causal = additive.by_kernel(tile)
         added = None if causal else additive.of(tile)
-        for part, columns in [(runs, slice(None))] if causal else _pieces(runs):
+        for part, columns in [(runs, slice(None))] if causal else split_keys(runs):
             keys, values = _take_runs(k[tile.batch], part, 2), _take_runs(v[tile.batch], part, 2)
             bias = None if added is None else added[..., columns]
             yield part, *flash_backward(*here, keys, values, *there, 0.0, causal, attn_mask=bias, scale=scale)
@@ -249,8 +254,8 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), 2)
 
 
-def _pieces(runs: tuple[Run, ...]) -> Iterator[tuple[tuple[Run, ...], slice]]:
-    """The runs in pieces of about equal size, with their columns in the tile."""
+def split_keys(runs: tuple[Run, ...]) -> Iterator[tuple[tuple[Run, ...], slice]]:
+    """Yield pieces of at most BACKWARD_KEYS keys and of about equal size, with their columns in the tile."""
     keys = sum(stop - start for start, stop in runs)
     count = -(-keys // BACKWARD_KEYS)
     size = -(-keys // count // 8) * 8
