@@ -13,7 +13,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from regard.lab import Lab, Settings
-from regard.lab.server.page import views
+from regard.lab.server.live_page import view_names
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
@@ -48,7 +48,7 @@ def main() -> None:
                     viewport={"width": 1360, "height": 1040}, locale=locale, color_scheme=theme, reduced_motion="reduce"
                 )
                 tab = context.new_page()
-                for view in views():
+                for view in view_names():
                     tab.goto("about:blank")
                     tab.goto(lab.url + LINKS.get(view, f"#/{view}"))
                     tab.wait_for_selector("html[data-ready]")

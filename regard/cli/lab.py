@@ -36,10 +36,16 @@ def lab(
     with report_user_errors("lab"):
         from regard.lab import Settings, serve
 
-        serve(Settings(runner=runner, network=network), host=host, port=port, browser=browser, told=_tell(port))
+        serve(
+            Settings(runner=runner, network=network),
+            host=host,
+            port=port,
+            browser=browser,
+            on_start=_print_address(port),
+        )
 
 
-def _tell(asked: int) -> Callable[["Lab"], None]:
+def _print_address(asked: int) -> Callable[["Lab"], None]:
     def told(lab: "Lab") -> None:
         if asked not in (0, lab.port):
             typer.echo(f"Port {asked} is taken; using {lab.port}.", err=True)

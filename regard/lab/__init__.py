@@ -1,7 +1,11 @@
-"""The lab: a local page on which attention is computed on the learner's own words, number by number.
+"""The lab: a local web page that computes attention on the learner's own words, number by number.
 
-The server is Starlette on uvicorn and answers this machine alone; the page is plain ES modules, without a build
-step and without another host. README.md beside this file says how a view is added. Names are loaded when first used.
+`server/` is a Starlette application run by uvicorn, reachable from this machine only. `api/` contains the endpoints of
+each view, `models/` the trained models and the search process behind them. `static/` is the page: plain ES modules
+without a build step; it loads nothing from other hosts. A request passes the checks of `server/request_guard.py`, is
+routed to a function in `api/`, which returns JSON computed by the other packages; the view draws that JSON.
+
+README.md in this folder explains how to add a view. Names are imported when they are first used.
 """
 
 import lazy_loader

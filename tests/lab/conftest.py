@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, sync_playwright
 from regard.claims import SHIPPED, read
 from regard.connectx import Solver
 from regard.lab import Lab, Settings
-from regard.lab.server.page import STATIC
+from regard.lab.server.live_page import STATIC
 from support.lab_page import CHROMIUM, FLAGS, Opened, opening
 
 

@@ -14,8 +14,8 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from regard.claims import NAMES, SHIPPED, claim_named, read, stored_conclusion
-from regard.lab.api.claims import known, tried
-from regard.lab.server.job_queue import Job, Stopped
+from regard.lab.api.claims import all_claims, run_claim
+from regard.lab.server.job_queue import Job, JobStopped
 from support.lab_page import Opened, needs_axe
 
 Open = Callable[..., Opened]
@@ -25,7 +25,7 @@ SIGNS = {"holds": "Holds", "holds when": "Holds when …", "does not hold here":
 
 
 def told(folder: Path) -> Results:
-    return {one["name"]: one for one in json.loads(json.dumps(known(folder), allow_nan=False))}
+    return {one["name"]: one for one in json.loads(json.dumps(all_claims({}, folder)["claims"], allow_nan=False))}
 
 
 # ---- what the server tells -----------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def test_own_results_come_before_the_shipped(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "claims").mkdir()
     text = (SHIPPED / "mask.json").read_text(encoding="utf-8")
     (tmp_path / "claims" / "mask.json").write_text(text.replace('"seconds": 80.1712', '"seconds": 1.0'))
-    found = {one["name"]: one for one in known()}
+    found = {one["name"]: one for one in all_claims({})["claims"]}
     assert found["mask"]["result"]["shipped"] is False
     assert found["scale"]["result"]["shipped"] is True
 
@@ -86,13 +86,13 @@ def test_a_small_run_that_is_stopped_is_ended() -> None:
         return [one for one in every.splitlines() if one.split()[0] == str(os.getpid()) and "claims run" in one]
 
     class Watched(Job):
-        def tell(self, **progress: Any) -> None:
+        def report(self, **progress: Any) -> None:
             assert len(running()) == 1
-            self.stopping.set()
-            super().tell(**progress)
+            self.stop_requested.set()
+            super().report(**progress)
 
-    with pytest.raises(Stopped):
-        tried("scale", Watched())
+    with pytest.raises(JobStopped):
+        run_claim("scale", Watched())
     assert running() == []
 
 

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from regard.costs import Recurrent, cost
-from regard.lab.api.cost import LENGTHS, VARIANTS, predicted
-from regard.lab.server.request_fields import Mistake
+from regard.lab.api.cost import LENGTHS, VARIANTS, predict
+from regard.lab.server.request_fields import FieldError
 from support.lab_page import Opened, needs_axe
 
 Open = Callable[..., Opened]
@@ -101,12 +101,12 @@ def test_heads_and_width_stay_in_step(opened: Open) -> None:
     [({"heads": 3}, "heads"), ({"kv_heads": 3}, "kv_heads"), ({"d_model": 0}, "d_model"), ({"dtype": "int8"}, "dtype")],
 )
 def test_what_does_not_fit_is_refused_at_its_field(given: dict[str, Any], field: str) -> None:
-    with pytest.raises(Mistake) as caught:
-        predicted(given)
+    with pytest.raises(FieldError) as caught:
+        predict(given)
     assert caught.value.field == field
 
 
-def test_measured_beside_predicted(opened: Open) -> None:
+def test_measured_beside_predict(opened: Open) -> None:
     """A small layer, so that it takes seconds; operations and bytes are counted exactly as predicted."""
     page = open_cost(opened, "?d_model=16&heads=2&kv_heads=1&window=16")
     page.tab.get_by_role("button", name="Measure here").click()

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from regard.lab.server.page import views
-from regard.lab.server.saved_page import frame
+from regard.lab.server.live_page import view_names
+from regard.lab.server.saved_page import saved_page_template
 from support.lab_page import Opened
 
 Open = Callable[..., Opened]
-VIEWS = views()
+VIEWS = view_names()
 PHONE = {"viewport": {"width": 390, "height": 844}}
 
 # What Tab must reach, numbered. Of tabs, radio buttons and cells of a grid it is one, and arrows lead to the others,
@@ -57,7 +57,7 @@ def test_a_view_looks_the_same_whatever_was_open_before(opened: Open) -> None:
 
 
 def test_a_saved_view_has_its_own_modules_and_style_alone() -> None:
-    whole = {view: frame(view) for view in VIEWS}
+    whole = {view: saved_page_template(view) for view in VIEWS}
     for view, page in whole.items():
         assert all((f'"lab/views/{other}.js"' in page) == (other == view) for other in VIEWS)
         assert all((f".view-{other} " in page) <= (other == view) for other in VIEWS)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from regard.connectx import AlphaBeta, Board, Solver
-from regard.lab.api.four import PLAYERS, board_of, read
+from regard.lab.api.connect_four import PLAYERS, board_of, parse_game
 from regard.lab.models import search_worker as child
-from regard.lab.models.search_process import Thinker
-from regard.lab.server.job_queue import Full, Job, Work
-from regard.lab.server.request_fields import Mistake
+from regard.lab.models.search_process import SearchProcess
+from regard.lab.server.job_queue import Job, JobQueue, QueueFull
+from regard.lab.server.request_fields import FieldError
 from support.four_page import LATE
 
 
@@ -72,73 +72,80 @@ class TestThinking:
 
 class TestProcess:
     @pytest.fixture
-    def thinker(self) -> Iterator[Thinker]:
-        one = Thinker()
+    def search(self) -> Iterator[SearchProcess]:
+        one = SearchProcess()
         yield one
         one.close()
 
-    def test_time_ends_it_and_another_answers(self, thinker: Thinker) -> None:
+    def test_time_ends_it_and_another_answers(self, search: SearchProcess) -> None:
         question = {"what": "truth", "moves": "", "size": [7, 8, 4]}  # no book for this size: it takes hours
-        assert not thinker.ask(question, 0.3, lambda line: None)
+        assert not search.ask(question, 0.3, lambda line: None)
         found: list[Any] = []
         late = {"what": "truth", "moves": LATE, "size": [6, 7, 4]}
-        assert thinker.ask(late, 60, lambda line: line and found.append(line))
+        assert search.ask(late, 60, lambda line: line and found.append(line))
         assert {line["column"] for line in found} == set(Board.from_moves(LATE).legal)
 
-    def test_who_no_longer_wants_to_know_ends_it(self, thinker: Thinker) -> None:
+    def test_who_no_longer_wants_to_know_ends_it(self, search: SearchProcess) -> None:
         def told(_: Any) -> None:
             raise KeyError("enough")
 
         with pytest.raises(KeyError, match="enough"):
-            thinker.ask({"what": "truth", "moves": "44", "size": [6, 7, 4]}, 60, told)
-        first = thinker._process
+            search.ask({"what": "truth", "moves": "44", "size": [6, 7, 4]}, 60, told)
+        first = search._process
         assert first is not None
         assert first.poll() is None  # the next one gets ready already
 
-    def test_a_process_that_was_ended_from_outside_is_started_again(self, thinker: Thinker) -> None:
+    def test_a_process_that_was_ended_from_outside_is_started_again(self, search: SearchProcess) -> None:
         question = {"what": "move", "moves": "112233", "size": [6, 7, 4], "player": "greedy"}
         for _ in range(2):
             found: list[Any] = []
-            assert thinker.ask(question, 60, lambda line, found=found: line and found.append(line))
+            assert search.ask(question, 60, lambda line, found=found: line and found.append(line))
             assert found == [{"column": 3}]
-            assert thinker._process is not None
-            thinker._process.kill()
-            thinker._process.wait()
+            assert search._process is not None
+            search._process.kill()
+            search._process.wait()
 
-    def test_what_cannot_be_is_said(self, thinker: Thinker) -> None:
+    def test_what_cannot_be_is_said(self, search: SearchProcess) -> None:
         with pytest.raises(ValueError, match="cannot play '8'"):
-            thinker.ask({"what": "truth", "moves": "8", "size": [6, 7, 4]}, 9, lambda line: None)
+            search.ask({"what": "truth", "moves": "8", "size": [6, 7, 4]}, 9, lambda line: None)
+
+    def test_a_defect_leaves_its_traceback_in_the_terminal(
+        self, search: SearchProcess, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(RuntimeError, match="ended unexpectedly"):
+            search.ask({"what": "unknown", "moves": "", "size": [6, 7, 4]}, 9, lambda line: None)
+        assert "KeyError: 'unknown'" in capfd.readouterr().err
 
 
 class TestLanes:
     @pytest.fixture
-    def work(self) -> Iterator[Work]:
-        one = Work(running=1, waiting=0)
+    def work(self) -> Iterator[JobQueue]:
+        one = JobQueue(running=1, waiting=0)
         yield one
         one.close()
 
     @staticmethod
     def until_stopped(job: Job) -> None:
         while True:
-            job.tell()
+            job.report()
             time.sleep(0.001)
 
-    def test_a_newer_job_stops_the_older(self, work: Work) -> None:
+    def test_a_newer_job_stops_the_older(self, work: JobQueue) -> None:
         first = work.start(self.until_stopped, lane="a")
         second = work.start(lambda job: 5, lane="a")
         assert (work.wait(first, 20).status, work.wait(second, 20).answer) == ("stopped", 5)
 
-    def test_lanes_leave_the_places_to_others(self, work: Work) -> None:
+    def test_lanes_leave_the_places_to_others(self, work: JobQueue) -> None:
         jobs = [work.start(self.until_stopped, lane=lane) for lane in "abc"]
         assert work.wait(work.start(lambda job: 7), 20).answer == 7
         for job in jobs:
-            job.stopping.set()
+            job.stop_requested.set()
             assert work.wait(job, 20).status == "stopped"
 
-    def test_a_lane_is_bounded(self, work: Work) -> None:
+    def test_a_lane_is_bounded(self, work: JobQueue) -> None:
         gate = threading.Event()
         jobs = [work.start(lambda job: gate.wait(20), lane="a") for _ in range(4)]
-        with pytest.raises(Full):
+        with pytest.raises(QueueFull):
             work.start(lambda job: None, lane="a")
         gate.set()
         assert [work.wait(job, 20).status for job in jobs] == ["done", "stopped", "stopped", "done"]
@@ -149,7 +156,7 @@ class TestReading:
         "text", ["445", " 4 4\n5 ", "4,4,5", "4-4-5", "[3, 3, 4]", json.dumps(Board.from_moves("445").kaggle())]
     )
     def test_forms_of_a_game(self, text: str) -> None:
-        assert Board.from_moves(read({"text": text})["moves"]) == Board.from_moves("445")
+        assert Board.from_moves(parse_game({"text": text})["moves"]) == Board.from_moves("445")
 
     @pytest.mark.parametrize(
         ("text", "code"),
@@ -165,8 +172,8 @@ class TestReading:
         ],
     )
     def test_what_is_no_game_is_refused(self, text: str, code: str) -> None:
-        with pytest.raises(Mistake) as refused:
-            read({"text": text})
+        with pytest.raises(FieldError) as refused:
+            parse_game({"text": text})
         assert refused.value.code == code
 
     def test_names_of_players(self) -> None:
@@ -177,5 +184,5 @@ class TestReading:
 
     def test_boards_of_other_sizes(self) -> None:
         assert board_of({"moves": "99", "rows": 6, "columns": 9, "inarow": 5}).columns == 9
-        with pytest.raises(Mistake, match="rows must be a whole number"):
+        with pytest.raises(FieldError, match="rows must be a whole number"):
             board_of({"rows": 99})

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, expect
 
 from regard.connectx import Board, Network
 from regard.lab import Lab, Settings
-from regard.lab.api.four import find_network
 from regard.lab.models import board_attention as heads
+from regard.lab.models.board_attention import find_network
 from regard.models import BoardNet, Evaluator, load, save
 from support.four_page import LATE, done_thinking, press_column
 from support.lab_page import Opened, needs_axe, opening
@@ -43,37 +43,37 @@ def test_without_a_network_the_page_says_how_to_get_one(opened: Open) -> None:
 
 class TestNetwork:
     def test_it_is_described_without_being_loaded(self, folder: Path) -> None:
-        found = heads.described(folder)
+        found = heads.describe_network(folder)
         learnt = sum(parameter.numel() for parameter in load(folder).parameters())
         assert (found["name"], found["layers"], found["parameters"]) == ("small", 2, learnt)
         assert found["memory"] is None
 
     def test_a_memory_is_told_apart(self, folder: Path, tmp_path: Path, opened: Open) -> None:
-        plain = heads.described(folder)
+        plain = heads.describe_network(folder)
         save(
             BoardNet("tiny", attn_every=2, sees=("all", "lines"), opening_table=(6, 7, 8), opening_table_bits=10),
             tmp_path,
         )
-        found = heads.described(tmp_path)
+        found = heads.describe_network(tmp_path)
         assert (found["parameters"], found["memory"]) == (plain["parameters"], [6, 7, 8, 1024])
         shipped = find_network(None)
         assert shipped is not None
-        rows, columns, stones, numbers = heads.described(shipped)["memory"]
+        rows, columns, stones, numbers = heads.describe_network(shipped)["memory"]
         said = opened("#/four").tab.locator(".four-network .explanation").first.inner_text()
         assert f"{rows} × {columns} boards with up to {stones} stones are worth, it has learnt by heart" in said
         assert f"{numbers / 1e6:.2f} million numbers" in said
 
     def test_kinds_of_squares(self) -> None:
         board = Board.from_moves("44")
-        found = dict(zip(heads.KINDS, heads.kinds(board), strict=True))
+        found = dict(zip(heads.KINDS, heads.square_kinds(board), strict=True))
         corner = 5 * 7
         counts = {kind: int(where[corner].sum()) for kind, where in found.items()}
         assert counts == {"row": 6, "column": 5, "diagonal": 5, "local": 3, "own": 1, "opponent": 1}
         assert not any(bool(found[kind].diagonal().any()) for kind in ("row", "column", "diagonal", "local"))
 
     def test_shares_are_measured_beside_chance(self, folder: Path) -> None:
-        net, board = heads.loaded(folder)[0], Board.from_moves("4453")
-        found = heads.looked(net, board, 17)
+        net, board = heads.load_board_network(folder)[0], Board.from_moves("4453")
+        found = heads.attention_by_head(net, board, 17)
         assert len(found) == 8
         squares = torch.tensor(board.kaggle()).view(1, 6, 7)
         x = net.stem(torch.stack([squares == 1, squares == 2], 1).float())  # four stones: the first player moves
@@ -93,9 +93,9 @@ class TestNetwork:
 
     @pytest.mark.parametrize("simulations", [0, 25])
     def test_its_move_is_legal_and_a_win_is_found_by_search(self, folder: Path, simulations: int) -> None:
-        player = heads.loaded(folder)[1]
+        player = heads.load_board_network(folder)[1]
         board = Board.from_moves("112233")
-        found = heads.chosen(player, board, simulations)["column"]
+        found = heads.network_move(player, board, simulations)["column"]
         assert found in board.legal
         if simulations:
             assert found == 3
@@ -111,7 +111,7 @@ class TestNetwork:
         said = page.tab.locator(".value-words strong").get_attribute("data-value") or ""
         assert float(said) == pytest.approx(value, abs=1e-6)
         assert page.tab.locator(".policy .verdict").count() == len(board.legal)
-        found = heads.looked(heads.loaded(folder)[0], board, 17)
+        found = heads.attention_by_head(heads.load_board_network(folder)[0], board, 17)
         wanted = sorted(found, key=lambda head: head["chances"]["column"] - head["shares"]["column"])
         order = [one.get_attribute("data-head") for one in page.tab.locator(".head").all()]
         assert order == [f"{head['layer'] + 1}.{head['head'] + 1}" for head in wanted]

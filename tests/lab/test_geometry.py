@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from regard.attention import embed, projections
-from regard.lab.api.geometry import seen_from
-from regard.lab.server.request_fields import Mistake
+from regard.lab.api.geometry import trace_query
+from regard.lab.server.request_fields import FieldError
 from support.lab_page import Opened, needs_axe
 
 Open = Callable[..., Opened]
@@ -135,8 +135,8 @@ def test_bad_input_is_said_at_the_field(opened: Open, locale: str) -> None:
 
 @pytest.mark.parametrize("vector", [[1, 2], ["a", 1, 2], [99, 0, 0], "x", [1, 2, 3, 4]])
 def test_what_is_no_vector_is_refused(vector: Any) -> None:
-    with pytest.raises(Mistake, match="vector must be three numbers"):
-        seen_from({"vector": vector})
+    with pytest.raises(FieldError, match="vector must be three numbers"):
+        trace_query({"vector": vector})
 
 
 def test_a_link_restores_the_view(opened: Open) -> None:

@@ -20,11 +20,11 @@ from playwright.sync_api import expect
 import regard
 from regard import training
 from regard.attention import embed, masks, projections, tokenize
-from regard.lab.api.heads import alignment, own_sentence
+from regard.lab.api.heads import alignment, self_attention
 from regard.lab.models import watched_models as remembered
-from regard.lab.models.watched_models import RUNS, watched
-from regard.lab.server.array_encoding import packed
-from regard.lab.server.request_fields import Mistake
+from regard.lab.models.watched_models import RUNS, watch_text
+from regard.lab.server.array_encoding import encode_array
+from regard.lab.server.request_fields import FieldError
 from support.lab_page import Opened, needs_axe
 
 Open = Callable[..., Opened]
@@ -35,8 +35,8 @@ CELL = "() => { const cell = document.querySelector('.reading-value'); return ce
 @pytest.fixture(scope="module", autouse=True)
 def translators() -> None:
     """Loaded once, so that no test waits for torch on the page."""
-    watched("phrases", TEXT)
-    watched("dates", "Tuesday, March 5, 2024")
+    watch_text("phrases", TEXT)
+    watch_text("dates", "Tuesday, March 5, 2024")
 
 
 def numpys(text: str, d_model: int, heads: int, seen: np.ndarray | None = None, seed: int = 7) -> dict[str, np.ndarray]:
@@ -155,18 +155,18 @@ class TestNumbers:
         seen = np.ones((count, count), dtype=bool)
         for i, j in pairs:
             seen[i, j] = False
-        found = own_sentence(
+        found = self_attention(
             {"text": text, "heads": 4, "d_model": 8, "seed": 7, "painted": list(map(list, pairs)), "off": off}
         )
         expected = numpys(text, 8, 4, seen)
-        np.testing.assert_allclose(_unpacked(found["weights"]), expected["weights"], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(_unencode_array(found["weights"]), expected["weights"], rtol=0, atol=1e-12)
         kept = [head for head in range(4) if head not in off]
         np.testing.assert_allclose(found["output"], expected["adds"][kept].sum(0), rtol=0, atol=1e-12)
         assert found["empty"] == np.flatnonzero(~seen.any(-1)).tolist()
         assert np.isfinite(found["output"]).all()
 
 
-def _unpacked(given: dict[str, Any]) -> np.ndarray:
+def _unencode_array(given: dict[str, Any]) -> np.ndarray:
     kind = {"float32": "<f4", "float64": "<f8", "uint8": "|u1"}[given["kind"]]
     return np.frombuffer(base64.b64decode(given["bytes"]), dtype=kind).reshape(given["shape"])
 
@@ -385,12 +385,12 @@ class TestBadInput:
         ],
     )
     def test_what_makes_no_sense_is_refused(self, asked: dict[str, Any]) -> None:
-        with pytest.raises(Mistake):
-            own_sentence({"text": TEXT, **asked})
+        with pytest.raises(FieldError):
+            self_attention({"text": TEXT, **asked})
 
     @pytest.mark.parametrize("off", [[[0, 9]], [[7, 0]], "x", [[0]], [[0, -1]]])
     def test_no_such_head(self, off: Any) -> None:
-        with pytest.raises(Mistake):
+        with pytest.raises(FieldError):
             alignment({"off": off})
 
     @pytest.mark.parametrize(
@@ -486,12 +486,12 @@ class TestKept:
 
 class TestRemembered:
     def test_runs_are_remembered_within_a_bound(self) -> None:
-        first = watched("dates", "3 May 2024")
-        assert watched("dates", "3 May 2024") is first
+        first = watch_text("dates", "3 May 2024")
+        assert watch_text("dates", "3 May 2024") is first
         for day in range(1, RUNS + 2):
-            watched("dates", f"{day} June 2025")
+            watch_text("dates", f"{day} June 2025")
         assert len(remembered._runs) == RUNS
-        assert watched("dates", "3 May 2024") is not first
+        assert watch_text("dates", "3 May 2024") is not first
 
     def test_many_threads_at_once(self) -> None:
         """Watching hooks into torch as a whole; runs side by side must not see each other."""
@@ -511,4 +511,4 @@ class TestRemembered:
 
     def test_what_cannot_be_packed_is_said(self) -> None:
         with pytest.raises(TypeError, match="float32, float64, uint8, bool can be packed, got int64"):
-            packed(np.arange(3))
+            encode_array(np.arange(3))

@@ -15,10 +15,10 @@ from playwright.sync_api import expect
 
 import regard
 from regard import training
-from regard.lab.api.model import compared, head, overview
+from regard.lab.api.model import compare, head, overview
 from regard.lab.models import watched_models as remembered
-from regard.lab.models.watched_models import known, watched
-from regard.lab.server.request_fields import Mistake
+from regard.lab.models.watched_models import load_model, watch_text
+from regard.lab.server.request_fields import FieldError
 from regard.watching import Recording, named_models
 from support.lab_page import Opened, needs_axe
 
@@ -31,7 +31,7 @@ CELL = "() => { const cell = document.querySelector('.reading-value'); return ce
 def loaded() -> None:
     """Loaded once, so that no test waits for torch on the page."""
     for name in ("phrases", "language", "minilm"):
-        watched(name, "The cat").summary  # noqa: B018 (computed, and remembered)
+        watch_text(name, "The cat").summary  # noqa: B018 (computed, and remembered)
 
 
 def translated(text: str) -> Recording:
@@ -234,7 +234,7 @@ class TestWalking:
         after = page.tab.evaluate(CELL)
         assert int(after["row"]) > int(before["row"])
         assert int(after["column"]) > int(before["column"])
-        call = watched("minilm", words).seen.calls[0]
+        call = watch_text("minilm", words).seen.calls[0]
         exact = call.weights(batch=0, head=2, queries=int(after["row"]), keys=int(after["column"]))
         assert float(after["value"]) == pytest.approx(float(exact), abs=1e-9)
 
@@ -248,7 +248,7 @@ class TestDoctor:
         )
 
     def test_a_head_that_does_nothing_is_found(self, opened: Open) -> None:
-        model: Any = known("phrases").subject.model
+        model: Any = load_model("phrases").named.model
         attention = model.encoder.layers[1].attention
         kept = attention.qkv.weight.detach().clone(), attention.qkv.bias.detach().clone()
         remembered._runs.clear()
@@ -289,7 +289,7 @@ class TestMissing:
         page.tab.locator("[data-model=minilm]").click()
         expect(page.tab.locator(".missing")).to_contain_text("pip install 'regard[demo]'")
         expect(page.tab.locator(".model-body")).to_be_hidden()
-        with pytest.raises(Mistake, match="pip install"):
+        with pytest.raises(FieldError, match="pip install"):
             overview({"model": "minilm", "text": TEXT})
         page.tab.locator("[data-model=phrases]").click()
         expect(page.tab.locator(".missing")).to_be_hidden()
@@ -321,13 +321,13 @@ class TestBadInput:
         ],
     )
     def test_what_makes_no_sense_is_refused(self, asked: dict[str, Any], field: str) -> None:
-        with pytest.raises(Mistake) as refused:
+        with pytest.raises(FieldError) as refused:
             head({"model": "phrases", "text": TEXT, **asked})
         assert refused.value.field == field
 
     def test_the_second_text_has_its_own_field(self) -> None:
-        with pytest.raises(Mistake) as refused:
-            compared({"model": "phrases", "text": TEXT, "other": " "})
+        with pytest.raises(FieldError) as refused:
+            compare({"model": "phrases", "text": TEXT, "other": " "})
         assert refused.value.field == "other"
 
     def test_a_broken_link_opens_all_the_same(self, opened: Open) -> None:
@@ -424,6 +424,6 @@ def test_loading_is_a_job_that_says_how_far_it_is(page: Opened) -> None:
         return job;
     }"""
     job = page.tab.evaluate(asked, page.lab.settings.token)
-    parameters = sum(p.numel() for p in known("phrases").subject.model.parameters())
+    parameters = sum(p.numel() for p in load_model("phrases").named.model.parameters())
     assert job["answer"] == {"parameters": parameters, "context": 32}
     assert job["progress"] == {"doing": "run", "done": 2, "of": 3}

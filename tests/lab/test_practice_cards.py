@@ -162,10 +162,10 @@ class TestCards:
 
     @pytest.mark.parametrize("card", [card.id for card in all_cards() if card.misconceptions])
     def test_what_is_widely_wrong_is_said_where_it_is_met(self, lab: Lab, card: str) -> None:
-        from regard.lab.api.practice_cards import one
+        from regard.lab.api.practice_cards import card_by_id
         from regard.learn.cards.card import MISCONCEPTIONS
 
-        shown = one({"card": card}, file_of(lab))["card"]
+        shown = card_by_id({"card": card}, file_of(lab))["card"]
         assert shown["wrong"] == [dict(MISCONCEPTIONS[n]) for n in find_card(card).misconceptions]
         assert shown["shows"]
 

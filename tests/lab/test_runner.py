@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from regard.lab import Lab, Settings
-from regard.lab.server.job_queue import KEPT
+from regard.lab.server.job_queue import FINISHED_JOBS
 from regard.learn import Progress, find_exercise
 
 SOFTMAX = find_exercise("softmax")
@@ -191,5 +191,5 @@ def test_two_hundred_at_once(lab: Lab) -> None:
     assert all(job["answer"]["passed"] for job in ended)
     assert most[0] <= lab.settings.running
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10 < 128  # MiB
-    assert len(lab.app.state.work._jobs) <= KEPT + 1
+    assert len(lab.app.state.jobs._jobs) <= FINISHED_JOBS + 1
     assert verdict(lab, RIGHT)["passed"]

@@ -20,7 +20,8 @@ from starlette.routing import Route
 from regard.attention import Trace, embed, projections, trace_layer
 from regard.attention.reference import numpy_attention as reference
 from regard.lab import Lab, Settings, build
-from regard.lab.server.job_queue import Full, Job, Work
+from regard.lab.server.job_queue import Job, JobQueue, QueueFull
+from regard.lab.server.live_page import STATIC
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -133,9 +134,9 @@ class TestBodies:
 
 class TestBinding:
     def test_elsewhere_is_refused_while_programs_are_run(self) -> None:
-        with pytest.raises(ValueError, match=r"at 127\.0\.0\.1 alone"):
+        with pytest.raises(ValueError, match=r"only be served at 127\.0\.0\.1"):
             Lab(Settings(warm=False), host="0.0.0.0", port=0)
-        with pytest.raises(ValueError, match=r"at 127\.0\.0\.1 alone"):
+        with pytest.raises(ValueError, match=r"only be served at 127\.0\.0\.1"):
             build(Settings(loopback=False))
 
     def test_without_the_runner_it_is_not(self) -> None:
@@ -149,7 +150,7 @@ class TestBinding:
 
     @pytest.mark.parametrize("host", ["lab.example", ""])
     def test_a_name_is_no_address(self, host: str) -> None:
-        with pytest.raises(ValueError, match="host must be an address"):
+        with pytest.raises(ValueError, match="host must be an IP address"):
             Lab(Settings(warm=False), host=host, port=0)
 
 
@@ -162,7 +163,7 @@ class TestEnding:
             time.sleep(0.5)  # nothing else is served meanwhile, as while torch is loaded
             return Response()
 
-        monkeypatch.setattr("regard.lab.server.serve.PATIENCE", 0.1)
+        monkeypatch.setattr("regard.lab.server.serve.SHUTDOWN_SECONDS", 0.1)
         with Lab(Settings(warm=False), port=0) as lab:
             lab.app.router.routes.insert(0, Route("/slow", slow))
             asking = threading.Thread(target=ask, args=[lab, "GET", f"/slow?key={lab.settings.token}"])
@@ -205,7 +206,7 @@ class TestTrace:
         ("asked", "field", "said"),
         [
             ({"text": "  "}, "text", "no-words"),
-            ({"text": "a " * 65}, "text", "many-words"),
+            ({"text": "a " * 65}, "text", "many-tokens"),
             ({"text": 7}, "text", "text"),
             ({"text": "a" * 2001}, "text", "text"),
             ({"heads": 3}, "heads", "heads-divide"),
@@ -233,41 +234,41 @@ class TestTrace:
 
 class TestWork:
     @pytest.fixture
-    def work(self) -> Iterator[Work]:
-        work = Work(running=1, waiting=2)
+    def work(self) -> Iterator[JobQueue]:
+        work = JobQueue(running=1, waiting=2)
         yield work
         work.close()
 
-    def test_more_than_the_places_is_refused_and_the_rest_done(self, work: Work) -> None:
+    def test_more_than_the_places_is_refused_and_the_rest_done(self, work: JobQueue) -> None:
         gate = threading.Event()
         jobs = [work.start(lambda job: gate.wait(20)) for _ in range(3)]
-        with pytest.raises(Full, match="1 runs are going on and 2 are waiting"):
+        with pytest.raises(QueueFull, match="1 jobs are running and 2 are waiting"):
             work.start(lambda job: None)
         gate.set()
         assert [work.wait(job, 20).status for job in jobs] == ["done"] * 3
         assert work.wait(work.start(lambda job: 7), 20).answer == 7
 
-    def test_a_job_is_stopped_where_it_tells(self, work: Work) -> None:
+    def test_a_job_is_stopped_where_it_tells(self, work: JobQueue) -> None:
         began = threading.Event()
 
         def endless(job: Job) -> None:
             while True:
-                job.tell(done=1)
+                job.report(done=1)
                 began.set()
                 time.sleep(0.001)
 
         job = work.start(endless)
         began.wait(20)
-        assert job.said()["progress"] == {"done": 1}
-        job.stopping.set()
+        assert job.as_json()["progress"] == {"done": 1}
+        job.stop_requested.set()
         assert work.wait(job, 20).status == "stopped"
 
-    def test_a_failure_is_kept_and_frees_its_place(self, work: Work) -> None:
+    def test_a_failure_is_kept_and_frees_its_place(self, work: JobQueue) -> None:
         for _ in range(5):
             job = work.wait(work.start(lambda job: 1 / 0), 20)
             assert (job.status, job.answer) == ("failed", {"message": "division by zero"})
 
-    def test_what_has_ended_is_forgotten_in_time(self, work: Work) -> None:
+    def test_what_has_ended_is_forgotten_in_time(self, work: JobQueue) -> None:
         for _ in range(100):
             work.wait(work.start(lambda job: None), 20)
         assert len(work._jobs) <= 65
@@ -291,15 +292,15 @@ class TestQueue:
         gate = threading.Event()
 
         async def slow(request: Request) -> Response:
-            return JSONResponse(await request.app.state.work.run(lambda: gate.wait(20)))
+            return JSONResponse(await request.app.state.jobs.run(lambda: gate.wait(20)))
 
         async def begin(request: Request) -> Response:
             def endless(job: Job) -> None:
                 while True:
-                    job.tell(done=1, of=9)
+                    job.report(done=1, of=9)
                     time.sleep(0.001)
 
-            return JSONResponse({"job": request.app.state.work.start(endless).said()})
+            return JSONResponse({"job": request.app.state.jobs.start(endless).as_json()})
 
         with Lab(Settings(warm=False, running=1, waiting=2), port=0) as lab:
             lab.app.router.routes.insert(0, Route("/api/slow", slow, methods=["POST"]))
@@ -350,3 +351,49 @@ def test_serving_loads_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+FAILING_ENDPOINTS = """
+import json, time
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+from regard.lab import Lab, Settings
+from regard.lab.server.routes import get, post, post_job
+
+def raise_unexpected(fields):
+    raise KeyError("defect in " + fields["where"])
+
+def request(path, body=None):
+    headers = {"content-type": "application/json", "x-regard-token": lab.settings.token}
+    try:
+        return json.load(urlopen(Request(lab.origin + path, body and json.dumps(body).encode(), headers)))
+    except HTTPError as error:
+        return json.load(error)
+
+with Lab(Settings(warm=False), port=0) as lab:
+    lab.app.router.routes[:0] = [
+        get("/api/get", raise_unexpected),
+        post("/api/post", raise_unexpected),
+        post("/api/queued", raise_unexpected, queued=True),
+        post_job("/api/prepare", raise_unexpected),
+        post_job("/api/job", lambda fields: lambda job: raise_unexpected(fields)),
+    ]
+    print(request("/api/get?where=get")["error"]["code"])
+    for name in ("post", "queued", "prepare"):
+        print(request(f"/api/{name}", {"where": name})["error"]["code"])
+    job = request("/api/job", {"where": "job"})["job"]
+    while job["status"] in ("waiting", "running"):
+        time.sleep(0.01)
+        job = request(f"/api/jobs/{job['id']}")
+    print(job["status"])
+"""
+
+
+def test_an_unexpected_error_leaves_its_traceback_in_the_terminal() -> None:
+    """The page shows the text of the code `failed`, which refers to the terminal."""
+    process = subprocess.run([sys.executable, "-c", FAILING_ENDPOINTS], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["failed"] * 5
+    assert process.stderr.count("Traceback (most recent call last)") >= 5
+    for where in ("get", "post", "queued", "prepare", "job"):
+        assert f"KeyError: 'defect in {where}'" in process.stderr
+    assert "terminal" in json.loads((STATIC / "text" / "common.en.json").read_text(encoding="utf-8"))["error.failed"]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from regard.lab.server.page import LANGUAGES, STATIC, texts, views
+from regard.lab.server.live_page import LANGUAGES, STATIC, load_texts, view_names
 
 WRITTEN = re.compile(r"""\bt\(\s*"([\w.-]+)"|"((?:keep|kept)\.\w+)\"""")
 BEGUN = re.compile(r"\bt\(\s*`([\w.-]+\.)\$\{")
-REFUSED = re.compile(r"""Mistake\(\s*[^,]+,\s*"([\w-]+)\"""")
+REFUSED = re.compile(r"""FieldError\(\s*[^,]+,\s*"([\w-]+)\"""")
 CODED = {
     "error.busy",
     "error.gone",
@@ -26,20 +26,20 @@ def modules() -> str:
 
 
 def test_both_languages_have_the_same_keys() -> None:
-    english, chinese = (texts(language) for language in LANGUAGES)
+    english, chinese = (load_texts(language) for language in LANGUAGES)
     assert english.keys() == chinese.keys()
     assert all(english.values())
     assert all(chinese.values())
 
 
 def test_texts_name_the_same_facts() -> None:
-    english, chinese = (texts(language) for language in LANGUAGES)
+    english, chinese = (load_texts(language) for language in LANGUAGES)
     for key, text in english.items():
         assert set(re.findall(r"\{(\w+)\}", text)) == set(re.findall(r"\{(\w+)\}", chinese[key])), key
 
 
 def test_chinese_is_chinese() -> None:
-    english, chinese = (texts(language) for language in LANGUAGES)
+    english, chinese = (load_texts(language) for language in LANGUAGES)
     for key, text in chinese.items():
         said = re.sub(r"\{\w+\}", "", english[key])
         if len(re.findall(r"[a-z]{3,}", said)) > 1:
@@ -47,13 +47,13 @@ def test_chinese_is_chinese() -> None:
 
 
 def test_no_key_is_missing_and_none_unused() -> None:
-    known, code = set(texts("en")), modules()
+    known, code = set(load_texts("en")), modules()
     written = {a or b for a, b in WRITTEN.findall(code)}
     begun = set(BEGUN.findall(code))
     assert written - known == set()
     for start in begun:
         assert any(key.startswith(start) for key in known), start
-    needed = {f"{view}.{key}" for view in views() for key in ("name", "title", "lead")}
+    needed = {f"{view}.{key}" for view in view_names() for key in ("name", "title", "lead")}
     assert needed <= known
     used = written | needed | CODED | _refusals(known)
     unused = {key for key in known - used if not any(key.startswith(start) for start in begun)}
@@ -65,7 +65,8 @@ def _refusals(known: set[str]) -> set[str]:
     found = set()
     for file in Path(STATIC.parent).rglob("*.py"):
         for code in REFUSED.findall(file.read_text(encoding="utf-8")):
-            keys = {f"{file.stem.partition('_')[0]}.error.{code}", f"error.{code}"} & known
+            view = file.stem.removeprefix("connect_").partition("_")[0]
+            keys = {f"{view}.error.{code}", f"error.{code}"} & known
             assert keys or code == "json", f"{file.name} refuses with {code!r}, for which there are no words"
             found |= keys
     return found

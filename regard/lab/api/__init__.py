@@ -1,1 +1,1 @@
-"""The endpoints, one file a view, each with a list `routes`; regard.lab.server.app finds them by their files."""
+"""Endpoints of the API, one module per view or part of a view; each has a list `routes`, collected by server/app.py."""

@@ -1,7 +1,7 @@
-"""The view Claims: every claim of `regard.claims` with its stored result, and a small run of one on request.
+"""Endpoints of the view Claims: all claims of `regard.claims` with their stored results, and a small run of one.
 
-Verdicts are computed by the claim's own rule from the rows of its file each time they are asked for. A small run is the
-command that the page shows, in a process of its own, so that its seeds and threads are its own and it can be stopped.
+Verdicts are computed from the stored rows by the claim's own rule at every request. A small run executes the command
+that the page shows, in a process of its own, so that its seeds and threads are independent and it can be stopped.
 """
 
 import math
@@ -9,118 +9,129 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from regard.lab.server.job_queue import Job
-from regard.lab.server.request_fields import as_json, asked, one_of
+from regard.lab.server.request_fields import Fields, choice
+from regard.lab.server.routes import get, post_job
 
 if TYPE_CHECKING:
     from regard.claims import Claim, Conclusion, Figure, Result
 
-TICK = 0.1  # seconds between two looks at how far a run is
+POLL_SECONDS = 0.1
 
 
-async def every(request: Request) -> Response:
-    """All claims with what is known of each, in the order in which they are told."""
-    folder = request.app.state.settings.claims
-    return as_json(await request.app.state.work.run(lambda: {"claims": known(folder)}))
+def results_folder(request: Request) -> Path | None:
+    """Return the folder of stored results; None means ./claims, or else the results in the package."""
+    folder: Path | None = request.app.state.settings.claims
+    return folder
 
 
-async def run(request: Request) -> Response:
-    """Start a small run of one claim: a job, whose answer is the claim with that run as its result."""
-    from regard.claims import NAMES
+def all_claims(_: Fields, folder: Path | None = None) -> dict[str, Any]:
+    """Return all claims with their stored results, in the order of `regard.claims`.
 
-    name = one_of(await asked(request), "claim", NAMES[0], NAMES)
-    return as_json({"job": request.app.state.work.start(lambda job: tried(name, job), lane="claims").said()})
-
-
-def known(folder: Path | None = None) -> list[dict[str, Any]]:
-    """All claims, with the results of this folder; with those of ./claims, or else the shipped, if none is given.
-
-    >>> known(Path("nowhere"))[1]["name"], known(Path("nowhere"))[1]["state"]
+    >>> claim = all_claims({}, Path("nowhere"))["claims"][1]
+    >>> claim["name"], claim["state"]
     ('scale', 'not-run')
     """
     from regard.claims import claims
 
-    return [_told(one, folder) for one in claims()]
+    return {"claims": [_as_json(claim, folder) for claim in claims()]}
 
 
-def tried(name: str, job: Job) -> dict[str, Any]:
-    """Run a claim at its tiny size and tell of it as of a stored one; nothing is kept."""
+def small_run(fields: Fields) -> Callable[[Job], Any]:
+    """Return the job that runs one claim at its tiny size; its answer is the claim with that result."""
+    from regard.claims import NAMES
+
+    name = choice(fields, "claim", NAMES[0], NAMES)
+    return lambda job: run_claim(name, job)
+
+
+def run_claim(name: str, job: Job) -> dict[str, Any]:
+    """Run a claim at its tiny size and return it like a stored one; the result is not stored."""
     from regard.claims import claim_named, count, find
 
-    one = claim_named(name)
-    of = count(one, "tiny")
+    claim = claim_named(name)
+    total = count(claim, "tiny")
     with tempfile.TemporaryDirectory() as folder:
-        said = Path(folder, "said")
+        output = Path(folder, "output")
         command = [sys.executable, "-m", "regard", "claims", "run", name, "--tiny", "--out", folder]
-        with said.open("wb") as output:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        with output.open("wb") as stream:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
         try:
             while process.poll() is None:
-                begun = find(name, folder)
-                job.tell(done=len(begun.parts) if begun else 0, of=of)
-                time.sleep(TICK)
+                partial_result = find(name, folder)
+                job.report(done=len(partial_result.parts) if partial_result else 0, of=total)
+                time.sleep(POLL_SECONDS)
         finally:
             process.kill()
             process.wait()
         if process.returncode:
-            last = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
-            raise RuntimeError(f"the run of {name} ended with {process.returncode}: {' '.join(last)}")
-        return _told(one, Path(folder))
+            printed = output.read_text(encoding="utf-8", errors="replace").strip()
+            last_line = printed.rpartition("\n")[2]
+            error = RuntimeError(f"the run of {name} ended with exit code {process.returncode}: {last_line}")
+            error.add_note(printed)  # the terminal shows all of it
+            raise error
+        return _as_json(claim, Path(folder))
 
 
-def _told(one: "Claim", folder: Path | None) -> dict[str, Any]:
-    """What is said, done and known, as JSON."""
+def _as_json(claim: "Claim", folder: Path | None) -> dict[str, Any]:
+    """Return a claim, its experiment, rule, result and verdict as JSON."""
     from regard.claims import SHIPPED, find, stored_conclusion
 
-    about = {
-        "name": one.name,
-        "title": one.title,
-        "says": one.statement,
-        "source": one.source,
-        "experiment": one.experiment,
-        "rule": one.rule,
-        "timed": one.timed,
-        "command": f"regard claims run {one.name}",
+    content = {
+        "name": claim.name,
+        "title": claim.title,
+        "says": claim.statement,
+        "source": claim.source,
+        "experiment": claim.experiment,
+        "rule": claim.rule,
+        "timed": claim.timed,
+        "command": f"regard claims run {claim.name}",
     }
     try:
-        judgement, result = stored_conclusion(one, folder)
+        conclusion, result = stored_conclusion(claim, folder)
         if result is None:
-            return {**about, "state": "not-run"}
-        about["result"] = {**_measured(one, result), "shipped": folder is None and result == find(one.name, SHIPPED)}
-        if judgement is None:
-            return {**about, "state": "unfinished"}
-        return {**about, "state": "judged", **_judged(judgement), "chart": _finite(asdict(one.draw(result.rows)))}
-    except (ValueError, OSError) as error:  # one file that cannot be read leaves the others as they are
-        return {**about, "state": "unreadable", "why": str(error)}
+            return {**content, "state": "not-run"}
+        content["result"] = {
+            **_result(claim, result),
+            "shipped": folder is None and result == find(claim.name, SHIPPED),
+        }
+        if conclusion is None:
+            return {**content, "state": "unfinished"}
+        return {**content, "state": "judged", **_verdict(conclusion), "chart": _finite(asdict(claim.draw(result.rows)))}
+    except (ValueError, OSError) as error:  # an unreadable file must not hide the other claims
+        return {**content, "state": "unreadable", "why": str(error)}
     except LookupError as error:
-        return {**about, "state": "unreadable", "why": f"the result of {one.name} is of another version: no {error}"}
+        return {
+            **content,
+            "state": "unreadable",
+            "why": f"the result of {claim.name} was written by another version: it has no {error}",
+        }
 
 
-def _judged(judgement: "Conclusion") -> dict[str, Any]:
+def _verdict(conclusion: "Conclusion") -> dict[str, Any]:
     return {
-        "verdict": judgement.verdict.replace(" ", "-"),
-        "sentence": judgement.sentence,
-        "figures": [_figure(one) for one in judgement.figures],
-        "notes": judgement.notes,
+        "verdict": conclusion.verdict.replace(" ", "-"),
+        "sentence": conclusion.sentence,
+        "figures": [_figure(one) for one in conclusion.figures],
+        "notes": conclusion.notes,
     }
 
 
 def _figure(one: "Figure") -> dict[str, Any]:
-    """The number for the eye as the terminal has it, and the numbers themselves."""
+    """Return a figure as text, formatted as in the terminal, and as numbers."""
     value, _, between = str(one).partition(" (")
     numbers = _finite({"value": one.value, "low": one.low, "high": one.high})
     return {"name": one.name, "text": value, "between": between.rstrip(")"), "unit": one.unit, **numbers}
 
 
-def _measured(one: "Claim", result: "Result") -> dict[str, Any]:
+def _result(claim: "Claim", result: "Result") -> dict[str, Any]:
     from regard.claims import is_timing_unreliable
 
     return {
@@ -132,12 +143,12 @@ def _measured(one: "Claim", result: "Result") -> dict[str, Any]:
         "load": result.load,
         "machine": result.machine,
         "command": result.command,
-        "noisy": is_timing_unreliable(one, result),
+        "noisy": is_timing_unreliable(claim, result),
     }
 
 
 def _finite(value: Any) -> Any:
-    """The same with null for what JSON has no number for."""
+    """Return the value with None in place of infinities and NaN, which JSON cannot represent."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -147,4 +158,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-routes = [Route("/api/claims", every, methods=["GET"]), Route("/api/claims/run", run, methods=["POST"])]
+routes = [
+    get("/api/claims", all_claims, results_folder, queued=True),
+    post_job("/api/claims/run", small_run, lane="claims"),
+]

@@ -1,30 +1,27 @@
-"""The numbers of the view Heads and masks: heads of a seeded layer under a mask, and a trained translator's alignment.
+"""Endpoints of the view Heads and masks: heads of a seeded layer under a mask, and a trained translator's alignment.
 
-Self-attention is the trace of `regard.attention`, with what the learner painted on the mask, and with some heads
-silent. Cross-attention is what `regard.watch` sees in a shipped translator while it writes.
+Self-attention is a trace of `regard.attention` under the mask that the learner painted, with some heads disabled.
+Cross-attention is recorded by `regard.watch` in a translator of the package while it writes.
 """
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from regard.attention import (
-    Trace,
-    check_heads,
-    divisors,
-    embed,
-    masks,
-    projections,
-    tokenize,
-    trace,
-    trace_layer,
+from regard.attention import Trace, embed, projections, trace_layer
+from regard.lab.models.watched_models import (
+    LONGEST,
+    Heads,
+    WatchedRun,
+    heads_disabled,
+    watch_lock,
+    watch_text,
+    without_warnings,
 )
-from regard.lab.models.watched_models import LONGEST, Off, Watched, one_at_a_time, quietly, switched_off, watched
-from regard.lab.server.array_encoding import packed
-from regard.lab.server.request_fields import Asked, Mistake, as_json, asked, one_of, post, whole, words
+from regard.lab.server.array_encoding import encode_array
+from regard.lab.server.attention_fields import head_width, mask, tokens, visible_pairs
+from regard.lab.server.request_fields import FieldError, Fields, choice, integer, text
+from regard.lab.server.routes import post
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,203 +32,165 @@ MOST_TOKENS, MOST_WIDTH, MOST_HEADS = 64, 128, 16
 # -- self-attention ------------------------------------------------------------------------------------------------
 
 
-def own_sentence(given: Asked) -> dict[str, Any]:
-    """Every head of one layer on the learner's sentence.
+def self_attention(fields: Fields) -> dict[str, Any]:
+    """Return every head of one layer on the learner's text.
 
     text, d_model, heads, seed, mask    as in `regard trace`
-    painted     [[query, key], …]: pairs for which the learner turned round what the mask says
-    off         heads that are silent
+    painted     [[query, key], …]: pairs whose visibility the learner has inverted
+    off         heads that are disabled
 
-    The output moves for two reasons that are told apart: the mask (all heads on, against nothing hidden), and the
-    heads that are off (under the same mask).
+    Two causes of a change of the output are reported separately: the mask (all heads enabled, compared with no mask),
+    and the disabled heads (under the same mask).
 
-    >>> found = own_sentence({"text": "The cat sat", "heads": 2, "d_model": 4, "painted": [[0, 0], [0, 1], [0, 2]]})
-    >>> found["visible"], found["empty"]
+    >>> answer = self_attention({"text": "The cat sat", "heads": 2, "d_model": 4, "painted": [[0, 0], [0, 1], [0, 2]]})
+    >>> answer["visible"], answer["empty"]
     ([[0, 0, 0], [1, 1, 1], [1, 1, 1]], [0])
     """
-    tokens = tokenize(words(given, "text", "The cat sat on the mat"))
-    count = len(tokens)
-    if not tokens:
-        raise Mistake("text", "no-words", "the text must hold at least one word, got none")
-    if count > MOST_TOKENS:
-        message = f"the text may hold {MOST_TOKENS} tokens at most, got {count}"
-        raise Mistake("text", "many-tokens", message, most=MOST_TOKENS, got=count)
-    d_model, heads = whole(given, "d_model", 16, 1, MOST_WIDTH), whole(given, "heads", 4, 1, MOST_HEADS)
-    seed = whole(given, "seed", 0, 0, 2**32 - 1)
-    d_k = _head_width(d_model, heads)
-    ruled = _ruled(given, count)
-    seen = _painted(given, ruled)
-    x, weights = embed(tokens, d_model, seed), projections(d_model, seed)
-    whole_trace, free = (trace_layer(x, *weights, heads=heads, mask=m, tokens=tokens) for m in (seen, None))
-    shares = contributions(whole_trace, weights[-1])
-    off = _off(given, heads)
-    silent = shares[off].sum(0) if off else np.zeros_like(whole_trace.output)
+    words = tokens(fields, MOST_TOKENS)
+    d_model, heads = integer(fields, "d_model", 16, 1, MOST_WIDTH), integer(fields, "heads", 4, 1, MOST_HEADS)
+    seed = integer(fields, "seed", 0, 0, 2**32 - 1)
+    d_k = head_width(d_model, heads, MOST_HEADS)
+    by_rule = visible_pairs(mask(fields, len(words)), len(words))
+    visible = _paint(fields, by_rule)
+    x, weights = embed(words, d_model, seed), projections(d_model, seed)
+    masked, unmasked = (trace_layer(x, *weights, heads=heads, mask=m, tokens=words) for m in (visible, None))
+    contributions = head_contributions(masked, weights[-1])
+    disabled = _disabled_heads(fields, heads)
+    removed = contributions[disabled].sum(0) if disabled else np.zeros_like(masked.output)
     return {
-        "tokens": tokens,
+        "tokens": words,
         "d_k": d_k,
-        "weights": packed(whole_trace.weights),
-        "visible": seen.astype(int).tolist(),
-        "ruled": ruled.astype(int).tolist(),
-        "empty": np.flatnonzero(~seen.any(-1)).tolist(),
-        "output": (whole_trace.output - silent).tolist(),
-        "length": _lengths(whole_trace.output),
-        "by_mask": _lengths(whole_trace.output - free.output),
-        "by_heads": _lengths(silent),
-        "shares": [_lengths(share) for share in shares],
-        "entropy": [float(row) for row in _entropies(whole_trace.weights, seen)],
+        "weights": encode_array(masked.weights),
+        "visible": visible.astype(int).tolist(),
+        "ruled": by_rule.astype(int).tolist(),
+        "empty": np.flatnonzero(~visible.any(-1)).tolist(),
+        "output": (masked.output - removed).tolist(),
+        "length": _norms(masked.output),
+        "by_mask": _norms(masked.output - unmasked.output),
+        "by_heads": _norms(removed),
+        "shares": [_norms(contribution) for contribution in contributions],
+        "entropy": [float(row) for row in _entropies(masked.weights, visible)],
     }
 
 
-def contributions(layer: Trace, w_o: np.ndarray) -> np.ndarray:
-    """What each head adds to the output, (H, L, D): its context through its own rows of W_o."""
+def head_contributions(layer: Trace, w_o: np.ndarray) -> np.ndarray:
+    """Return what each head adds to the output, (H, L, D): its context times its own rows of W_o."""
     context = layer.part("context").values
     rows = w_o.reshape(context.shape[0], context.shape[-1], -1)
     return context @ rows
 
 
-def _lengths(rows: np.ndarray) -> list[float]:
+def _norms(rows: np.ndarray) -> list[float]:
     return [float(x) for x in np.sqrt((rows**2).sum(-1))]
 
 
-def _entropies(weights: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """The mean entropy of each head's rows, in nats; rows that see nothing have none."""
-    some = seen.any(-1)
-    if not some.any():
+def _entropies(weights: np.ndarray, visible: np.ndarray) -> np.ndarray:
+    """Return the mean entropy of each head's rows, in nats; empty rows are left out."""
+    not_empty = visible.any(-1)
+    if not not_empty.any():
         return np.zeros(len(weights))
     logs = np.log(np.where(weights > 0, weights, 1.0))
-    return np.asarray(-(weights * logs).sum(-1)[:, some].mean(-1))
+    return np.asarray(-(weights * logs).sum(-1)[:, not_empty].mean(-1))
 
 
-def _head_width(d_model: int, heads: int) -> int:
-    try:
-        return check_heads(d_model, heads)
-    except ValueError as error:
-        fits = sorted(n for n in divisors(d_model) if n <= MOST_HEADS)
-        near = ", ".join(map(str, sorted(sorted(fits, key=lambda n: abs(n - heads))[:2])))
-        raise Mistake("heads", "heads-divide", str(error), heads=heads, width=d_model, near=near) from None
-
-
-def _ruled(given: Asked, count: int) -> np.ndarray:
-    """What the chosen mask lets see, (L, S)."""
-    text = words(given, "mask", "none", 400).strip()
-    if text in ("", "none"):
-        return np.ones((count, count), dtype=bool)
-    zeros = np.zeros((count, 1))
-    try:
-        visible = trace(zeros, zeros, zeros, masks.parse(text)).visible
-    except (ValueError, TypeError) as error:
-        raise Mistake("mask", "mask", str(error), said=str(error)) from None
-    return np.broadcast_to(np.asarray(visible, dtype=bool), (count, count)).copy()
-
-
-def _painted(given: Asked, ruled: np.ndarray) -> np.ndarray:
-    painted = given.get("painted", [])
-    count = len(ruled)
+def _paint(fields: Fields, by_rule: np.ndarray) -> np.ndarray:
+    """Return the visible pairs with the painted ones inverted."""
+    painted = fields.get("painted", [])
+    count = len(by_rule)
     message = f"painted must be a list of pairs [query, key] below {count}"
     if not isinstance(painted, list) or len(painted) > MOST_TOKENS**2:
-        raise Mistake("painted", "painted", f"{message}, got {str(painted)[:80]}")
-    seen = ruled.copy()
+        raise FieldError("painted", "painted", f"{message}, got {str(painted)[:80]}")
+    visible = by_rule.copy()
     for pair in painted:
         match pair:
             case [int(query), int(key)] if 0 <= query < count and 0 <= key < count:
-                seen[query, key] = not ruled[query, key]
+                visible[query, key] = not by_rule[query, key]
             case _:
-                raise Mistake("painted", "painted", f"{message}, got {str(pair)[:80]}")
-    return seen
+                raise FieldError("painted", "painted", f"{message}, got {str(pair)[:80]}")
+    return visible
 
 
-def _off(given: Asked, heads: int) -> list[int]:
-    off = given.get("off", [])
+def _disabled_heads(fields: Fields, heads: int) -> list[int]:
+    off = fields.get("off", [])
     match off:
         case [*numbers] if all(type(n) is int and 0 <= n < heads for n in numbers):
             return sorted(set(numbers))
         case _:
-            raise Mistake("off", "off", f"off must be a list of heads from 0 to {heads - 1}, got {str(off)[:80]}")
+            raise FieldError("off", "off", f"off must be a list of heads from 0 to {heads - 1}, got {str(off)[:80]}")
 
 
 # -- cross-attention -----------------------------------------------------------------------------------------------
 
 
-def alignment(given: Asked) -> dict[str, Any]:
-    """What a shipped translator looks at while it writes, in every layer and head, and what it writes without some.
+def alignment(fields: Fields) -> dict[str, Any]:
+    """Return the cross-attention of a translator in every layer and head, and its translation without some heads.
 
     model   "phrases" (English → 中文) or "dates"
-    text    what is translated
-    off     [[layer, head], …]: heads of the cross-attention that are silent
+    text    the text to translate
+    off     [[layer, head], …]: heads of the cross-attention that are disabled
 
-    `before` and `after` are the probabilities of each token that is written, with all heads and without those.
+    `before` and `after` are the probabilities of each written token, with all heads and without the disabled ones.
     """
-    name = one_of(given, "model", "phrases", ("phrases", "dates"))
-    text = words(given, "text", "The cat sat on the mat", LONGEST)
-    off = _off_by_layer(given)
-    with one_at_a_time:
-        found = watched(name, text)
-        return _aligned(found, off)
+    name = choice(fields, "model", "phrases", ("phrases", "dates"))
+    source = text(fields, "text", "The cat sat on the mat", LONGEST)
+    off = _disabled_pairs(fields)
+    with watch_lock:
+        return _align(watch_text(name, source), off)
 
 
-def _aligned(found: Watched, off: Off) -> dict[str, Any]:
-    run, calls = found.known.run, found.seen.calls
+def _align(watched: WatchedRun, off: Heads) -> dict[str, Any]:
+    run, calls = watched.model.run, watched.seen.calls
     assert run is not None
     cross = [i for i, call in enumerate(calls) if call.name.endswith(".cross")]
-    queries, keys = found.names[cross[0]]
-    before = _probabilities(found)
-    after, rewritten = before, found.written
+    queries, keys = watched.names[cross[0]]
+    before = _token_probabilities(watched)
+    after, rewritten = before, watched.written
     if off:
-        _check_off(off, len(cross), calls[cross[0]].shape[1])
-        with switched_off(run.model, off):
-            after = _probabilities(found)
-            rewritten = quietly(lambda: run.generate(found.text))
-    facts = [calls[i].statistics for i in cross]
+        layers, heads = len(cross), calls[cross[0]].shape[1]
+        if any(layer >= layers or head >= heads for layer, head in off):
+            raise FieldError("off", "off", f"the model has {layers} layers of {heads} heads, got {list(off)}")
+        with heads_disabled(run.model, off):
+            after = _token_probabilities(watched)
+            rewritten = without_warnings(lambda: run.generate(watched.text))
     return {
         "queries": queries,
         "keys": keys,
-        "written": found.written,
+        "written": watched.written,
         "rewritten": rewritten,
-        "unseen": found.unseen,
-        "weights": packed(np.stack([calls[i].weights(batch=0).numpy() for i in cross])),
-        "entropy": [one.entropy[0].double().mean(-1).tolist() for one in facts],
+        "unseen": watched.unseen,
+        "weights": encode_array(np.stack([calls[i].weights(batch=0).numpy() for i in cross])),
+        "entropy": [calls[i].statistics.entropy[0].double().mean(-1).tolist() for i in cross],
         "before": before.tolist(),
         "after": after.tolist(),
     }
 
 
-def _probabilities(found: Watched) -> "Tensor":
-    """Of each token that was written, what its step gave it."""
+def _token_probabilities(watched: WatchedRun) -> "Tensor":
+    """Return the probability of each written token at its step."""
     import torch
 
-    run = found.known.run
+    run = watched.model.run
     assert run is not None
-    source, target = found.given.args
+    source, target = watched.inputs.args
     written = [*target[0, 1:].tolist(), run.tokenizer.inner.token_to_id("<end>")]
     with torch.no_grad():
         scores = run.model(source, target)[0].double()
     return scores.softmax(-1)[torch.arange(len(written)), written]
 
 
-def _off_by_layer(given: Asked) -> Off:
-    off = given.get("off", [])
+def _disabled_pairs(fields: Fields) -> Heads:
+    off = fields.get("off", [])
     message = f"off must be a list of pairs [layer, head], got {str(off)[:80]}"
     if not isinstance(off, list) or len(off) > 64:
-        raise Mistake("off", "off", message)
+        raise FieldError("off", "off", message)
     pairs = set()
     for pair in off:
         match pair:
             case [int(layer), int(head)] if layer >= 0 and head >= 0:
                 pairs.add((layer, head))
             case _:
-                raise Mistake("off", "off", message)
+                raise FieldError("off", "off", message)
     return tuple(sorted(pairs))
 
 
-def _check_off(off: Off, layers: int, heads: int) -> None:
-    if any(layer >= layers or head >= heads for layer, head in off):
-        raise Mistake("off", "off", f"the model has {layers} layers of {heads} heads, got {list(off)}")
-
-
-async def align(request: Request) -> Response:
-    """The alignment, when its turn has come."""
-    given = await asked(request)
-    return as_json(await request.app.state.work.run(lambda: alignment(given)))
-
-
-routes = [post("/api/heads", own_sentence), Route("/api/heads/cross", align, methods=["POST"])]
+routes = [post("/api/heads", self_attention), post("/api/heads/cross", alignment, queued=True)]

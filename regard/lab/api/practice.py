@@ -1,35 +1,46 @@
-"""How far the learner is: the checklist, every part of the course, what to do next, and starting anew."""
+"""Endpoints of the course: checklist, progress in every part, the next exercise, the diagrams, and starting over."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from regard.lab.server.learner_state import both, get, load_progress, post
-from regard.lab.server.request_fields import Asked, one_of
+from regard.lab.server.learner_state import learner_file, load_progress, translations
+from regard.lab.server.request_fields import FieldError, Fields, choice
+from regard.lab.server.routes import get, post
 
 
-def overview(_: Asked, file: Path) -> Any:
-    """Everything that the progress page shows, and the lists that the other pages begin with."""
+def overview(_: Fields, file: Path) -> Any:
+    """Return everything that the progress page shows, and the lists with which the other pages start."""
     from regard.learn import all_cards, checklist, exercises
     from regard.learn.cards.card import MISCONCEPTIONS
 
-    state = load_progress(file)
-    coming = state.next_exercise()
+    progress = load_progress(file)
+    following = progress.next_exercise()
     return {
         "file": str(file),
-        "notice": state.notice,
+        "notice": progress.notice,
         "checklist": [
-            {"name": item.name, "title": both(item.title), "have": item.have, "need": item.need, "done": item.done}
-            for item in checklist(state)
+            {
+                "name": item.name,
+                "title": translations(item.title),
+                "have": item.have,
+                "need": item.need,
+                "done": item.done,
+            }
+            for item in checklist(progress)
         ],
-        "exercises": [_exercise(one, state.exercises.get(one.name, {})) for one in exercises()],
-        "next": coming.name if coming else None,
-        "cards": _cards(state.cards),
-        "drills": _drills(state.drills),
-        "diagrams": _diagrams(state.flow),
+        "exercises": [_exercise(one, progress.exercises.get(one.name, {})) for one in exercises()],
+        "next": following.name if following else None,
+        "cards": _cards(progress.cards),
+        "drills": _drills(progress.drills),
+        "diagrams": _diagrams(progress.flow),
         "wrong": [
-            {"number": n, "said": both(said), "card": next(card.id for card in all_cards() if n in card.misconceptions)}
-            for n, said in MISCONCEPTIONS.items()
+            {
+                "number": n,
+                "said": translations(text),
+                "card": next(card.id for card in all_cards() if n in card.misconceptions),
+            }
+            for n, text in MISCONCEPTIONS.items()
         ],
     }
 
@@ -56,10 +67,10 @@ def _cards(memory: dict[str, Any]) -> dict[str, Any]:
     due, ease = deck.due(now), deck.ease()
     rows = []
     for topic in topics():
-        known = deck.ease(topic.name)
+        topic_ease = deck.ease(topic.name)
         waiting = sum(card.topic == topic.name for card in due)
-        row = {"name": topic.name, "title": both(topic.title), "due": waiting}
-        rows.append({**row, "cards": known.cards, "seen": known.seen, "at_ease": known.at_ease})
+        row = {"name": topic.name, "title": translations(topic.title), "due": waiting}
+        rows.append({**row, "cards": topic_ease.cards, "seen": topic_ease.seen, "at_ease": topic_ease.at_ease})
     return {"due": len(due), "new": len(deck.new()), "cards": ease.cards, "at_ease": ease.at_ease, "topics": rows}
 
 
@@ -69,10 +80,10 @@ def _drills(done: dict[str, Any]) -> dict[str, Any]:
 
     rows = []
     for kind, (level, _) in DRILL_KINDS.items():
-        mine = [entry for name, entry in done.items() if name.partition(":")[0] == kind]
-        title = both(drill(level, 0, kind).title)
-        passed = sum(bool(entry.get("passed")) for entry in mine)
-        rows.append({"kind": kind, "level": level, "title": title, "done": len(mine), "passed": passed})
+        entries = [entry for name, entry in done.items() if name.partition(":")[0] == kind]
+        title = translations(drill(level, 0, kind).title)
+        passed = sum(bool(entry.get("passed")) for entry in entries)
+        rows.append({"kind": kind, "level": level, "title": title, "done": len(entries), "passed": passed})
     return {"kinds": rows, "hand_level": HAND_DRILL_LEVEL}
 
 
@@ -82,40 +93,43 @@ def _diagrams(done: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "name": diagram.name,
-            "title": both(diagram.title),
+            "title": translations(diagram.title),
             "done": bool(done.get(diagram.name, {}).get("done")),
-            "pieces": [{"name": p.name, "label": both(p.label), "takes": p.arrows} for p in diagram.pieces.values()],
+            "pieces": [
+                {"name": p.name, "label": translations(p.label), "takes": p.arrows} for p in diagram.pieces.values()
+            ],
         }
         for diagram in DIAGRAMS.values()
     ]
 
 
-def forget(given: Asked, file: Path) -> Any:
-    """Begin a part of the course anew, or all of it."""
+def forget(fields: Fields, file: Path) -> Any:
+    """Delete the progress in one part of the course, or in all of it."""
     from regard.learn.progress import COURSE_SECTIONS
 
-    part = one_of(given, "part", "", (*COURSE_SECTIONS, "all"))
-    state = load_progress(file)
-    state.clear(*(() if part == "all" else (part,)))
-    state.save()
-    return overview(given, file)
+    part = choice(fields, "part", "", (*COURSE_SECTIONS, "all"))
+    progress = load_progress(file)
+    progress.clear(*(() if part == "all" else (part,)))
+    progress.save()
+    return overview(fields, file)
 
 
-def arranged(given: Asked, file: Path) -> Any:
-    """Whether the learner's arrows compute attention; the first thing that does not is named."""
-    from regard.lab.server.request_fields import Mistake
+def check_diagram(fields: Fields, file: Path) -> Any:
+    """Return whether the learner's arrows compute attention, and the first error if not."""
     from regard.learn import DIAGRAMS, check_edges
 
-    diagram = DIAGRAMS[one_of(given, "diagram", "self-attention", tuple(DIAGRAMS))]
-    edges = given.get("edges", [])
+    diagram = DIAGRAMS[choice(fields, "diagram", "self-attention", tuple(DIAGRAMS))]
+    edges = fields.get("edges", [])
     match edges:
         case list() if len(edges) <= 100 and all(_is_edge(edge, diagram.pieces) for edge in edges):
             pass
         case _:
-            raise Mistake("edges", "edges", f"edges must be pairs of pieces of the diagram, got {str(edges)[:80]}")
+            raise FieldError(
+                "edges", "edges", f"edges must be at most 100 pairs of pieces of the diagram, got {str(edges)[:80]}"
+            )
     result = check_edges(diagram, [(start, end) for start, end in edges])
     load_progress(file).record_diagram(diagram.name, result.correct, datetime.now(UTC))
-    return {"right": result.correct, "says": both(result.message), "piece": result.piece}
+    return {"right": result.correct, "says": translations(result.message), "piece": result.piece}
 
 
 def _is_edge(edge: Any, pieces: Any) -> bool:
@@ -123,7 +137,7 @@ def _is_edge(edge: Any, pieces: Any) -> bool:
 
 
 routes = [
-    get("/api/practice", overview),
-    post("/api/practice/forget", forget),
-    post("/api/practice/diagram", arranged),
+    get("/api/practice", overview, learner_file),
+    post("/api/practice/forget", forget, learner_file),
+    post("/api/practice/diagram", check_diagram, learner_file),
 ]

@@ -1,143 +1,142 @@
-"""Cards on the page: the one that is due, grades, the command that shows it, and the mock interview."""
+"""Endpoints of the cards: the card that is due, grading, the command of a card, and the mock interview."""
 
 import copy
+import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-
-from regard.lab.server.learner_state import both, get, load_progress, post
-from regard.lab.server.request_fields import Asked, Mistake, asked, one_of, real, whole, words
+from regard.lab.server.job_queue import Job
+from regard.lab.server.learner_state import learner_file, load_progress, translations
+from regard.lab.server.request_fields import FieldError, Fields, choice, integer, number, text
+from regard.lab.server.routes import get, post, post_job
 
 if TYPE_CHECKING:
     from regard.learn import Card, Deck
 
-SECONDS, OUTPUT = 120, 64 << 10  # of a command
+SECONDS, OUTPUT = 120, 64 << 10  # limits of a card's command: time, and characters of output
 
 
-def due(given: Asked, file: Path) -> Any:
-    """The card to ask now, of a topic or of all; null when none is due and none is new."""
-    deck = _deck(given, file)
+def due(fields: Fields, file: Path) -> Any:
+    """Return the next card of a topic or of all topics; null when none is due and none is new."""
+    deck = _deck(fields, file)
     now = datetime.now(UTC)
     card = deck.next(now)
-    coming = deck.next_due()
+    next_due = deck.next_due()
     return {
-        "card": None if card is None else _shown(card, deck, now),
+        "card": None if card is None else _card_json(card, deck, now),
         "counts": _counts(deck, now),
-        "next_due": None if coming is None else coming.isoformat(),
+        "next_due": None if next_due is None else next_due.isoformat(),
     }
 
 
-def one(given: Asked, file: Path) -> Any:
-    """A card by its name."""
-    card, deck, now = _found(given), _deck({}, file), datetime.now(UTC)
-    return {"card": _shown(card, deck, now), "counts": _counts(deck, now), "next_due": None}
+def card_by_id(fields: Fields, file: Path) -> Any:
+    """Return the card with this id."""
+    card, deck, now = _card(fields), _deck({}, file), datetime.now(UTC)
+    return {"card": _card_json(card, deck, now), "counts": _counts(deck, now), "next_due": None}
 
 
-def graded(given: Asked, file: Path) -> Any:
-    """Keep how it went, and say when the card comes again."""
+def grade(fields: Fields, file: Path) -> Any:
+    """Record the learner's grade and return in how many seconds the card is due again."""
     from regard.learn import Deck, all_cards
     from regard.learn.cards.spaced_repetition import GRADES
 
-    card, state, now = _found(given), load_progress(file), datetime.now(UTC)
-    grade = one_of(given, "grade", "", GRADES)
-    coming = Deck(all_cards(), state.cards).grade(card.id, grade, now)  # type: ignore[arg-type]
-    state.save()
-    return {"seconds": (coming - now).total_seconds()}
+    card, progress, now = _card(fields), load_progress(file), datetime.now(UTC)
+    chosen_grade = choice(fields, "grade", "", GRADES)
+    due_again = Deck(all_cards(), progress.cards).grade(card.id, chosen_grade, now)  # type: ignore[arg-type]
+    progress.save()
+    return {"seconds": (due_again - now).total_seconds()}
 
 
-def interview(given: Asked, file: Path) -> Any:
-    """Ten questions across the topics; those of a seed are always the same."""
+def interview(fields: Fields, file: Path) -> Any:
+    """Return ten questions across the topics; a seed always gives the same ones."""
     from regard.learn import all_cards
-    from regard.learn.cards.interview import SECONDS_PER_QUESTION as LIMIT
-    from regard.learn.cards.interview import draw_questions
+    from regard.learn.cards.interview import SECONDS_PER_QUESTION, draw_questions
 
-    seed = given.get("seed", "")
+    seed = fields.get("seed", "")
     if not str(seed).isdecimal() or len(str(seed)) > 9:
-        raise Mistake("seed", "whole", f"seed must be a whole number, got {str(seed)[:40]!r}", least=0, most=999999999)
+        raise FieldError(
+            "seed", "whole", f"seed must be a whole number, got {str(seed)[:40]!r}", least=0, most=999999999
+        )
     deck, now = _deck({}, file), datetime.now(UTC)
-    return {"seconds": LIMIT, "cards": [_shown(card, deck, now) for card in draw_questions(all_cards(), int(seed))]}
+    return {
+        "seconds": SECONDS_PER_QUESTION,
+        "cards": [_card_json(card, deck, now) for card in draw_questions(all_cards(), int(seed))],
+    }
 
 
-def summed_up(given: Asked, _: Path) -> Any:
-    """The interview by topic, the weakest first."""
+def summarize_interview(fields: Fields) -> Any:
+    """Return the results of an interview by topic, the weakest first."""
     from regard.learn import find_topic
-    from regard.learn.cards.interview import InterviewAnswer as Given
-    from regard.learn.cards.interview import results_by_topic
+    from regard.learn.cards.interview import InterviewAnswer, results_by_topic
     from regard.learn.cards.spaced_repetition import GRADES
 
-    answers = given.get("answers", [])
+    answers = fields.get("answers", [])
     if not isinstance(answers, list) or not 1 <= len(answers) <= 100 or not all(isinstance(x, dict) for x in answers):
-        raise Mistake("answers", "answers", "answers must be a list of cards with grades and seconds")
-    found = [
-        Given(_found(x), one_of(x, "grade", "", GRADES), real(x, "seconds", 0.0, 0.0, 1e6))  # type: ignore[arg-type]
+        raise FieldError("answers", "answers", "answers must be a list of cards with grades and seconds")
+    results = [
+        InterviewAnswer(_card(x), choice(x, "grade", "", GRADES), number(x, "seconds", 0.0, 0.0, 1e6))  # type: ignore[arg-type]
         for x in answers
     ]
-    limit = float(whole(given, "limit", 120, 1, 3600))
+    limit = float(integer(fields, "limit", 120, 1, 3600))
     return [
-        {"topic": row.topic, "title": both(find_topic(row.topic).title), "asked": row.asked, "good": row.good,
+        {"topic": row.topic, "title": translations(find_topic(row.topic).title), "asked": row.asked, "good": row.good,
          "seconds": row.seconds, "late": row.late}
-        for row in results_by_topic(found, limit)
+        for row in results_by_topic(results, limit)
     ]  # fmt: skip
 
 
-async def show(request: Request) -> Response:
-    """Run the command of a card, and no other, in the queue; a job, whose answer is what it printed."""
-    card = _found(await asked(request))
+def show(fields: Fields) -> Callable[[Job], Any]:
+    """Return the job that runs the command of a card; its answer is the printed text."""
+    card = _card(fields)
     if not card.shows.startswith("regard "):
-        raise Mistake("card", "no-command", f"the card {card.id} is shown by a view, not by a command")
-    job = request.app.state.work.start(lambda job: _ran(card.shows))
-    return JSONResponse({"job": job.said()})
+        raise FieldError("card", "no-command", f"the card {card.id} refers to a view, not to a command")
+    return lambda job: _run_command(card.shows)
 
 
-def _ran(command: str) -> dict[str, Any]:
-    done = subprocess.run(
+def _run_command(command: str) -> dict[str, Any]:
+    process = subprocess.run(
         [sys.executable, "-m", "regard", *shlex.split(command)[1:]],
-        stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False, env=_environment(),
-    )  # fmt: skip
-    said = (done.stdout if done.returncode == 0 else done.stderr).decode(errors="replace")
-    return {"command": command, "printed": said[:OUTPUT], "code": done.returncode}
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "96", "PYTHONIOENCODING": "utf-8"},
+    )
+    printed = (process.stdout if process.returncode == 0 else process.stderr).decode(errors="replace")
+    return {"command": command, "printed": printed[:OUTPUT], "code": process.returncode}
 
 
-def _environment() -> dict[str, str]:
-    import os
-
-    return {**os.environ, "NO_COLOR": "1", "COLUMNS": "96", "PYTHONIOENCODING": "utf-8"}
-
-
-def _shown(card: "Card", deck: "Deck", now: datetime) -> dict[str, Any]:
-    from regard.learn import Deck as Copy
-    from regard.learn import find_topic
+def _card_json(card: "Card", deck: "Deck", now: datetime) -> dict[str, Any]:
+    from regard.learn import Deck, find_topic
     from regard.learn.cards.card import MISCONCEPTIONS
     from regard.learn.cards.spaced_repetition import GRADES
 
     waits = []
     for grade in GRADES:
-        again = Copy([card], copy.deepcopy({k: v for k, v in deck.memory.items() if k == card.id}))
-        waits.append((again.grade(card.id, grade, now) - now).total_seconds())
+        trial = Deck([card], copy.deepcopy({k: v for k, v in deck.memory.items() if k == card.id}))
+        waits.append((trial.grade(card.id, grade, now) - now).total_seconds())
     return {
         "id": card.id,
-        "topic": both(find_topic(card.topic).title),
-        "question": both(card.question),
-        "answer": both(card.answer),
-        "detail": both(card.detail),
+        "topic": translations(find_topic(card.topic).title),
+        "question": translations(card.question),
+        "answer": translations(card.answer),
+        "detail": translations(card.detail),
         "shows": card.shows,
-        "wrong": [both(MISCONCEPTIONS[number]) for number in card.misconceptions],
+        "wrong": [translations(MISCONCEPTIONS[number]) for number in card.misconceptions],
         "seen": card.id in deck.memory,
         "waits": waits,
     }
 
 
-def _deck(given: Asked, file: Path) -> "Deck":
+def _deck(fields: Fields, file: Path) -> "Deck":
     from regard.learn import Deck, all_cards, find_topic, topics
 
-    topic = one_of(given, "topic", "", ("", *(topic.name for topic in topics())))
+    topic = choice(fields, "topic", "", ("", *(topic.name for topic in topics())))
     return Deck(find_topic(topic).cards if topic else all_cards(), load_progress(file).cards)
 
 
@@ -146,21 +145,21 @@ def _counts(deck: "Deck", now: datetime) -> dict[str, int]:
     return {"due": len(deck.due(now)), "new": len(deck.new()), "at_ease": ease.at_ease, "cards": ease.cards}
 
 
-def _found(given: Asked) -> "Card":
+def _card(fields: Fields) -> "Card":
     from regard.learn import find_card
 
-    id = words(given, "card", "", 80)
+    id = text(fields, "card", "", 80)
     try:
         return find_card(id)
     except ValueError:
-        raise Mistake("card", "card", f"there is no card {id!r}") from None
+        raise FieldError("card", "card", f"there is no card {id!r}") from None
 
 
 routes = [
-    get("/api/practice/cards", due),
-    get("/api/practice/cards/{card}", one),
-    post("/api/practice/grade", graded),
-    get("/api/practice/interview", interview),
-    post("/api/practice/summary", summed_up),
-    Route("/api/practice/show", show, methods=["POST"]),
+    get("/api/practice/cards", due, learner_file),
+    get("/api/practice/cards/{card}", card_by_id, learner_file),
+    post("/api/practice/grade", grade, learner_file),
+    get("/api/practice/interview", interview, learner_file),
+    post("/api/practice/summary", summarize_interview),
+    post_job("/api/practice/show", show),
 ]

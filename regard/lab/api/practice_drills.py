@@ -1,46 +1,46 @@
-"""Drills on the page: one of a level or a kind, without end, and each step judged with the learner's own numbers."""
+"""Endpoints of the drills: a new drill of a level or kind, and checking each step with the learner's own numbers."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.lab.server.learner_state import get, load_progress, post
-from regard.lab.server.request_fields import Asked, Mistake, truth, whole, words
+from regard.lab.server.learner_state import learner_file, load_progress
+from regard.lab.server.request_fields import FieldError, Fields, boolean, choice, integer, text
+from regard.lab.server.routes import get, post
 
 if TYPE_CHECKING:
     from regard.learn import Drill
 
 
-def named(given: Asked, _: Path) -> Any:
-    """The drill of this name, such as causal:3:7."""
-    return _found(given).to_plain()
+def drill_by_name(fields: Fields) -> Any:
+    """Return the drill with this name, such as causal:3:7."""
+    return _drill(fields).to_plain()
 
 
-def another(given: Asked, file: Path) -> Any:
-    """A drill that was not done yet, of this level or kind, other than the one that is there."""
+def new_drill(fields: Fields, file: Path) -> Any:
+    """Return a drill of this level or kind that the learner has not done and that is not the current one."""
     from regard.learn import DRILL_KINDS, drill
 
-    level, kind = whole(given, "level", 1, 1, 5), words(given, "kind", "", 40) or None
-    if kind is not None and kind not in DRILL_KINDS:
-        choices = ", ".join(DRILL_KINDS)
-        raise Mistake("kind", "choice", f"kind must be one of {choices}, got {kind!r}", choices=choices)
-    done = {*load_progress(file).drills, words(given, "besides", "", 80)}
+    level, kind = integer(fields, "level", 1, 1, 5), choice(fields, "kind", "", ("", *DRILL_KINDS)) or None
+    done = {*load_progress(file).drills, text(fields, "besides", "", 80)}
     seed = 0
     while (task := drill(level, seed, kind)).name in done:
         seed += 1
     return task.to_plain()
 
 
-def checked(given: Asked, file: Path) -> Any:
-    """The steps answered so far; with `end`, the drill is over and kept as it went."""
+def check(fields: Fields, file: Path) -> Any:
+    """Return the result of each step answered so far; with `end`, the drill is finished and recorded."""
     from regard.learn.drills.drill import all_passed
 
-    task, answers = _found(given), given.get("answers", {})
+    task, answers = _drill(fields), fields.get("answers", {})
     steps = {step.name for step in task.steps}
     if not isinstance(answers, dict) or not all(name in steps and _is_answer(x) for name, x in answers.items()):
-        raise Mistake("answers", "answers", "answers must map the drill's steps to what was typed in their cells")
+        raise FieldError(
+            "answers", "answers", "answers must map steps of the drill to the texts typed into their cells"
+        )
     results = task.check(answers)
-    if truth(given, "end", False):
+    if boolean(fields, "end", False):
         load_progress(file).record_drill(task, results, datetime.now(UTC))
     return {"results": [result.to_plain() for result in results], "passed": all_passed(results)}
 
@@ -54,18 +54,18 @@ def _is_answer(cells: Any) -> bool:
     )
 
 
-def _found(given: Asked) -> "Drill":
+def _drill(fields: Fields) -> "Drill":
     from regard.learn import find_drill
 
-    name = words(given, "name", "", 80)
+    name = text(fields, "name", "", 80)
     try:
         return find_drill(name)
     except ValueError as error:
-        raise Mistake("name", "drill", str(error)) from None
+        raise FieldError("name", "drill", str(error)) from None
 
 
 routes = [
-    get("/api/practice/drills/{name}", named),
-    post("/api/practice/drill", another),
-    post("/api/practice/drill/check", checked),
+    get("/api/practice/drills/{name}", drill_by_name),
+    post("/api/practice/drill", new_drill, learner_file),
+    post("/api/practice/drill/check", check, learner_file),
 ]

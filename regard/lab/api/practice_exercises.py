@@ -1,84 +1,83 @@
-"""Exercises on the page: statement, code that is kept, runs in the bounded queue, hints one by one, the solution."""
+"""Endpoints of the exercises: statement, saved code, graded runs, hints one by one, and the solution."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
-from regard.lab.server.learner_state import file_of, get, load_progress, post
-from regard.lab.server.request_fields import Asked, Mistake, asked, words
+from regard.lab.server.job_queue import Job
+from regard.lab.server.learner_state import learner_file, load_progress
+from regard.lab.server.request_fields import FieldError, Fields, choice, text
+from regard.lab.server.routes import get, post, post_job
 
 if TYPE_CHECKING:
     from regard.learn import Exercise
 
 LONGEST = 64 << 10  # characters of code
-LAST: dict[tuple[Path, str], dict[str, Any]] = {}  # the last verdict on each exercise, for a page that is opened again
+VERDICTS: dict[tuple[Path, str], dict[str, Any]] = {}  # the last verdict on each exercise, shown when it is reopened
 
 
-def shown(given: Asked, file: Path) -> Any:
-    """An exercise with everything that the learner has of it: code, hints taken, the last verdict."""
+def exercise(fields: Fields, file: Path) -> Any:
+    """Return an exercise with the learner's code, hints and last verdict."""
     from regard.languages import LANGUAGES
 
-    exercise = _found(given)
-    record = load_progress(file).exercise_record(exercise)
-    hints = {language: exercise.hints(language) for language in LANGUAGES}
-    taken = min(record.hints, len(hints["en"]))
+    task = _exercise(fields)
+    record = load_progress(file).exercise_record(task)
+    hints = {language: task.hints(language) for language in LANGUAGES}
+    shown = min(record.hints, len(hints["en"]))
     return {
-        "name": exercise.name,
-        "statement": {language: exercise.statement(language) for language in LANGUAGES},
-        "starter": exercise.starter,
+        "name": task.name,
+        "statement": {language: task.statement(language) for language in LANGUAGES},
+        "starter": task.starter,
         "code": record.code,
-        "uses": exercise.uses,
+        "uses": task.uses,
         "passed": record.passed,
         "attempts": record.attempts,
-        "hints": {language: texts[:taken] for language, texts in hints.items()},
+        "hints": {language: texts[:shown] for language, texts in hints.items()},
         "hint_count": len(hints["en"]),
-        "verdict": LAST.get((file, exercise.name)),
+        "verdict": VERDICTS.get((file, task.name)),
     }
 
 
-async def run(request: Request) -> Response:
-    """Grade the code when its turn has come; a job, whose answer is the verdict."""
+def run(fields: Fields, file: Path, runner: bool) -> Callable[[Job], Any]:
+    """Return the job that grades the learner's code; its answer is the verdict."""
     from regard.learn import grade
 
-    if not request.app.state.settings.runner:
-        raise Mistake("source", "runner-off", "this lab was started with --no-runner and runs no programs")
-    given, file = await asked(request), file_of(request)
-    exercise, source = _found(given), words(given, "source", "", LONGEST)
+    if not runner:
+        raise FieldError("source", "runner-off", "this lab was started with --no-runner and does not run programs")
+    exercise, source = _exercise(fields), text(fields, "source", "", LONGEST)
 
-    def graded() -> dict[str, Any]:
+    def work(_: Job) -> dict[str, Any]:
         verdict = grade(exercise, source)
         progress = load_progress(file)
         progress.record_code(exercise, source)
         progress.record_attempt(exercise, verdict)
-        said = verdict.to_json()
-        del said["hints"]  # those are given one by one
-        LAST[file, exercise.name] = said
-        return said
+        content = verdict.to_json()
+        del content["hints"]  # hints are shown one by one, on request
+        VERDICTS[file, exercise.name] = content
+        return content
 
-    job = request.app.state.work.start(lambda job: graded())
-    return JSONResponse({"job": job.said()})
+    return work
 
 
-def keep(given: Asked, file: Path) -> Any:
-    """Keep the code as it is so far."""
-    load_progress(file).record_code(_found(given), words(given, "source", "", LONGEST))
+def save_code(fields: Fields, file: Path) -> Any:
+    """Store the learner's code."""
+    load_progress(file).record_code(_exercise(fields), text(fields, "source", "", LONGEST))
     return {"kept": True}
 
 
-def hint(given: Asked, file: Path) -> Any:
-    """One hint more."""
-    exercise, progress = _found(given), load_progress(file)
-    if progress.exercise_record(exercise).hints < len(exercise.hints("en")):
-        progress.record_hint(exercise)
-    return shown(given, file)
+def hint(fields: Fields, file: Path) -> Any:
+    """Reveal one more hint and return the exercise."""
+    task, progress = _exercise(fields), load_progress(file)
+    if progress.exercise_record(task).hints < len(task.hints("en")):
+        progress.record_hint(task)
+    return exercise(fields, file)
 
 
-def solution(given: Asked, file: Path) -> Any:
-    """Our solution and other right ways; the page asks first when the exercise is not passed."""
-    exercise = _found(given)
+def solution(fields: Fields, file: Path) -> Any:
+    """Return the reference solution and other correct ones; the page asks for confirmation before it is passed."""
+    exercise = _exercise(fields)
     return {
         "ours": exercise.reference,
         "others": exercise.correct,
@@ -86,22 +85,20 @@ def solution(given: Asked, file: Path) -> Any:
     }
 
 
-def _found(given: Asked) -> "Exercise":
+def _exercise(fields: Fields) -> "Exercise":
     from regard.learn import exercises, find_exercise
 
-    name = given.get("exercise")
-    if not isinstance(name, str) or name not in {exercise.name for exercise in exercises()}:
-        choices = ", ".join(exercise.name for exercise in exercises())
-        raise Mistake(
-            "exercise", "choice", f"exercise must be one of {choices}, got {str(name)[:80]!r}", choices=choices
-        )
-    return find_exercise(name)
+    return find_exercise(choice(fields, "exercise", "", tuple(exercise.name for exercise in exercises())))
+
+
+def _runner(request: Request) -> bool:
+    return bool(request.app.state.settings.runner)
 
 
 routes = [
-    get("/api/practice/exercises/{exercise}", shown),
-    Route("/api/practice/run", run, methods=["POST"]),
-    post("/api/practice/code", keep),
-    post("/api/practice/hint", hint),
-    post("/api/practice/solution", solution),
+    get("/api/practice/exercises/{exercise}", exercise, learner_file),
+    post_job("/api/practice/run", run, learner_file, _runner),
+    post("/api/practice/code", save_code, learner_file),
+    post("/api/practice/hint", hint, learner_file),
+    post("/api/practice/solution", solution, learner_file),
 ]

@@ -1,18 +1,18 @@
-"""The frame of a page that is saved as one file; the page itself puts in what it has."""
-
-from typing import Any
+"""Endpoint of the template for saving a view as one HTML file; the page fills in its state and answers."""
 
 from starlette.responses import Response
 
-from regard.lab.server.page import LANGUAGES, views
-from regard.lab.server.request_fields import Asked, get, one_of
-from regard.lab.server.saved_page import frame
+from regard.lab.server.live_page import LANGUAGES, view_names
+from regard.lab.server.request_fields import Fields, choice
+from regard.lab.server.routes import get
+from regard.lab.server.saved_page import saved_page_template
 
 
-def empty(given: Asked) -> Any:
-    """The file without its numbers."""
-    view, language = one_of(given, "view", "trace", tuple(views())), one_of(given, "language", "en", LANGUAGES)
-    return Response(frame(view, language=language), media_type="text/html")
+def template(fields: Fields) -> Response:
+    """Return the HTML of a view without its state and answers."""
+    view = choice(fields, "view", "trace", tuple(view_names()))
+    language = choice(fields, "language", "en", LANGUAGES)
+    return Response(saved_page_template(view, language=language), media_type="text/html")
 
 
-routes = [get("/api/saved", empty)]
+routes = [get("/api/saved", template)]

@@ -1,67 +1,62 @@
-"""The numbers of the view Trace: one trace of `regard.attention`, with the learner's changes to Q, K and V."""
+"""Endpoint of the view Trace: one trace of `regard.attention`, with the learner's changes to Q, K and V."""
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from regard.attention import Part, Trace, check_heads, embed, masks, projections, tokenize, trace, trace_layer
+from regard.attention import Part, Trace, embed, projections, trace, trace_layer
 from regard.attention.reference import numpy_attention as reference
-from regard.lab.server.request_fields import Asked, Mistake, as_json, asked, real, truth, whole, words
+from regard.lab.server.attention_fields import head_width, mask, tokens
+from regard.lab.server.request_fields import FieldError, Fields, boolean, integer, number
+from regard.lab.server.routes import post
 
 MOST_TOKENS, MOST_WIDTH, MOST_EDITS = 64, 128, 4096
 Edit = tuple[str, int, int, float]
 
 
-def traced(given: Asked) -> Trace:
-    """The trace that a learner asks for.
+def trace_text(fields: Fields) -> Trace:
+    """Return the trace of a text.
 
     text, d_model, heads, seed, mask   as in `regard trace`
     scale         whether scores are divided by √d_k
-    temperature   by what they are divided besides
-    edits         [["Q", row, column, value], …]: numbers of Q, K and V that are not X·W but what the learner says
+    temperature   further divisor of the scores
+    edits         [["Q", row, column, value], …]: entries of Q, K and V that the learner has replaced
 
-    >>> float(traced({"text": "The cat sat", "edits": [["Q", 0, 0, 5.0]]}).part("project", "Q").values[0, 0])
+    >>> float(trace_text({"text": "The cat sat", "edits": [["Q", 0, 0, 5.0]]}).part("project", "Q").values[0, 0])
     5.0
     """
-    tokens = tokenize(words(given, "text", "The cat sat on the mat"))
-    if not tokens:
-        raise Mistake("text", "no-words", "the text must hold at least one word, got none")
-    if len(tokens) > MOST_TOKENS:
-        message = f"the text may hold {MOST_TOKENS} tokens at most, got {len(tokens)}"
-        raise Mistake("text", "many-words", message, most=MOST_TOKENS, got=len(tokens))
-    d_model = whole(given, "d_model", 8, 1, MOST_WIDTH)
-    heads = whole(given, "heads", 2, 1, MOST_WIDTH)
-    seed = whole(given, "seed", 0, 0, 2**32 - 1)
-    temperature = real(given, "temperature", 1.0, 0.01, 100.0)
-    d_k = _head_width(d_model, heads)
-    divisor = (math.sqrt(d_k) if truth(given, "scale", True) else 1.0) * temperature
-    # The usual scale is left to the trace, whose words then speak of √d_k.
+    words = tokens(fields, MOST_TOKENS)
+    d_model = integer(fields, "d_model", 8, 1, MOST_WIDTH)
+    heads = integer(fields, "heads", 2, 1, MOST_WIDTH)
+    seed = integer(fields, "seed", 0, 0, 2**32 - 1)
+    temperature = number(fields, "temperature", 1.0, 0.01, 100.0)
+    d_k = head_width(d_model, heads, MOST_WIDTH)
+    divisor = (math.sqrt(d_k) if boolean(fields, "scale", True) else 1.0) * temperature
+    # None lets the trace apply the usual scale itself; its explanations then mention √d_k.
     scale = None if divisor == math.sqrt(d_k) else 1.0 / divisor
-    options: dict[str, Any] = {"mask": _mask(given, len(tokens)), "scale": scale, "tokens": tokens}
+    options: dict[str, Any] = {"mask": mask(fields, len(words)), "scale": scale, "tokens": words}
     weights = projections(d_model, seed)
-    whole_trace = trace_layer(embed(tokens, d_model, seed), *weights, heads=heads, **options)
-    edits = _edits(given, len(tokens), d_model)
-    return edited(whole_trace, edits, weights[-1], options) if edits else whole_trace
+    layer_trace = trace_layer(embed(words, d_model, seed), *weights, heads=heads, **options)
+    edits = _edits(fields, len(words), d_model)
+    return apply_edits(layer_trace, edits, weights[-1], options) if edits else layer_trace
 
 
-def edited(before: Trace, edits: Sequence[Edit], w_o: np.ndarray, options: dict[str, Any]) -> Trace:
-    """The trace with some numbers of Q, K and V changed by hand, and everything after them computed again."""
+def apply_edits(before: Trace, edits: Sequence[Edit], w_o: np.ndarray, options: dict[str, Any]) -> Trace:
+    """Return the trace with some entries of Q, K and V replaced and all later steps computed again."""
     arrays = {part.symbol: part.values.copy() for part in before["project"].parts}
     for symbol, row, column, value in edits:
         arrays[symbol][row, column] = value
     q, k, v = reference.split_projected(arrays["Q"], arrays["K"], arrays["V"], before.heads, before.kv_heads)
-    attended = trace(q, k, v, **options)
-    merged = reference.merge_heads(attended.output)
+    attention = trace(q, k, v, **options)
+    merged = reference.merge_heads(attention.output)
     output = reference.linear("W_o", merged, w_o, None)
     changed = {"project": list(arrays.values()), "split": [q, k, v], "merge": [merged], "output": [output]}
-    changed |= {step.name: [part.values for part in step.parts] for step in attended.steps}
+    changed |= {step.name: [part.values for part in step.parts] for step in attention.steps}
     steps = tuple(
         replace(
             step, parts=tuple(Part(p.symbol, x, p.letters) for p, x in zip(step.parts, changed[step.name], strict=True))
@@ -71,53 +66,34 @@ def edited(before: Trace, edits: Sequence[Edit], w_o: np.ndarray, options: dict[
     return replace(before, steps=steps)
 
 
-def _head_width(d_model: int, heads: int) -> int:
-    try:
-        return check_heads(d_model, heads)
-    except ValueError as error:
-        fits = [n for n in range(1, d_model + 1) if d_model % n == 0]
-        near = sorted(sorted(fits, key=lambda n: abs(n - heads))[:2])
-        facts = {"heads": heads, "width": d_model, "near": ", ".join(map(str, near))}
-        raise Mistake("heads", "heads-divide", str(error), **facts) from None
-
-
-def _mask(given: Asked, count: int) -> masks.Mask | None:
-    text = words(given, "mask", "none", 200).strip()
-    if text in ("", "none"):
-        return None
-    try:
-        mask = masks.parse(text)
-        trace(np.zeros((count, 1)), np.zeros((count, 1)), np.zeros((count, 1)), mask)  # some rules need a size
-    except (ValueError, TypeError) as error:
-        raise Mistake("mask", "mask", str(error), said=str(error)) from None
-    return mask
-
-
-def _edits(given: Asked, count: int, width: int) -> list[Edit]:
-    edits = given.get("edits", [])
+def _edits(fields: Fields, count: int, width: int) -> list[Edit]:
+    entries = fields.get("edits", [])
     message = f"edits must be a list of at most {MOST_EDITS} entries [Q, K or V, row, column, number]"
-    if not isinstance(edits, list) or len(edits) > MOST_EDITS:
-        raise Mistake("edits", "edits", f"{message}, got {str(edits)[:80]}")
-    found: list[Edit] = []
-    for entry in edits:
+    if not isinstance(entries, list) or len(entries) > MOST_EDITS:
+        raise FieldError("edits", "edits", f"{message}, got {str(entries)[:80]}")
+    edits: list[Edit] = []
+    for entry in entries:
         match entry:
             case [("Q" | "K" | "V") as symbol, int(row), int(column), int() | float() as value] if (
                 0 <= row < count and 0 <= column < width and abs(value) <= 1e6
             ):
-                found.append((symbol, row, column, float(value)))
+                edits.append((symbol, row, column, float(value)))
             case _:
-                raise Mistake(
-                    "edits", "edits", f"{message} for {count} rows and {width} columns, got {str(entry)[:80]}"
-                )
-    return found
+                message = f"{message} for {count} rows and {width} columns, got {str(entry)[:80]}"
+                raise FieldError("edits", "edits", message)
+    return edits
 
 
-async def answer(request: Request) -> Response:
-    """The trace as JSON, the same that `Trace.to_json` writes everywhere."""
-    given = await asked(request)
-    text = await run_in_threadpool(lambda: traced(given).to_json())
-    request.app.state.served.set()
-    return as_json(text)
+def answer(fields: Fields, first_answer: threading.Event) -> str:
+    """Return the trace as JSON text, as `Trace.to_json` writes it."""
+    text = trace_text(fields).to_json()
+    first_answer.set()
+    return text
 
 
-routes = [Route("/api/trace", answer, methods=["POST"])]
+def _first_answer(request: Request) -> threading.Event:
+    event: threading.Event = request.app.state.first_answer
+    return event
+
+
+routes = [post("/api/trace", answer, _first_answer)]

@@ -1,1 +1,1 @@
-"""Models behind the lab: watched models, the board network's heads, and the search process."""
+"""Models behind the lab: watched language models, the board network and its heads, and the search process."""

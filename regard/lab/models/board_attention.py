@@ -1,8 +1,8 @@
-"""What a board network thinks of a position, and what each of its heads looks at.
+"""Evaluation of a position by a board network, and the attention of each of its heads.
 
-A head's attention from a square is a share of weight for every square. How much of it falls on squares of a kind (the
-same row, the own stones, …) is measured beside chance: what would fall there if the head spread its weight evenly over
-the squares that it can see. Kinds overlap, and the square itself belongs to none but the stones.
+The attention of a head from one square is a distribution over all squares. Its share on squares of a kind (same row,
+own stones, …) is compared with chance: the share under uniform weights over the squares that the head can see. Kinds
+overlap. A square counts as its own stone or the opponent's, but not as its own row, column, diagonal or neighbour.
 """
 
 import json
@@ -18,32 +18,35 @@ if TYPE_CHECKING:
     from regard.models import BoardNet
 
 KINDS = ("row", "column", "diagonal", "local", "own", "opponent")
-SHIPPED = "four"
+DEFAULT_NETWORK = "four"
 MEMORY = "memory.table"
 
-_loading = threading.Lock()
+_load_lock = threading.Lock()
 
 
-def find_network(given: Path | None) -> Path | None:
-    """The folder of the network to show: the one that was given, or one that comes with regard; None without."""
-    if given is not None:
-        return given
+def find_network(folder: Path | None) -> Path | None:
+    """Return the folder of the network to show: the given one, else one in the package, else None."""
+    if folder is not None:
+        return folder
     shipped = Path(str(files("regard.connectx"))) / "networks"
-    found = sorted(file.parent for file in shipped.glob("*/model.json"))
-    return next((folder for folder in found if folder.name == SHIPPED), found[0] if found else None)
+    folders = sorted(file.parent for file in shipped.glob("*/model.json"))
+    return next((one for one in folders if one.name == DEFAULT_NETWORK), folders[0] if folders else None)
 
 
-def described(folder: Path) -> dict[str, Any]:
-    """What a network is made of, read from its files without loading it. `memory`: rows, columns and stones of the
-    positions that it knows by heart, and how many numbers that takes; None without."""
-    words = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    config = words["config"]
+def describe_network(folder: Path) -> dict[str, Any]:
+    """Return the architecture and size of a network, read from its files without loading it.
+
+    `memory` contains rows, columns and stones of the positions whose solution is stored in the network, and the number
+    of parameters of that table; None for a network without it.
+    """
+    saved = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    config = saved["config"]
     every = config.get("attn_every")
     layers = 0 if every is None else config["layers"] // every
-    sizes = _sizes(folder / "model.safetensors")
+    sizes = _parameter_counts(folder / "model.safetensors")
     return {
         "name": folder.name,
-        "kind": words["kind"],
+        "kind": saved["kind"],
         "channels": config["channels"],
         "blocks": config["layers"],
         "layers": layers,
@@ -53,27 +56,26 @@ def described(folder: Path) -> dict[str, Any]:
     }
 
 
-def _sizes(file: Path) -> dict[str, int]:
-    """How many numbers are learnt, by name, as the file's first line has it; what norms have counted is in it, too, and
-    is not."""
+def _parameter_counts(file: Path) -> dict[str, int]:
+    """Return the number of learnt parameters by name, from the file's header; running statistics are left out."""
     with file.open("rb") as stream:
         tensors = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
     return {
-        name: prod(about["shape"])
-        for name, about in tensors.items()
+        name: prod(tensor["shape"])
+        for name, tensor in tensors.items()
         if name != "__metadata__" and not name.endswith((".mean", ".variance"))
     }
 
 
-def loaded(folder: Path) -> tuple["BoardNet", "Network"]:
-    """The network of a folder, as a model and as a player; kept once loaded."""
+def load_board_network(folder: Path) -> tuple["BoardNet", "Network"]:
+    """Return the network in a folder, as a model and as a player; cached until the file changes."""
     stamp = (folder / "model.safetensors").stat().st_mtime_ns
-    with _loading:
-        return _loaded(folder, stamp)
+    with _load_lock:
+        return _load(folder, stamp)
 
 
 @lru_cache(maxsize=2)
-def _loaded(folder: Path, _: int) -> tuple["BoardNet", "Network"]:
+def _load(folder: Path, _: int) -> tuple["BoardNet", "Network"]:
     from regard.connectx import Network, load_network
     from regard.models import Evaluator
 
@@ -82,8 +84,8 @@ def _loaded(folder: Path, _: int) -> tuple["BoardNet", "Network"]:
     return net, Network(evaluator, within=evaluator.without_mirror(), opening_table=net.config.opening_table)
 
 
-def chosen(player: "Network", board: "Board", simulations: int) -> dict[str, Any]:
-    """The network's move: its likeliest column, or the one that a search of so many walks visits most."""
+def network_move(player: "Network", board: "Board", simulations: int) -> dict[str, Any]:
+    """Return the network's move: its most probable column, or the most visited one of a search."""
     if simulations == 0:
         policy, value = player.judged(board)
         return {"column": max(board.legal, key=lambda column: policy[column]), "value": value}
@@ -92,10 +94,10 @@ def chosen(player: "Network", board: "Board", simulations: int) -> dict[str, Any
     return {"column": column, "value": float(search.q()[0][column])}
 
 
-def looked(net: "BoardNet", board: "Board", square: int) -> list[dict[str, Any]]:
-    """Every head of every attention layer: its weights from a square, and on what kinds of squares all its weight lies.
+def attention_by_head(net: "BoardNet", board: "Board", square: int) -> list[dict[str, Any]]:
+    """Return for every head its weights from one square, and the share of all its weight on each kind of square.
 
-    square      row · columns + column, row 0 on top
+    square      row · columns + column; row 0 is the top row
     """
     import torch
 
@@ -105,17 +107,17 @@ def looked(net: "BoardNet", board: "Board", square: int) -> list[dict[str, Any]]
     planes = torch.stack([squares == board.turn, squares == 3 - board.turn])[None].float()
     with regard.watch(net) as seen, torch.no_grad():
         net(planes)
-    found = []
+    heads = []
     for layer, call in enumerate(seen.calls):
         weights = call.weights()[0].double()  # (heads, S, S)
         visible = weights > 0
-        even = visible.double() / visible.sum(-1, keepdim=True)
-        where = kinds(board).to(weights.dtype)  # (kinds, S, S)
-        shares = torch.einsum("hqk,nqk->hn", weights, where) / weights.shape[-1]
-        chances = torch.einsum("hqk,nqk->hn", even, where) / weights.shape[-1]
-        from_here = torch.einsum("hk,nk->hn", weights[:, square], where[:, square])
+        uniform = visible.double() / visible.sum(-1, keepdim=True)
+        kinds = square_kinds(board).to(weights.dtype)  # (kinds, S, S)
+        shares = torch.einsum("hqk,nqk->hn", weights, kinds) / weights.shape[-1]
+        chances = torch.einsum("hqk,nqk->hn", uniform, kinds) / weights.shape[-1]
+        from_here = torch.einsum("hk,nk->hn", weights[:, square], kinds[:, square])
         for head in range(weights.shape[0]):
-            found.append(
+            heads.append(
                 {
                     "layer": layer,
                     "head": head,
@@ -126,14 +128,14 @@ def looked(net: "BoardNet", board: "Board", square: int) -> list[dict[str, Any]]
                     "here": dict(zip(KINDS, from_here[head].tolist(), strict=True)),
                 }
             )
-    return found
+    return heads
 
 
-def kinds(board: "Board") -> Any:
-    """(kinds, S, S): whether a square (last index) is of a kind, seen from another.
+def square_kinds(board: "Board") -> Any:
+    """Return a boolean tensor (kinds, S, S): whether a square (last index) is of a kind as seen from another.
 
     >>> from regard.connectx import Board
-    >>> kinds(Board.from_moves("4")).sum((1, 2)).tolist()[-2:]  # nobody's own yet; one stone, seen from 42 squares
+    >>> square_kinds(Board.from_moves("4")).sum((1, 2)).tolist()[-2:]  # own stones: 0; opponent's: 1, from 42 squares
     [0, 42]
     """
     import torch

@@ -1,8 +1,8 @@
-"""A process that thinks about boards, so that the page never waits for it.
+"""Client of the search process, so that the page never waits for a search.
 
-Search is machine code: while it runs no other thread does, and it cannot be interrupted. So it runs in a process of its
-own, which is asked one question at a time, answers line by line as it finds things out, and is simply ended when the
-answer is no longer wanted or the time is over. What it had found out by then has been told.
+A search is compiled code: it holds Python's global lock and cannot be interrupted. It therefore runs in a process of
+its own (search_worker.py), which takes one question at a time and answers line by line. The process is killed
+when the answer is no longer needed or the time is over; the lines sent until then remain valid.
 """
 
 import atexit
@@ -15,45 +15,45 @@ from collections.abc import Callable, Mapping
 from queue import Empty, Queue
 from typing import Any
 
-CHILD = [sys.executable, "-m", "regard.lab.models.search_worker"]
-TICK = 0.1  # seconds between two looks at the clock and at whether somebody still wants to know
+COMMAND = [sys.executable, "-m", "regard.lab.models.search_worker"]
+POLL_SECONDS = 0.1
 
-Told = Callable[[dict[str, Any] | None], object]
+OnLine = Callable[[dict[str, Any] | None], object]
 
 
-class Thinker:
-    """Asks the process, which is started when it is first needed, and again after it had to be ended.
+class SearchProcess:
+    """Sends questions to the search process, which is started when needed and restarted after it was killed.
 
-    >>> thinker, found = Thinker(), []
+    >>> search, lines = SearchProcess(), []
     >>> question = {"what": "truth", "moves": "112233", "size": [6, 7, 4]}
-    >>> thinker.ask(question, 60, lambda line: line and found.append(line))
+    >>> search.ask(question, 60, lambda line: line and lines.append(line))
     True
-    >>> {line["column"]: line["score"] for line in found}[3]  # completes a line
+    >>> {line["column"]: line["score"] for line in lines}[3]  # column 3 wins at once
     18
-    >>> thinker.close()
+    >>> search.close()
     """
 
     def __init__(self) -> None:
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._lines: Queue[dict[str, Any] | None] = Queue()
         atexit.register(self.close)
 
-    def ask(self, question: Mapping[str, Any], seconds: float, told: Told) -> bool:
-        """Ask, and hand on every line that comes; whether it came to its end within the time.
+    def ask(self, question: Mapping[str, Any], seconds: float, on_line: OnLine) -> bool:
+        """Ask, pass every line of the answer to `on_line`, and return whether the answer was complete in time.
 
-        told        called with each line, and every now and then with None; what it raises ends the thinking
+        on_line     called with each line, and regularly with None; an exception that it raises ends the search
         """
-        with self._turn:
+        with self._lock:
             try:
                 self._send({**question, "seconds": seconds})
-                return self._follow(seconds, told)
+                return self._receive(seconds, on_line)
             except BaseException:
-                self._again()
+                self._restart()
                 raise
 
     def close(self) -> None:
-        """End the process, if there is one."""
+        """Kill the process if it runs."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -62,19 +62,19 @@ class Thinker:
                 if pipe is not None:
                     pipe.close()
 
-    def _follow(self, seconds: float, told: Told) -> bool:
-        end: float | None = None  # the clock runs from when it begins: it may have to be started and compiled first
+    def _receive(self, seconds: float, on_line: OnLine) -> bool:
+        end: float | None = None  # set when the search begins, since starting and compiling may take longer
         while True:
             try:
-                line = self._lines.get(timeout=TICK)
+                line = self._lines.get(timeout=POLL_SECONDS)
             except Empty:
-                told(None)
+                on_line(None)
                 if end is not None and time.monotonic() > end:
-                    self._again()
+                    self._restart()
                     return False
                 continue
             if line is None:
-                raise RuntimeError("the process that thinks about boards has ended")
+                raise RuntimeError("the search process has ended unexpectedly")
             if "begun" in line:
                 end = time.monotonic() + seconds
             elif "end" in line:
@@ -82,30 +82,29 @@ class Thinker:
             elif "failed" in line:
                 raise ValueError(line["failed"])
             else:
-                told(line)
+                on_line(line)
 
     def _send(self, question: Mapping[str, Any]) -> None:
         if self._process is None or self._process.poll() is not None:
-            self._again()
+            self._restart()
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
 
-    def _again(self) -> None:
-        """End the process and start another, which gets ready while nobody asks."""
+    def _restart(self) -> None:
+        """Kill the process and start another, which loads while no question is pending."""
         self.close()
         self._lines = Queue()
-        self._process = subprocess.Popen(
-            CHILD, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        threading.Thread(target=_read, args=[self._process.stdout, self._lines], daemon=True).start()
+        # stderr is inherited, so that the traceback of a defect appears in the terminal of the lab.
+        self._process = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=_read_lines, args=[self._process.stdout, self._lines], daemon=True).start()
 
 
-def _read(pipe: Any, lines: Queue[dict[str, Any] | None]) -> None:
+def _read_lines(pipe: Any, lines: Queue[dict[str, Any] | None]) -> None:
     try:
         for line in pipe:
             lines.put(json.loads(line))
     except ValueError:
-        pass  # the pipe was closed, or the process ended in the middle of a line
+        pass  # the pipe was closed, or the process was killed in the middle of a line
     lines.put(None)

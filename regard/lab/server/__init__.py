@@ -1,1 +1,1 @@
-"""The lab's server: application, request checks, job queue, pages."""
+"""HTTP server of the lab: application, routes, request checks, job queue, live page and saved page."""

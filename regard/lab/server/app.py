@@ -1,7 +1,7 @@
-"""The application: the page, its files, and the endpoints that each view brings.
+"""The Starlette application: page, static files, and the endpoints of all views.
 
-A view is found by its files alone: `static/views/NAME.js` puts it on the page, `api/NAME.py` with a list `routes`
-gives it endpoints. So that two people who add two views touch no file in common.
+Views are discovered by their files: `static/views/NAME.js` adds a view to the page, and every module in `api/` adds the
+routes in its list `routes`. Adding a view changes no existing file.
 """
 
 import importlib
@@ -22,57 +22,67 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from regard.lab import api
-from regard.lab.server.job_queue import Full, Work
-from regard.lab.server.page import STATIC, page
-from regard.lab.server.request_fields import Mistake
+from regard.lab.server.job_queue import JobQueue, QueueFull
+from regard.lab.server.live_page import PICTURES, STATIC, render_page
+from regard.lab.server.request_fields import FieldError
 from regard.lab.server.request_guard import Guard
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a lab is launched. `runner` is whether a learner's programs may be run."""
+    """Options of a lab.
+
+    >>> Settings(runner=False).runner
+    False
+    """
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    runner: bool = True
+    runner: bool = True  # run and grade the programs that learners write
     loopback: bool = True
-    body_limit: int = 1 << 20
-    running: int = 2
+    body_limit: int = 1 << 20  # bytes of a request
+    running: int = 2  # jobs that run at a time
     waiting: int = 16
-    data: Path | None = None  # where progress is kept; the user's data folder if None
-    warm: bool = True  # load torch in the background, once the first view has been served
-    claims: Path | None = None  # results of claims; those of ./claims, or else those that come with regard, if None
-    network: Path | None = None  # a trained board network to show; the one that comes with regard if None
+    data: Path | None = None  # folder of the learner's progress; None means the user's data folder
+    warm: bool = True  # import torch in the background after the first view has been served
+    claims: Path | None = None  # folder with results of claims; None means ./claims, or else the results in the package
+    network: Path | None = None  # folder of the board network to show; None means the network in the package
 
 
 def build(settings: Settings | None = None) -> Starlette:
-    """The application with all views that are there.
+    """Return the application with all views.
 
     >>> "/api/trace" in [route.path for route in build().routes]
     True
     """
     settings = settings or Settings()
     if settings.runner and not settings.loopback:
-        raise ValueError("while learners' programs are run, the lab is served at 127.0.0.1 alone; add --no-runner")
+        raise ValueError("a lab that runs learners' programs can only be served at 127.0.0.1; add --no-runner")
     app = Starlette(
         routes=[
             Route("/", _page),
             *_api_routes(),
+            Mount("/static/pictures", _Files(directory=PICTURES)),
             Mount("/static", _Files(directory=STATIC)),
         ],
         middleware=[
             Middleware(Guard, token=settings.token, body_limit=settings.body_limit, loopback=settings.loopback)
         ],
-        exception_handlers={Mistake: _mistaken, Full: _full, HTTPException: _refused, 500: _failed},
+        exception_handlers={
+            FieldError: _field_error,
+            QueueFull: _queue_full,
+            HTTPException: _http_error,
+            500: _unexpected_error,
+        },
         lifespan=_lifespan,
     )
     app.state.settings = settings
-    app.state.work = Work(settings.running, settings.waiting)
-    app.state.served = threading.Event()
+    app.state.jobs = JobQueue(settings.running, settings.waiting)
+    app.state.first_answer = threading.Event()
     return app
 
 
 class _Files(StaticFiles):
-    """The page's own files; a browser asks each time whether they have changed, since the next launch may be newer."""
+    """Static files that the browser revalidates each time, since the next launch may be a newer version."""
 
     def file_response(self, *args: object, **options: object) -> Response:
         response = super().file_response(*args, **options)  # type: ignore[arg-type]
@@ -82,52 +92,48 @@ class _Files(StaticFiles):
 
 async def _page(request: Request) -> Response:
     settings = request.app.state.settings
-    return Response(
-        page(settings.token, runner=settings.runner),
-        media_type="text/html",
-        headers={"cache-control": "no-store"},
-    )
+    html = render_page(settings.token, runner=settings.runner)
+    return Response(html, media_type="text/html", headers={"cache-control": "no-store"})
 
 
 def _api_routes() -> list[BaseRoute]:
-    found: list[BaseRoute] = []
-    for module in sorted(pkgutil.iter_modules(api.__path__), key=lambda m: m.name):
-        found += importlib.import_module(f"{api.__name__}.{module.name}").routes
-    return found
+    names = sorted(module.name for module in pkgutil.iter_modules(api.__path__))
+    return [route for name in names for route in importlib.import_module(f"{api.__name__}.{name}").routes]
 
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     if app.state.settings.warm:
-        threading.Thread(target=_warm, args=[app.state.served], daemon=True).start()
+        threading.Thread(target=_import_torch, args=[app.state.first_answer], daemon=True).start()
     yield
-    app.state.work.close()
+    app.state.jobs.close()
 
 
-def _warm(served: threading.Event) -> None:
-    """Load torch when the first view has its numbers: it takes seconds, and the first view needs none of it."""
-    served.wait(30)
+def _import_torch(first_answer: threading.Event) -> None:
+    """Import torch after the first view has its numbers: the import takes seconds, and that view does not need it."""
+    first_answer.wait(30)
     importlib.import_module("torch")
 
 
-async def _mistaken(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Mistake)
-    about = {"code": error.code, "field": error.field, "facts": error.facts, "message": error.message}
-    return JSONResponse({"error": about}, status_code=400 if error.code == "json" else 422)
+async def _field_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, FieldError)
+    content = {"code": error.code, "field": error.field, "facts": error.facts, "message": error.message}
+    return JSONResponse({"error": content}, status_code=400 if error.code == "json" else 422)
 
 
-async def _full(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Full)
+async def _queue_full(_: Request, error: Exception) -> Response:
+    assert isinstance(error, QueueFull)
     facts = {"running": error.running, "waiting": error.waiting}
-    about = {"code": "busy", "facts": facts, "message": str(error)}
-    return JSONResponse({"error": about}, status_code=503, headers={"retry-after": "2"})
+    content = {"code": "busy", "facts": facts, "message": str(error)}
+    return JSONResponse({"error": content}, status_code=503, headers={"retry-after": "2"})
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": {"code": "http", "message": error.detail}}, status_code=error.status_code)
 
 
-async def _failed(_: Request, error: Exception) -> Response:
-    about = {"code": "failed", "message": f"{type(error).__name__}: {error}"}
-    return JSONResponse({"error": about}, status_code=500)
+async def _unexpected_error(_: Request, error: Exception) -> Response:
+    """Answer with status 500; Starlette raises the error again afterwards, and uvicorn logs its traceback."""
+    content = {"code": "failed", "message": f"{type(error).__name__}: {error}"}
+    return JSONResponse({"error": content}, status_code=500)

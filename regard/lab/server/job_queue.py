@@ -1,14 +1,15 @@
-"""Expensive work in a bounded queue: a few run, some wait, and more than that is refused with a clear status.
+"""Bounded queue for expensive work: some jobs run, some wait, further ones are refused with status 503.
 
-`run` waits for the answer, for a learner's program that is graded. `start` gives a job at once, whose progress the
-page asks for, for a measurement that takes half a minute. Both share the same places, so that whatever two hundred
-requests ask for, the machine does `running` things at a time and remembers at most `running + waiting` of them.
+`run` awaits the result of one function. `start` returns a `Job` at once; the page polls its progress. Both share the
+same places, so the server runs at most `running` functions at a time and holds at most `running + waiting` of them,
+however many requests arrive.
 
-A job may have a lane of its own instead, with a thread beside those places, for work that another process does and that
-is soon out of date: what a board is worth, until the next move is made. A newer job of a lane stops the older ones.
+A job may be started in a *lane* instead: a thread of its own for work that is done by another process and that becomes
+obsolete, such as the evaluation of a board until the next move. A new job in a lane stops the older ones.
 """
 
 import asyncio
+import logging
 import secrets
 import threading
 from collections.abc import Callable
@@ -19,49 +20,51 @@ from typing import Any, Literal, TypeVar
 Result = TypeVar("Result")
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
-KEPT = 64  # jobs that have ended and whose answer can still be fetched
-LANE = 4  # jobs of a lane that have not ended yet: one runs, the others are on their way out
+FINISHED_JOBS = 64  # finished jobs whose answer can still be fetched
+LANE_JOBS = 4  # unfinished jobs per lane: one runs, the others are stopping
+
+logger = logging.getLogger("regard.lab")
 
 
-class Full(RuntimeError):
-    """All places are taken; what is said to whoever comes later."""
+class QueueFull(RuntimeError):
+    """All places of the queue are taken."""
 
     def __init__(self, running: int, waiting: int) -> None:
-        super().__init__(f"{running} runs are going on and {waiting} are waiting: try again in a moment")
+        super().__init__(f"{running} jobs are running and {waiting} are waiting: try again in a moment")
         self.running, self.waiting = running, waiting
 
 
-class Stopped(Exception):
-    """The learner no longer wants the answer; raised inside the work by `Job.tell`."""
+class JobStopped(Exception):
+    """The job was stopped by the user; raised inside the work by `Job.report`."""
 
 
 @dataclass
 class Job:
-    """Work that was started: what has become of it, and how far it is."""
+    """Status, progress and answer of work in the queue."""
 
     id: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     status: Status = "waiting"
     progress: dict[str, Any] = field(default_factory=dict)
     answer: Any = None
-    stopping: threading.Event = field(default_factory=threading.Event, repr=False)
+    stop_requested: threading.Event = field(default_factory=threading.Event, repr=False)
 
-    def tell(self, **progress: Any) -> None:
-        """Called by the work now and then: how far it is. Ends the work if it is no longer wanted."""
-        if self.stopping.is_set():
-            raise Stopped
+    def report(self, **progress: Any) -> None:
+        """Store the progress; called by the work from time to time. Raises `JobStopped` after a stop request."""
+        if self.stop_requested.is_set():
+            raise JobStopped
         self.progress = progress
 
-    def said(self) -> dict[str, Any]:
-        """The job as JSON."""
+    def as_json(self) -> dict[str, Any]:
+        """Return the job as JSON."""
         return {"id": self.id, "status": self.status, "progress": self.progress, "answer": self.answer}
 
 
-class Work:
-    """Places for work, and the jobs that hold them.
+class JobQueue:
+    """A bounded queue with its threads.
 
-    >>> work = Work(running=1, waiting=0)
-    >>> job = work.start(lambda job: 6 * 7)
-    >>> work.wait(job).answer
+    >>> jobs = JobQueue(running=1, waiting=0)
+    >>> job = jobs.start(lambda job: 6 * 7)
+    >>> jobs.wait(job).answer
     42
     """
 
@@ -70,73 +73,77 @@ class Work:
             raise ValueError(f"running must be at least 1 and waiting at least 0, got {running} and {waiting}")
         self.running, self.waiting = running, waiting
         self._places = threading.Semaphore(running + waiting)
-        self._threads = ThreadPoolExecutor(running, thread_name_prefix="lab-work")
-        self._lanes: dict[str, ThreadPoolExecutor] = {}
-        self._in_lane: dict[str, list[Job]] = {}
+        self._threads = ThreadPoolExecutor(running, thread_name_prefix="lab-job")
+        self._lane_threads: dict[str, ThreadPoolExecutor] = {}
+        self._lane_jobs: dict[str, list[Job]] = {}
         self._jobs: dict[str, Job] = {}
         self._futures: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """The answer, when its turn has come; `Full` at once when there is no place."""
-        return await asyncio.wrap_future(self._place(work))
+        """Return the result of `work` once it has run; raises `QueueFull` at once when no place is free."""
+        return await asyncio.wrap_future(self._submit(work))
 
     def start(self, work: Callable[[Job], Any], *, lane: str | None = None) -> Job:
-        """A job, which may still have to wait; `Full` when there is no place. In a lane it stops those before it."""
+        """Queue `work` and return its job; raises `QueueFull` when no place is free.
+
+        A failure is logged with its traceback, since the page only says that the terminal has it.
+        """
         job = Job()
 
-        def go() -> None:
-            if job.stopping.is_set():
+        def run_job() -> None:
+            if job.stop_requested.is_set():
                 job.status = "stopped"
                 return
             job.status = "running"
             try:
                 job.answer = work(job)
                 job.status = "done"
-            except Stopped:
+            except JobStopped:
                 job.status = "stopped"
             except Exception as error:
+                logger.exception("A job of the lab failed.")
                 job.answer, job.status = {"message": str(error)}, "failed"
 
-        future = self._place(go) if lane is None else self._place_in(lane, job, go)
+        future = self._submit(run_job) if lane is None else self._submit_in_lane(lane, job, run_job)
         with self._lock:
             self._jobs[job.id], self._futures[job.id] = job, future
-            ended = [i for i, f in self._futures.items() if f.done() and i != job.id]
-            for old in ended[: max(0, len(self._jobs) - KEPT)]:
+            finished = [i for i, f in self._futures.items() if f.done() and i != job.id]
+            for old in finished[: max(0, len(self._jobs) - FINISHED_JOBS)]:
                 del self._jobs[old], self._futures[old]
         return job
 
     def find(self, id: str) -> Job | None:
-        """The job of this name, if it is still remembered."""
+        """Return the job with this id, or None when it is unknown or was dropped."""
         return self._jobs.get(id)
 
     def wait(self, job: Job, timeout: float | None = None) -> Job:
-        """The same job, ended."""
+        """Wait until the job has ended and return it."""
         self._futures[job.id].result(timeout)
         return job
 
     def close(self) -> None:
-        """Let go of everything: what waits is dropped, what runs is told to stop."""
+        """Cancel waiting jobs and request running ones to stop."""
         for job in list(self._jobs.values()):
-            job.stopping.set()
-        for threads in (self._threads, *self._lanes.values()):
+            job.stop_requested.set()
+        for threads in (self._threads, *self._lane_threads.values()):
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _place_in(self, lane: str, job: Job, work: Callable[[], None]) -> Future[None]:
+    def _submit_in_lane(self, lane: str, job: Job, work: Callable[[], None]) -> Future[None]:
         with self._lock:
-            before = [one for one in self._in_lane.get(lane, []) if one.status in ("waiting", "running")]
-            if len(before) >= LANE:
-                raise Full(1, LANE - 1)
-            for one in before:
-                one.stopping.set()
-            self._in_lane[lane] = [*before, job]
-            if lane not in self._lanes:
-                self._lanes[lane] = ThreadPoolExecutor(1, thread_name_prefix=f"lab-{lane}")
-            return self._lanes[lane].submit(work)
+            unfinished = [one for one in self._lane_jobs.get(lane, []) if one.status in ("waiting", "running")]
+            if len(unfinished) >= LANE_JOBS:
+                raise QueueFull(1, LANE_JOBS - 1)
+            for one in unfinished:
+                one.stop_requested.set()
+            self._lane_jobs[lane] = [*unfinished, job]
+            if lane not in self._lane_threads:
+                self._lane_threads[lane] = ThreadPoolExecutor(1, thread_name_prefix=f"lab-{lane}")
+            return self._lane_threads[lane].submit(work)
 
-    def _place(self, work: Callable[[], Result]) -> Future[Result]:
+    def _submit(self, work: Callable[[], Result]) -> Future[Result]:
         if not self._places.acquire(blocking=False):
-            raise Full(self.running, self.waiting)
+            raise QueueFull(self.running, self.waiting)
         try:
             future = self._threads.submit(work)
         except BaseException:

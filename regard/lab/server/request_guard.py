@@ -1,15 +1,15 @@
-"""Who is answered: pages of this server, on this machine, that hold the key of this launch.
+"""Access control: only the lab's own page, on this machine, with the key of this launch, is answered.
 
-A local server is reached by every page that the learner's browser has open, and by every user of the machine. So
-each request passes five doors, in this order:
+A local server can be reached by every page that is open in the user's browser and by every user of the machine. Each
+request is therefore checked in this order:
 
-    Host          an address of this machine: a foreign name means that a page had it point here (DNS rebinding)
-    Origin        where the browser says who asks, it must be this page
-    key           /api needs the token of this launch in a header, the page itself a cookie; `/?key=…` gives it
-    content type  what is posted is JSON: a form of another page cannot be
-    size          a body ends at the limit, whatever its length claims
+    Host          must be an address of this machine; another name means that it was made to point here (DNS rebinding)
+    Origin        when the browser sends one, it must be the lab's own page
+    key           /api needs the token of this launch in a header, the page itself in a cookie, set by `/?key=…`
+    content type  posted data must be JSON, which a form on another page cannot send
+    size          the body is cut off at the limit, whatever Content-Length says
 
-Every answer carries the rules for the browser: nothing is loaded from elsewhere, nothing frames this page.
+Every response carries headers that forbid the browser to load anything from other hosts or to frame the page.
 """
 
 import ipaddress
@@ -27,23 +27,23 @@ POLICY = (
     "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-DROPPED = 32 << 20  # bytes that are read without being kept
-RULES = {
+READ_LIMIT = 32 << 20  # bytes that are read, though not kept, so that the client receives the refusal
+SECURITY_HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-CLOSED = (
+NO_KEY_PAGE = (
     '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>regard lab</title>'
-    "<h1>regard lab</h1><p>Open the address that <code>regard lab</code> printed: it holds the key of this launch.</p>"
-    '<p lang="zh">请打开 <code>regard lab</code> 打印出的网址：其中带有本次启动的密钥。</p></html>'
+    "<h1>regard lab</h1><p>Open the address that <code>regard lab</code> printed: it contains the access key.</p>"
+    '<p lang="zh">请打开 <code>regard lab</code> 输出的网址，其中包含访问密钥。</p></html>'
 )
 
 
 class _Refused(Exception):
-    """A request that goes no further."""
+    """A request that is refused, with its HTTP status."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class _Refused(Exception):
 
 
 class Guard:
-    """ASGI middleware that lets only the lab's own page through."""
+    """ASGI middleware that refuses every request that is not from the lab's own page."""
 
     def __init__(self, app: ASGIApp, *, token: str, body_limit: int, loopback: bool = True) -> None:
         self.app, self.token, self.body_limit, self.loopback = app, token, body_limit, loopback
@@ -61,33 +61,33 @@ class Guard:
             await self.app(scope, receive, send)
             return
         if scope["type"] != "http":
-            raise RuntimeError(f"the lab speaks HTTP alone, got {scope['type']}")
+            raise RuntimeError(f"only HTTP requests are supported, got {scope['type']}")
 
-        async def with_rules(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [
                     *message["headers"],
-                    *((name.encode(), value.encode()) for name, value in RULES.items()),
+                    *((name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()),
                 ]
             await send(message)
 
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
-            host = self._host(headers)
-            self._origin(headers, host)
+            host = self._check_host(headers)
+            self._check_origin(headers, host)
             if scope["path"] == "/":
-                if await self._door(scope, headers, host, with_rules):
+                if await self._answer_without_key(scope, headers, host, send_with_headers):
                     return
             elif scope["path"].startswith("/api/"):
-                self._api(scope["method"], headers)
-            receive = await self._whole(receive, headers)
+                self._check_api(scope["method"], headers)
+            receive = await self._read_body(receive, headers)
         except _Refused as refused:
-            await _answer(with_rules, refused)
+            await _answer(send_with_headers, refused)
             return
-        await self.app(scope, receive, with_rules)
+        await self.app(scope, receive, send_with_headers)
 
-    def _host(self, headers: Mapping[str, str]) -> str:
-        """The Host header, which must be an address and no name that someone else can give to this machine."""
+    def _check_host(self, headers: Mapping[str, str]) -> str:
+        """Return the Host header, which must be an IP address: a name could be made to point to this machine."""
         host = headers.get("host", "")
         name = urlsplit(f"//{host}").hostname or ""
         try:
@@ -95,21 +95,21 @@ class Guard:
         except ValueError:
             address = None
         if address is None or (self.loopback and not address.is_loopback):
-            raise _Refused(421, "host", f"the lab answers at 127.0.0.1 or localhost, not as {host!r}")
+            raise _Refused(421, "host", f"the lab must be opened as 127.0.0.1 or localhost, got {host!r}")
         return host
 
-    def _origin(self, headers: Mapping[str, str], host: str) -> None:
+    def _check_origin(self, headers: Mapping[str, str], host: str) -> None:
         origin = headers.get("origin")
         if origin is not None and origin != f"http://{host}":
-            raise _Refused(403, "origin", f"the lab answers its own page, http://{host}, not {origin!r}")
+            raise _Refused(403, "origin", f"requests must come from http://{host}, got {origin!r}")
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
-            raise _Refused(403, "origin", "the lab answers its own page, not one of another site")
+            raise _Refused(403, "origin", "requests must come from the lab's own page, got one from another site")
 
-    async def _door(self, scope: Scope, headers: Mapping[str, str], host: str, send: Send) -> bool:
-        """The page itself: `/?key=…` leaves the key as a cookie, and without it there is only a hint."""
-        name = f"regard-{host.rpartition(':')[2]}"  # cookies do not know ports
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("key", [""])[0]
-        if self._is_key(given):
+    async def _answer_without_key(self, scope: Scope, headers: Mapping[str, str], host: str, send: Send) -> bool:
+        """Set the cookie for `/?key=…`, or explain that the key is missing; return whether the request was answered."""
+        name = f"regard-{host.rpartition(':')[2]}"  # cookies are shared by all ports of a host
+        key = parse_qs(scope["query_string"].decode("latin-1")).get("key", [""])[0]
+        if self._is_key(key):
             cookie = f"{name}={self.token}; Path=/; HttpOnly; SameSite=Lax"
             await _send(send, 303, b"", {"location": "/", "set-cookie": cookie, "cache-control": "no-store"})
             return True
@@ -118,25 +118,25 @@ class Guard:
         except CookieError:
             cookies = SimpleCookie()
         if name not in cookies or not self._is_key(cookies[name].value):
-            await _send(send, 403, CLOSED.encode(), {"content-type": "text/html; charset=utf-8"})
+            await _send(send, 403, NO_KEY_PAGE.encode(), {"content-type": "text/html; charset=utf-8"})
             return True
         return False
 
-    def _api(self, method: str, headers: Mapping[str, str]) -> None:
+    def _check_api(self, method: str, headers: Mapping[str, str]) -> None:
         if not self._is_key(headers.get(TOKEN_HEADER, "")):
-            raise _Refused(403, "token", f"the header {TOKEN_HEADER} must hold the token of this launch")
+            raise _Refused(403, "token", f"the header {TOKEN_HEADER} must contain the token of this launch")
         media = headers.get("content-type", "").partition(";")[0].strip().lower()
         if method not in ("GET", "HEAD", "DELETE") and media != "application/json":
-            raise _Refused(415, "media", f"post JSON, with content-type application/json, got {media or 'none'!r}")
+            raise _Refused(415, "media", f"the content-type must be application/json, got {media or 'none'!r}")
 
-    def _is_key(self, given: str) -> bool:
-        return compare_digest(given.encode(), self.token.encode())
+    def _is_key(self, key: str) -> bool:
+        return compare_digest(key.encode(), self.token.encode())
 
-    async def _whole(self, receive: Receive, headers: Mapping[str, str]) -> Receive:
-        """The body, kept up to the limit. What is somewhat longer is read and dropped, so that the refusal arrives."""
-        too_large = _Refused(413, "large", f"a request may hold {self.body_limit} bytes at most")
+    async def _read_body(self, receive: Receive, headers: Mapping[str, str]) -> Receive:
+        """Read the body up to the limit and return a `receive` that replays it."""
+        too_large = _Refused(413, "large", f"a request may contain at most {self.body_limit} bytes")
         claimed = headers.get("content-length", "0")
-        if not claimed.isdecimal() or int(claimed) > DROPPED:
+        if not claimed.isdecimal() or int(claimed) > READ_LIMIT:
             raise too_large
         body, size = bytearray(), 0
         while True:
@@ -145,14 +145,14 @@ class Guard:
             size += len(part)
             if size <= self.body_limit:
                 body += part
-            if size > DROPPED or message["type"] == "http.disconnect" or not message.get("more_body"):
+            if size > READ_LIMIT or message["type"] == "http.disconnect" or not message.get("more_body"):
                 break
         if size > self.body_limit:
             raise too_large
-        given: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+        messages: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def replay() -> Message:
-            return given.pop() if given else await receive()
+            return messages.pop() if messages else await receive()
 
         return replay
 

@@ -1,9 +1,9 @@
-"""A view as one HTML file that opens from disk, with no network and no server.
+"""A view saved as one HTML file, which opens from disk without a server or a network.
 
-The same modules run in it as on the page. A file may not import other files, so every module goes in as a data URL
-under the name it has on the page, and an import map leads from the names to them. What the server answered while the
-view was open goes in as well; the saved page answers the same questions with it, and says of any other that it needs
-the lab.
+The file contains the same modules as the live page. A page opened from disk may not import other files, so every module
+is included as a data URL, and an import map translates the module names into these URLs. The file also contains the
+answers that the server gave while the view was open; the saved page uses them instead of requests, and reports
+any other request as one that needs the lab.
 """
 
 import base64
@@ -16,11 +16,11 @@ from string import Template
 from typing import Any
 
 from regard.attention import Trace
-from regard.lab.server.page import STATIC, common_facts, in_script
+from regard.lab.server.live_page import STATIC, json_for_script, module_file, page_facts
 
 IMPORT = re.compile(r"""(\b(?:from|import)\s*\(?\s*)(["'])(\.{1,2}/[^"']+)\2""")
 POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:"
-PLACE = "{{saved}}"  # where the page that asks for a frame puts what it has
+PLACEHOLDER = "{{saved}}"  # replaced by the view's state and answers; static/kit/export.js knows it too
 
 
 def saved_page(
@@ -31,17 +31,17 @@ def saved_page(
     title: str = "regard lab",
     language: str = "en",
 ) -> str:
-    """A view with these answers of the server (by `METHOD path body`, as static/kit/api.js writes it), as HTML.
+    """Return a view as HTML, with answers of the server by request (`METHOD path body`, as in static/kit/api.js).
 
     >>> "<script type=\\"importmap\\">" in saved_page("trace", {}, {})
     True
     """
-    saved = {"view": view, "state": state, "answers": answers, "language": language}
-    return frame(view, title, language).replace(PLACE, in_script(saved))
+    content = {"view": view, "state": state, "answers": answers, "language": language}
+    return saved_page_template(view, title, language).replace(PLACEHOLDER, json_for_script(content))
 
 
 def trace_page(trace: Trace, **state: Any) -> str:
-    """A trace as a page to step through, the same as in the lab; `state` is what its fields show.
+    """Return a trace as a page to step through, as in the lab; `state` contains the values of its fields.
 
     >>> from regard.attention import embed, projections, trace_layer
     >>> words = ["The", "cat"]
@@ -50,45 +50,48 @@ def trace_page(trace: Trace, **state: Any) -> str:
     True
     """
     if trace.kind != "layer" or trace.weights.ndim != 3:
-        raise ValueError("a page shows the trace of a layer for one sentence, as trace_layer makes it without a batch")
+        raise ValueError(
+            "trace_page needs the trace of a layer without a batch dimension, as trace_layer returns it, "
+            f"got kind {trace.kind!r} with weights of shape {trace.weights.shape}"
+        )
     return saved_page("trace", state, {"POST /api/trace": json.loads(trace.to_json())})
 
 
-def frame(view: str, title: str = "regard lab", language: str = "en") -> str:
-    """The file of a view without what is saved in it, for which `PLACE` stands."""
-    facts = common_facts()
+def saved_page_template(view: str, title: str = "regard lab", language: str = "en") -> str:
+    """Return the HTML of a view with `PLACEHOLDER` where its state and answers belong."""
+    facts = page_facts()
     styles = [STATIC / "style.css", *(STATIC / "views" / f"{name}.css" for name in facts["styles"] if name == view)]
     facts |= {"styles": [], "views": [view]}
-    parts = modules("app.js") | modules(f"views/{view}.js")
-    imports = {name: _data_url(text) for name, text in parts.items()}
+    modules = collect_modules("app.js") | collect_modules(f"views/{view}.js")
+    imports = {name: _data_url(source) for name, source in modules.items()}
     return Template((STATIC / "saved.html").read_text(encoding="utf-8")).substitute(
         policy=POLICY,
         title=escape(title),
         language=language,
         style="\n".join(file.read_text(encoding="utf-8") for file in styles),
         imports=json.dumps({"imports": imports}),
-        facts=in_script(facts),
-        saved=PLACE,
+        facts=json_for_script(facts),
+        saved=PLACEHOLDER,
     )
 
 
-def modules(start: str) -> dict[str, str]:
-    """A module and all that it imports, by their names `lab/…`, with the imports written by those names."""
-    found: dict[str, str] = {}
+def collect_modules(start: str) -> dict[str, str]:
+    """Return the source of a module and of all it imports, by name `lab/…`, with imports rewritten to these names."""
+    sources: dict[str, str] = {}
     waiting = [start]
     while waiting:
         path = waiting.pop()
-        if f"lab/{path}" in found:
+        if f"lab/{path}" in sources:
             continue
 
-        def named(match: re.Match[str], path: str = path) -> str:
+        def rename_import(match: re.Match[str], path: str = path) -> str:
             target = posixpath.normpath(posixpath.join(posixpath.dirname(path), match[3]))
             waiting.append(target)
             return f"{match[1]}{match[2]}lab/{target}{match[2]}"
 
-        found[f"lab/{path}"] = IMPORT.sub(named, (STATIC / path).read_text(encoding="utf-8"))
-    return found
+        sources[f"lab/{path}"] = IMPORT.sub(rename_import, module_file(path).read_text(encoding="utf-8"))
+    return sources
 
 
-def _data_url(text: str) -> str:
-    return f"data:text/javascript;base64,{base64.b64encode(text.encode()).decode()}"
+def _data_url(source: str) -> str:
+    return f"data:text/javascript;base64,{base64.b64encode(source.encode()).decode()}"

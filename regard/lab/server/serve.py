@@ -1,4 +1,4 @@
-"""Serving the lab: a port that is free, a server that ends cleanly, and the browser opened when it answers."""
+"""Serving the lab: choosing a free port, starting and stopping the server, opening the browser."""
 
 import errno
 import ipaddress
@@ -14,12 +14,12 @@ import uvicorn
 from regard.lab.server.app import Settings, build
 
 PORT = 8742
-TRIES = 20  # ports after the one asked for, before the system chooses
-PATIENCE = 5  # seconds that the end waits for a server that is busy
+PORTS_TRIED = 20  # ports after the requested one that are tried before the system chooses one
+SHUTDOWN_SECONDS = 5  # how long to wait for a busy server to stop
 
 
 class Lab:
-    """A lab that is being served, until the `with` block ends; `url` opens it, with the key of this launch.
+    """A running lab, served until the `with` block ends; `url` opens it and contains the access key.
 
     >>> with Lab(Settings(warm=False), port=0) as lab:
     ...     lab.url.startswith("http://127.0.0.1:")
@@ -27,8 +27,7 @@ class Lab:
     """
 
     def __init__(self, settings: Settings | None = None, *, host: str = "127.0.0.1", port: int = PORT) -> None:
-        loopback = _is_loopback(host)
-        self.settings = replace(settings or Settings(), loopback=loopback)
+        self.settings = replace(settings or Settings(), loopback=_is_loopback(host))
         self.app = build(self.settings)
         self.socket = _listen(host, port)
         self.host, self.port = self.socket.getsockname()[:2]
@@ -46,7 +45,7 @@ class Lab:
 
     @property
     def url(self) -> str:
-        """The address to open."""
+        """The address to open in a browser."""
         return f"{self.origin}/?key={self.settings.token}"
 
     def __enter__(self) -> "Lab":
@@ -59,8 +58,8 @@ class Lab:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.server.should_exit = True
-        self.thread.join(PATIENCE)
-        if not self.thread.is_alive():  # else it still listens, and closes the socket itself
+        self.thread.join(SHUTDOWN_SECONDS)
+        if not self.thread.is_alive():  # otherwise the server still listens and closes the socket itself
             self.socket.close()
 
 
@@ -70,13 +69,13 @@ def serve(
     host: str = "127.0.0.1",
     port: int = PORT,
     browser: bool = True,
-    told: Callable[[Lab], object] = lambda lab: None,
+    on_start: Callable[[Lab], object] = lambda lab: None,
 ) -> None:
-    """Serve until Ctrl-C; `told` is called with the lab when it answers."""
+    """Serve the lab until Ctrl-C; `on_start` is called with the lab once it accepts requests."""
     with Lab(settings, host=host, port=port) as lab:
-        told(lab)
+        on_start(lab)
         if browser:
-            # A browser in the terminal would not return, and one that is missing must not matter.
+            # In a thread: a text browser blocks until it is closed.
             threading.Thread(target=webbrowser.open, args=[lab.url], daemon=True).start()
         try:
             while lab.thread.is_alive():
@@ -89,25 +88,25 @@ def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address("127.0.0.1" if host == "localhost" else host).is_loopback
     except ValueError:
-        raise ValueError(f"host must be an address such as 127.0.0.1, got {host!r}") from None
+        raise ValueError(f"host must be an IP address such as 127.0.0.1, got {host!r}") from None
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket at this port or, when it is taken, at one of the next."""
+    """Return a socket that listens at this port or, when it is taken, at one of the next."""
     if not 0 <= port <= 65535:
-        raise ValueError(f"port must be from 0 to 65535 (0: any that is free), got {port}")
+        raise ValueError(f"port must be from 0 to 65535 (0 means any free port), got {port}")
     host = "127.0.0.1" if host == "localhost" else host
-    last = OSError()
-    for candidate in [*(p for p in range(port, port + TRIES + 1) if p <= 65535), 0] if port else [0]:
-        listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    last_error = OSError()
+    for candidate in [*(p for p in range(port, port + PORTS_TRIED + 1) if p <= 65535), 0] if port else [0]:
+        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((host, candidate))
-            listening.listen(512)
-            return listening
+            listener.bind((host, candidate))
+            listener.listen(512)
+            return listener
         except OSError as error:
-            listening.close()
+            listener.close()
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                 raise
-            last = error
-    raise last
+            last_error = error
+    raise last_error
