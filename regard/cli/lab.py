@@ -1,4 +1,4 @@
-"""`regard lab`: the local page."""
+"""`regard lab`: serve the lab and open it in a browser."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,41 +15,42 @@ if TYPE_CHECKING:
 def lab(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port to serve at; the next free one when it is taken.")
+        int,
+        typer.Option(
+            metavar="N", min=0, max=65535, help="Port of the server; if it is taken, the next free port is used."
+        ),
     ] = 8742,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to serve at; any but 127.0.0.1 needs --no-runner.")
+        str,
+        typer.Option(metavar="ADDRESS", help="Address of the server; addresses other than 127.0.0.1 need --no-runner."),
     ] = "127.0.0.1",
-    runner: Annotated[bool, typer.Option(help="Run and grade the programs you write on the page.")] = True,
+    runner: Annotated[bool, typer.Option(help="Run and grade the programs that are written on the page.")] = True,
     network: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Connect Four network to show, as `regard connectx train` saves it."),
+        typer.Option(
+            metavar="FOLDER", help="Folder of the Connect Four network to show, saved by `regard connectx train`."
+        ),
     ] = None,
 ) -> None:
-    """Open the lab: a page on this machine where attention is computed on your own words, number by number.
+    """Open the lab: a local web page that computes attention on your own words, number by number.
 
-    Everything is computed here and nothing is fetched from elsewhere. The page answers this machine alone, and only
-    who has the address printed below: it holds the key of this launch. Ctrl-C ends it.
+    Everything is computed on this machine; nothing is downloaded. The page can only be opened on this machine, with
+    the printed address, which contains an access key. Ctrl-C stops the lab.
 
     Example: regard lab --no-browser --port 9000
     """
     with report_user_errors("lab"):
         from regard.lab import Settings, serve
 
-        serve(
-            Settings(runner=runner, network=network),
-            host=host,
-            port=port,
-            browser=browser,
-            on_start=_print_address(port),
-        )
+        settings = Settings(runner=runner, network=network)
+        serve(settings, host=host, port=port, browser=browser, on_start=_print_address(port))
 
 
-def _print_address(asked: int) -> Callable[["Lab"], None]:
-    def told(lab: "Lab") -> None:
-        if asked not in (0, lab.port):
-            typer.echo(f"Port {asked} is taken; using {lab.port}.", err=True)
+def _print_address(requested_port: int) -> Callable[["Lab"], None]:
+    def print_address(lab: "Lab") -> None:
+        if requested_port not in (0, lab.port):
+            typer.echo(f"Port {requested_port} is taken; using {lab.port}.", err=True)
         typer.echo(f"The lab is at {lab.url}")
-        typer.echo("Ctrl-C ends it.")
+        typer.echo("Press Ctrl-C to stop it.")
 
-    return told
+    return print_address

@@ -39,12 +39,12 @@ def test_it_serves_until_it_is_interrupted() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--host", "0.0.0.0"], "regard lab: while learners' programs are run, the lab is served at 127.0.0.1 alone"),
-        (["--host", "lab.example"], "regard lab: host must be an address such as 127.0.0.1, got 'lab.example'"),
+        (["--host", "0.0.0.0"], "regard lab: a lab that runs learners' programs can only be served at 127.0.0.1"),
+        (["--host", "lab.example"], "regard lab: host must be an IP address such as 127.0.0.1, got 'lab.example'"),
         (["--port", "70000"], "regard lab: Invalid value for '--port'"),
     ],
 )
-def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str) -> None:
+def test_user_errors_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str) -> None:
     assert main(["lab", "--no-browser", *arguments]) == 2
     said = capsys.readouterr().err
     assert said.startswith(complaint)

@@ -141,7 +141,7 @@ class TestProgress:
         file_of(lab).write_text("{half")
         page = opened("#/practice")
         page.tab.get_by_text("Your progress is one readable file").click()
-        expect(page.tab.locator(".file .wrong")).to_contain_text("kept as learn.unreadable-1.json")
+        expect(page.tab.locator(".file .wrong")).to_contain_text("renamed to learn.unreadable-1.json")
 
 
 def links() -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The learner's progress file, shared with `regard learn`.
 
-The file is read again for every request and written under a lock (`regard.learn.Progress`), so the page and the terminal
-may be used at the same time. Routes of the course pass the file to their functions: `get(path, answer, learner_file)`.
+The file is read again for every request and written under a lock (`regard.learn.Progress`), so the page and the
+terminal may be used at the same time. Routes of the course pass the file to their functions: `get(path, answer, learner_file)`.
 """
 
 from collections.abc import Mapping
