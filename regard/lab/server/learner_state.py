@@ -1,7 +1,8 @@
 """The learner's progress file, shared with `regard learn`.
 
 The file is read again for every request and written under a lock (`regard.learn.Progress`), so the page and the
-terminal may be used at the same time. Routes of the course pass the file to their functions: `get(path, answer, learner_file)`.
+terminal may be used at the same time. Routes of the course pass its path to their functions, for example
+`get("/api/practice", overview, learner_file)`.
 """
 
 from collections.abc import Mapping
