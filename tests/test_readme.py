@@ -1,4 +1,4 @@
-"""What the documents say is so: the code runs, the files are there, the commands exist."""
+"""The documentation is true: its code runs, its links and paths exist, its commands exist."""
 
 import doctest
 import re
@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 READMES = ("README.md", "README.zh-CN.md")
-PAGES = tuple(f"docs/{file.name}" for file in sorted((ROOT / "docs").glob("*.md")))
+GUIDES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+PAGES = (*GUIDES, *(f"docs/{file.name}" for file in sorted((ROOT / "docs").glob("*.md"))))
 
 
 def read(name: str) -> str:
@@ -37,6 +38,19 @@ def test_links_lead_somewhere(name: str) -> None:
     assert "docs/pictures/trace.svg" in links or name not in READMES
     for link in links:
         assert (ROOT / name).parent.joinpath(link).exists(), link
+
+
+@pytest.mark.parametrize("name", [*READMES, *PAGES, "regard/lab/README.md"])
+def test_paths_exist(name: str) -> None:
+    """Paths in backquotes that begin with a folder of the repository, and paths of packages in ARCHITECTURE.md."""
+    folders = ["regard", "tests", "bench", "docs", ".github"]
+    packages = [path.name for path in (ROOT / "regard").iterdir() if path.is_dir()] if name == "ARCHITECTURE.md" else []
+    for path in re.findall(r"`([\w./-]+/[\w./*-]*)`", read(name)):
+        top, path = path.split("/")[0], path.replace("NAME", "*")
+        if top in folders:
+            assert any(ROOT.glob(path.removesuffix("/"))), path
+        elif top in packages:
+            assert any((ROOT / "regard").glob(path.removesuffix("/"))), path
 
 
 @pytest.mark.parametrize("name", READMES)
