@@ -41,3 +41,17 @@ def choose_language(option: str | None, environment: Mapping[str, str] = os.envi
 def read_texts(file: Path) -> Mapping[str, Any]:
     """Return the tables of a TOML file of texts; the file is read once."""
     return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def fill_in(text: Bilingual, /, **values: object) -> Bilingual:
+    """Return the text with its placeholders replaced; a value that is itself bilingual is replaced by language.
+
+    >>> fill_in(bilingual("the {part} of {n}", "{n} 的{part}"), part=bilingual("root", "平方根"), n=4)
+    {'en': 'the root of 4', 'zh': '4 的平方根'}
+    """
+    return {
+        language: text[language].format(
+            **{name: value[language] if isinstance(value, dict) else value for name, value in values.items()}
+        )
+        for language in LANGUAGES
+    }

@@ -108,7 +108,7 @@ def test_a_drill_is_judged_step_by_step(tmp_path, monkeypatch, capsys) -> None:
     answers = [option for answer in [unscaled, *right[1:]] for option in ("--answer", answer)]
     assert main(["learn", "drill", "--kind", "scaling", "--seed", "5", *answers]) == 1
     said = capsys.readouterr().out
-    assert "scaled: wrong · It looks as if the scaling was forgotten" in said
+    assert "scaled: wrong · The scaling is missing" in said
     assert "weights: right" in said
 
 

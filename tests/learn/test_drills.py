@@ -19,7 +19,7 @@ from regard.learn import DRILL_KINDS, Drill, drill, find_drill
 from regard.learn.drills.drill import all_passed
 from regard.learn.drills.exact_numbers import Exact, exact, exp, format_number, ln
 from regard.learn.drills.matrices import Matrix, close, format_answer, shape
-from regard.learn.drills.parse_answer import Unread, read_matrix, read_number
+from regard.learn.drills.parse_answer import UnreadableAnswer, read_matrix, read_number
 
 seeds = st.integers(0, 10_000)
 kinds = st.sampled_from(sorted(DRILL_KINDS))
@@ -45,7 +45,7 @@ def test_there_is_a_drill_for_every_level_and_seed() -> None:
 @given(kinds, seeds)
 def test_all_is_said_in_both_languages_and_with_kind_numbers(kind: str, seed: int) -> None:
     task = drill(1, seed, kind)
-    for words in (task.title, task.statement, *(step.ask for step in task.steps)):
+    for words in (task.title, task.statement, *(step.instruction for step in task.steps)):
         assert set(words) == set(LANGUAGES)
         assert not re.search("[一-鿿]", words["en"])
     exacts = [x for answer in task.answers().values() for row in answer for x in row if x != -math.inf]
@@ -121,7 +121,7 @@ def test_counts_are_those_of_real_layers(seed: int) -> None:
     task = drill(1, seed, "cost")
     seq, width, heads, *_ = numbers(task)
     counted = {name: array(value)[0, 0] for name, value in task.answers().items()}
-    batch = int(re.search(r"batch of (\d+)", task.steps[-1].ask["en"]).group(1))  # type: ignore[union-attr]
+    batch = int(re.search(r"batch of (\d+)", task.steps[-1].instruction["en"]).group(1))  # type: ignore[union-attr]
     [estimate] = cost(d_model=width, heads=heads, seq=seq, bias=False, materialised=True).estimates
     work = {part: count.forward for part, count in estimate.operations.items()}
     assert counted["projections"] == sum(work[f"{name} projection"] for name in ("q", "k", "v", "out"))
@@ -130,7 +130,7 @@ def test_counts_are_those_of_real_layers(seed: int) -> None:
 
     task = drill(1, seed, "cache")
     layers, heads, kv_heads, width, *_ = numbers(task)
-    tokens = int(re.search(r"for (\d+) tokens", task.steps[1].ask["en"]).group(1))  # type: ignore[union-attr]
+    tokens = int(re.search(r"for (\d+) tokens", task.steps[1].instruction["en"]).group(1))  # type: ignore[union-attr]
     kept = torch.empty(layers, 2, kv_heads, tokens, width, dtype=torch.bfloat16, device="meta")
     assert array(task.answers()["cache"])[0, 0] == kept.nbytes
     assert array(task.answers()["ratio"])[0, 0] == heads / kv_heads
@@ -220,7 +220,7 @@ def test_a_wrong_start_is_carried_to_the_end() -> None:
     results = task.check([format_answer(own[step.name]) for step in task.steps])
     assert [result.outcome for result in results][:3] == ["right", "wrong", "carried"]
     assert results[1].mistake == "not-scaled"
-    assert "scaling was forgotten" in results[1].message["en"]
+    assert "The scaling is missing" in results[1].message["en"]
     assert sum(not result.passed for result in results) == 1
 
 
@@ -318,12 +318,12 @@ def test_rounded_and_infinite_numbers() -> None:
     ],
 )
 def test_what_is_no_number_is_refused(text: str) -> None:
-    with pytest.raises(Unread):
+    with pytest.raises(UnreadableAnswer):
         read_number(text)
 
 
 def test_ambiguous_logarithms_say_how_to_write_them() -> None:
-    with pytest.raises(Unread, match=r"two ways; write ln\(3/2\) or \(ln 3\)/2"):
+    with pytest.raises(UnreadableAnswer, match=r"two ways; write ln\(3/2\) or \(ln 3\)/2"):
         read_number("ln 3/2")
 
 
@@ -344,7 +344,7 @@ def test_a_large_number_may_have_commas_and_a_shape_brackets() -> None:
 def test_whatever_is_typed_is_read_or_refused(text: str) -> None:
     try:
         number = read_number(text)
-    except Unread as error:
+    except UnreadableAnswer as error:
         said = error.message
     else:
         said = {"en": format_number(number), "zh": format_number(number)}

@@ -71,7 +71,7 @@ def drill(
         speaker.print(f"\n{task.statement[speaker.language]}\n")
         if solution:
             for step in task.steps:
-                _print_step(speaker, step.name, step.ask[speaker.language], "")
+                _print_step(speaker, step.name, step.instruction[speaker.language], "")
                 speaker.print(f"    {format_answer(task.answers()[step.name])}")
             return
         typed = list(answer) if answer else _asked(speaker, task)
@@ -141,7 +141,7 @@ def _asked(speaker: Speaker, task: "Drill") -> list[str]:
     typed: list[str] = []
     with speaker.until_stopped():
         for number, step in enumerate(task.steps, 1):
-            speaker.print(f"{number}. {step.name}: {step.ask[speaker.language]}")
+            speaker.print(f"{number}. {step.name}: {step.instruction[speaker.language]}")
             typed.append(speaker.ask("   "))
     return typed
 

@@ -1,8 +1,8 @@
-"""A computation by hand, in steps, and the judgement of what was answered.
+"""A calculation by hand in steps, and the grading of a learner's answers.
 
-Every step is judged with the learner's **own** values before it: whoever slips in the first step and goes on rightly
-has one step wrong, not all. A wrong step is compared with what the usual mistakes would have given, and the one that
-fits is named.
+Every step is graded with the learner's **own** results of the steps before: a mistake in the first step followed by
+correct calculations is one wrong step, not many. A wrong answer is compared with the results of common mistakes, and
+the mistake that gives the same numbers is named.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,50 +11,65 @@ from typing import Any, Literal
 
 from regard.languages import Bilingual, bilingual
 from regard.learn.drills.exact_numbers import format_number
-from regard.learn.drills.matrices import Matrix, close, different, format_matrix, shape, transposed
-from regard.learn.drills.parse_answer import Unread, read_matrix
+from regard.learn.drills.matrices import Matrix, close, differing_cells, shape, transpose
+from regard.learn.drills.parse_answer import UnreadableAnswer, read_matrix
+from regard.learn.drills.texts import drill_text
 
-Values = Mapping[str, Matrix]  # what is given and what was computed so far, by name
+Values = Mapping[str, Matrix]  # the given matrices and the results of earlier steps, by name
 Compute = Callable[[Values], Matrix]
 Outcome = Literal["right", "carried", "wrong", "unread", "blank"]
-
-TRANSPOSED = bilingual(
-    "Rows and columns are swapped: a row belongs to a query, a column to a key.",
-    "行和列弄反了：一行对应一个查询，一列对应一个键。",
-)
-SIGN = bilingual("The numbers are right, the sign is not.", "数值对了，符号反了。")
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A usual mistake: its name, what to say of it, and what it gives."""
+    """A common mistake: its name, the result it gives, and the key of its text if that is not the name."""
 
     name: str
-    message: Bilingual
     compute: Compute
+    text_key: str | None = None
+
+    @property
+    def message(self) -> Bilingual:
+        """Return the explanation of the mistake."""
+        return drill_text("mistake", self.text_key or self.name)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to compute, from what is given and the steps before."""
+    """One matrix to compute from the given matrices and the earlier steps."""
 
     name: str
-    ask: Bilingual
+    instruction: Bilingual
     compute: Compute
     mistakes: tuple[Mistake, ...] = ()
 
 
+def make_step(name: str, compute: Compute, *mistakes: Mistake, text_key: str | None = None, **values: object) -> Step:
+    """Return a step whose instruction is the text of its name, or of another key, filled in with the values."""
+    return Step(name, drill_text("step", text_key or name, **values), compute, mistakes)
+
+
+@dataclass(frozen=True)
+class Task:
+    """The content of a drill: given matrices, steps, and the values of the placeholders in its statement."""
+
+    given: Values
+    steps: tuple[Step, ...]
+    values: Mapping[str, object] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class StepResult:
-    """How a step was answered.
+    """The grading of one step.
 
-    right       as it should be
-    carried     wrong in itself, but right for the learner's own values before it
-    wrong       `mistake` names the mistake it looks like, if any; `cells` are the (row, column) that differ
-    unread      it could not be read; `says` tells how to write it
-    blank       nothing was answered
+    right       the correct answer
+    carried     not the correct answer, but correct for the learner's own earlier results
+    wrong       `mistake` names the common mistake that gives this answer, if any; `cells` are the (row, column) that
+                differ
+    unread      the answer cannot be read; `message` says how to write it
+    blank       no answer
 
-    `expected` follows from the learner's own values, `true` from the right ones.
+    `expected` follows from the learner's own earlier results, `true` from the correct ones.
     """
 
     step: str
@@ -66,7 +81,7 @@ class StepResult:
     cells: tuple[tuple[int, int], ...] = ()
 
     def to_plain(self) -> dict[str, Any]:
-        """The result with its numbers as they are typed."""
+        """Return the result as JSON values, with numbers as they are typed."""
         return {
             "step": self.step,
             "outcome": self.outcome,
@@ -74,19 +89,33 @@ class StepResult:
             "says": dict(self.message),
             "mistake": self.mistake,
             "cells": [list(cell) for cell in self.cells],
-            "expected": [[format_number(x) for x in row] for row in self.expected],
-            "true": [[format_number(x) for x in row] for row in self.true],
+            "expected": _number_texts(self.expected),
+            "true": _number_texts(self.true),
         }
 
     @property
     def passed(self) -> bool:
-        """Whether this step itself was done rightly."""
+        """Return whether this step itself was calculated correctly."""
         return self.outcome in ("right", "carried")
 
 
 @dataclass(frozen=True)
 class Drill:
-    """A task with what is given and the steps to answer."""
+    """A statement, the given matrices, and the steps to calculate.
+
+    >>> from regard.learn import drill
+    >>> task = drill(level=1, seed=0, kind="weighted-sum")
+    >>> print(task.statement["en"])
+    The weights of one query on three keys are given. Each row of V is a value of width 2. Compute the output.
+    <BLANKLINE>
+    weights = [ 2/7  3/7  2/7 ]
+    <BLANKLINE>
+    V = [  8  10 ]
+        [  4   3 ]
+        [ 10   9 ]
+    >>> [(result.outcome, result.message["en"]) for result in task.check(["48/7, 47/7"])]
+    [('right', 'Right.')]
+    """
 
     kind: str
     level: int
@@ -98,18 +127,18 @@ class Drill:
 
     @property
     def name(self) -> str:
-        """Enough to make the same drill again."""
+        """Return the name from which `find_drill` makes the same drill again."""
         return f"{self.kind}:{self.level}:{self.seed}"
 
     def answers(self) -> dict[str, Matrix]:
-        """The right answers, by step."""
+        """Return the correct result of each step."""
         values = dict(self.given)
         for step in self.steps:
             values[step.name] = step.compute(values)
         return {step.name: values[step.name] for step in self.steps}
 
     def to_plain(self) -> dict[str, Any]:
-        """What a page needs to ask it: texts, what is given as it is typed, and the size of every answer."""
+        """Return texts, given numbers and the shape of every answer as JSON values, for the page."""
         sizes = {name: shape(value) for name, value in self.answers().items()}
         return {
             "name": self.name,
@@ -118,110 +147,101 @@ class Drill:
             "seed": self.seed,
             "title": dict(self.title),
             "statement": dict(self.statement),
-            "given": {name: [[format_number(x) for x in row] for row in value] for name, value in self.given.items()},
+            "given": {name: _number_texts(value) for name, value in self.given.items()},
             "steps": [
-                {"name": step.name, "ask": dict(step.ask), "rows": sizes[step.name][0], "columns": sizes[step.name][1]}
-                for step in self.steps
+                {"name": s.name, "ask": dict(s.instruction), "rows": sizes[s.name][0], "columns": sizes[s.name][1]}
+                for s in self.steps
             ],
         }
 
     def check(self, answers: Mapping[str, object] | Sequence[object]) -> list[StepResult]:
-        """Judge answers, by the steps' names or in their order; an empty one is blank."""
+        """Grade answers, given by step name or in the order of the steps; a missing answer is blank."""
+        names = [step.name for step in self.steps]
         if isinstance(answers, str):
             raise TypeError(f"answers must be a list or a mapping by step, got the text {answers[:20]!r}")
         if not isinstance(answers, Mapping):
-            if len(answers) > len(self.steps):
-                raise ValueError(f"this drill has {len(self.steps)} steps, got {len(answers)} answers")
-            answers = dict(zip([step.name for step in self.steps], answers, strict=False))
-        unknown = set(answers) - {step.name for step in self.steps}
+            if len(answers) > len(names):
+                raise ValueError(f"this drill has {len(names)} steps, got {len(answers)} answers")
+            answers = dict(zip(names, answers, strict=False))
+        unknown = set(answers) - set(names)
         if unknown:
-            raise ValueError(f"the steps are {', '.join(s.name for s in self.steps)}, got {sorted(unknown)[0]!r}")
+            raise ValueError(f"the steps are {', '.join(names)}, got {sorted(unknown)[0]!r}")
         true, own = dict(self.given), dict(self.given)
         results = []
         for step in self.steps:
             true[step.name] = step.compute(true)
-            expected = _attempt(step.compute, own) or true[step.name]
-            result, value = _judge(step, answers.get(step.name, ""), expected, true, own)
-            own[step.name] = value
+            expected = _compute_or_none(step.compute, own) or true[step.name]
+            result, own[step.name] = _grade_step(step, answers.get(step.name, ""), expected, true, own)
             results.append(result)
         return results
 
 
 def all_passed(results: Sequence[StepResult]) -> bool:
-    """Whether every step was done rightly."""
+    """Return whether every step was calculated correctly."""
     return all(result.passed for result in results)
 
 
-def _judge(step: Step, answer: object, expected: Matrix, true: Values, own: Values) -> tuple[StepResult, Matrix]:
-    right = true[step.name]
+def _grade_step(step: Step, answer: object, expected: Matrix, true: Values, own: Values) -> tuple[StepResult, Matrix]:
+    """Return the result of a step and the matrix that later steps use as the learner's own."""
+    correct = true[step.name]
 
-    def result(outcome: Outcome, says: Bilingual, **more: object) -> StepResult:
-        return StepResult(step.name, outcome, says, expected, right, **more)  # type: ignore[arg-type]
+    def result(outcome: Outcome, message: Bilingual | None = None, **details: Any) -> StepResult:
+        return StepResult(step.name, outcome, message or drill_text("feedback", outcome), expected, correct, **details)
 
     if answer is None or answer == [] or (isinstance(answer, str) and not answer.strip()):
-        return result("blank", bilingual("No answer.", "未作答。")), expected
+        return result("blank"), expected
     try:
-        value = read_matrix(answer, *shape(right))
-    except Unread as error:
-        return result(
-            "unread", bilingual(f"Not read: {error.message['en']}.", f"没有读懂：{error.message['zh']}。")
-        ), expected
-    if close(value, right):
-        return result("right", bilingual("Right.", "正确。")), value
+        value = read_matrix(answer, *shape(correct))
+    except UnreadableAnswer as error:
+        return result("unread", drill_text("feedback", "unread", reason=error.message)), expected
+    if close(value, correct):
+        return result("right"), value
     if close(value, expected):
-        says = bilingual("Right for your own numbers before it.", "就你前面的数值而言，这一步是对的。")
-        return result("carried", says), value
-    cells = tuple(different(value, expected))
-    name, says = _named(step, value, expected, true, own) or (None, _where(cells, expected))
-    return result("wrong", says, mistake=name, cells=cells), value
+        return result("carried"), value
+    cells = tuple(differing_cells(value, expected))
+    mistake = _name_mistake(step, value, expected, true, own)
+    message = drill_text("mistake", mistake[1]) if mistake else _describe_cells(cells, expected)
+    return result("wrong", message, mistake=mistake[0] if mistake else None, cells=cells), value
 
 
-def _named(step: Step, value: Matrix, expected: Matrix, true: Values, own: Values) -> tuple[str, Bilingual] | None:
+def _name_mistake(step: Step, value: Matrix, expected: Matrix, true: Values, own: Values) -> tuple[str, str] | None:
+    """Return name and text key of the mistake that gives this value."""
     for values in (own, true):
         for mistake in step.mistakes:
-            made = _attempt(mistake.compute, values)
-            if made is not None and shape(made) == shape(value) and close(value, made):
-                return mistake.name, mistake.message
+            wrong = _compute_or_none(mistake.compute, values)
+            if wrong is not None and shape(wrong) == shape(value) and close(value, wrong):
+                return mistake.name, mistake.text_key or mistake.name
     rows, columns = shape(value)
-    if rows == columns and close(value, transposed(expected)):
-        return "transposed", TRANSPOSED
+    if rows == columns and close(value, transpose(expected)):
+        return "transposed", "transposed"
     if close([[-x for x in row] for row in value], expected):
-        return "sign", SIGN
+        return "sign", "sign"
     return None
 
 
-def _attempt(compute: Compute, values: Values) -> Matrix | None:
-    # A learner's own numbers may have no result: a sum of 0 to divide by, a score of a million.
+def _compute_or_none(compute: Compute, values: Values) -> Matrix | None:
+    # The learner's own numbers may have no result: division by a sum of 0, e to the power of a million.
     try:
         return compute(values)
     except (ArithmeticError, ValueError):
         return None
 
 
-def _where(cells: Sequence[tuple[int, int]], expected: Matrix) -> Bilingual:
+def _describe_cells(cells: Sequence[tuple[int, int]], expected: Matrix) -> Bilingual:
     rows, columns = shape(expected)
     if rows * columns == 1:
-        return bilingual(
-            "Not what follows from the step before; compute it again.", "和上一步的结果对不上，请重新算一遍。"
-        )
-    i, j = cells[0]
+        return drill_text("feedback", "number-differs")
     if len(cells) == rows * columns:
-        return bilingual("None of the numbers follows from the step before.", "没有一个数能由上一步得到。")
-    place = f"row {i + 1}, column {j + 1}" if rows > 1 else f"number {j + 1}"
-    ort = f"第 {i + 1} 行第 {j + 1} 列" if rows > 1 else f"第 {j + 1} 个数"
-    more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
-    return bilingual(
-        f"Look again at {place}{more}; the rest is right.",
-        f"再检查一下{ort}{f'等 {len(cells)} 处' if len(cells) > 1 else ''}，其余都对。",
+        return drill_text("feedback", "all-differ")
+    i, j = cells[0][0] + 1, cells[0][1] + 1
+    place = (
+        bilingual(f"row {i}, column {j}", f"第 {i} 行第 {j} 列")
+        if rows > 1
+        else bilingual(f"number {j}", f"第 {j} 个数")
     )
+    more = bilingual(f" and {len(cells) - 1} more", f"等 {len(cells)} 处") if len(cells) > 1 else ""
+    return drill_text("feedback", "some-differ", place=place, more=more)
 
 
-def statement(en: str, zh: str, given: Values) -> Bilingual:
-    """The task with the matrices that are given written below it, as Q = …"""
-    blocks = []
-    for name, value in given.items():
-        lines = format_matrix(value).splitlines()
-        margin = " " * (len(name) + 3)
-        blocks.append(f"{name} = {lines[0]}" + "".join(f"\n{margin}{line}" for line in lines[1:]))
-    below = "\n\n".join(blocks)
-    return bilingual(f"{en}\n\n{below}".rstrip(), f"{zh}\n\n{below}".rstrip())
+def _number_texts(a: Matrix) -> list[list[str]]:
+    return [[format_number(x) for x in row] for row in a]

@@ -1,12 +1,11 @@
-"""Numbers that stay exact through attention: fractions, and logarithms of whole numbers.
+"""Exact arithmetic with fractions and logarithms of integers.
 
-A score of ln 2 has the exponential 2, so that scores of 0, ln 2 and ln 3 give weights of 1/6, 2/6 and 3/6. An
-`Exact` is
+The exponential of a score ln 2 is 2, so scores of 0, ln 2 and ln 3 give weights of 1/6, 2/6 and 3/6. An `Exact` is
 
     r + c₂·ln 2 + c₃·ln 3 + c₅·ln 5 + …                 r and c fractions
 
-Logarithms of primes are linearly independent over the fractions, so two such numbers are equal only if all of their
-parts are. What leaves this set (e¹, the product of two logarithms) becomes a float.
+Logarithms of primes are linearly independent over the rationals, so two such numbers are equal only if all their
+coefficients are. Results outside this set (e¹, the product of two logarithms) are floats.
 """
 
 import math
@@ -16,7 +15,7 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class Exact:
-    """A fraction and multiples of logarithms of primes.
+    """A fraction plus rational multiples of logarithms of primes.
 
     >>> format_number(exact(2) * ln(6) + exact(Fraction(1, 2)))
     '1/2 + 2 ln 2 + 2 ln 3'
@@ -25,7 +24,7 @@ class Exact:
     """
 
     rational: Fraction
-    logs: tuple[tuple[int, Fraction], ...] = ()  # prime, coefficient; sorted, none 0
+    logs: tuple[tuple[int, Fraction], ...] = ()  # prime, coefficient; sorted by prime, no coefficient is 0
 
     def __add__(self, other: "Exact | float") -> "Exact | float":
         if not isinstance(other, Exact):
@@ -70,7 +69,7 @@ class Exact:
 
 
 def exact(number: int | Fraction) -> Exact:
-    """A whole number or a fraction.
+    """Return an integer or a fraction as an `Exact`.
 
     >>> format_number(exact(3))
     '3'
@@ -79,14 +78,14 @@ def exact(number: int | Fraction) -> Exact:
 
 
 def ln(number: int | Fraction) -> Exact:
-    """The logarithm of a positive fraction.
+    """Return the natural logarithm of a positive fraction.
 
     >>> format_number(ln(Fraction(4, 3)))
     '2 ln 2 - ln 3'
     """
     fraction = Fraction(number)
     if fraction <= 0:
-        raise ValueError(f"ln is for numbers above 0, got {fraction}")
+        raise ValueError(f"ln is defined for numbers above 0, got {fraction}")
     logs: dict[int, Fraction] = {}
     for part, sign in ((fraction.numerator, 1), (fraction.denominator, -1)):
         for prime in _prime_factors(part):
@@ -95,7 +94,7 @@ def ln(number: int | Fraction) -> Exact:
 
 
 def times(factor: int, number: Exact) -> Exact:
-    """A whole multiple, which is always exact.
+    """Return an integer multiple, which is always exact.
 
     >>> format_number(times(2, ln(3)))
     '2 ln 3'
@@ -104,7 +103,7 @@ def times(factor: int, number: Exact) -> Exact:
 
 
 def exp(x: "Exact | float") -> "Exact | float":
-    """e to the x: exact for whole multiples of logarithms, and for −∞.
+    """Return e^x; the result is exact for integer multiples of logarithms and for −∞.
 
     >>> format_number(exp(ln(12))), format_number(exp(-math.inf))
     ('12', '0')
@@ -117,11 +116,11 @@ def exp(x: "Exact | float") -> "Exact | float":
 
 
 def format_number(x: "Exact | float") -> str:
-    """The number as one writes it: 2/3, ln 2, 2 ln 3, ln 6, −∞, 0.333."""
+    """Return the number as text: 2/3, ln 2, 2 ln 3, ln 6, −∞, 0.333."""
     if not isinstance(x, Exact):
         return "−∞" if x == -math.inf else f"{x:.4g}"
-    if not x.rational and len(x.logs) > 1 and all(c > 0 for _, c in x.logs) and isinstance(whole := exp(x), Exact):
-        return f"ln {whole.rational}"
+    if not x.rational and len(x.logs) > 1 and all(c > 0 for _, c in x.logs) and isinstance(power := exp(x), Exact):
+        return f"ln {power.rational}"
     parts = [str(x.rational)] if x.rational or not x.logs else []
     for prime, c in x.logs:
         size = "" if abs(c) == 1 else f"{abs(c)} " if c.denominator == 1 else f"({abs(c)}) "
@@ -135,7 +134,7 @@ def _sorted(logs: dict[int, Fraction]) -> tuple[tuple[int, Fraction], ...]:
 
 def _prime_factors(number: int) -> list[int]:
     if number > 10**6:
-        raise ValueError(f"the logarithm of a whole number up to 1000000 is exact, got {number}")
+        raise ValueError(f"logarithms are exact for integers up to 1000000, got {number}")
     factors, prime = [], 2
     while prime * prime <= number:
         while number % prime == 0:

@@ -1,22 +1,23 @@
-"""Drills without end: a level and a seed give one, always the same.
+"""Generate drills: a level and a seed give one drill, always the same.
 
-Numbers are drawn until they are kind (weights with small denominators) and until every mistake that the drill knows
-gives something else than the right answer and than the other mistakes, so that it can be named.
+Numbers are drawn again until the results have small denominators, and until every common mistake gives another result
+than the correct one and than the other mistakes, so that the mistake can be named.
 """
 
 from collections.abc import Callable
 from itertools import combinations
 from random import Random
 
-from regard.learn.drills.drill import Drill, Step, Values, statement
+from regard.languages import Bilingual, fill_in, read_texts
+from regard.learn.drills.drill import Drill, Step, Task, Values
 from regard.learn.drills.exact_numbers import Exact
 from regard.learn.drills.kinds import layer_norm, masks_and_heads, one_query, online_softmax, shapes_and_costs
-from regard.learn.drills.matrices import Matrix, close, shape
-from regard.learn.drills.task import Task
+from regard.learn.drills.matrices import Matrix, close, format_matrix, shape
+from regard.learn.drills.texts import FILE
 
 LEVELS = (1, 2, 3, 4, 5)
 
-DRILL_KINDS: dict[str, tuple[int, Callable[[Random], Task]]] = {
+DRILL_KINDS: dict[str, tuple[int, Callable[[Random], Task]]] = {  # level and generator
     "softmax": (1, one_query.softmax_alone),
     "weighted-sum": (1, one_query.weighted_sum),
     "scores": (1, one_query.score_matrix),
@@ -38,11 +39,11 @@ DRILL_KINDS: dict[str, tuple[int, Callable[[Random], Task]]] = {
 }
 
 LARGEST_DENOMINATOR = {1: 12, 2: 12, 3: 12, 4: 20, 5: 30}  # by level
-DRAWS = 3000
+MAX_DRAWS = 3000
 
 
 def drill(level: int, seed: int, kind: str | None = None) -> Drill:
-    """A drill of this level, or of this kind (which has a level of its own).
+    """Return the drill of a level and a seed; a kind has its own level, and overrides `level`.
 
     >>> drill(1, seed=0, kind="softmax").answers().keys()
     dict_keys(['exponentials', 'sums', 'weights'])
@@ -50,21 +51,23 @@ def drill(level: int, seed: int, kind: str | None = None) -> Drill:
     if kind is None:
         if level not in LEVELS:
             raise ValueError(f"levels are {LEVELS[0]} to {LEVELS[-1]}, got {level}")
-        kind = Random(f"{level}:{seed}").choice([name for name, (of, _) in DRILL_KINDS.items() if of == level])
+        kinds = [name for name, (kind_level, _) in DRILL_KINDS.items() if kind_level == level]
+        kind = Random(f"{level}:{seed}").choice(kinds)
     elif kind not in DRILL_KINDS:
         raise ValueError(f"the kinds of drills are {', '.join(DRILL_KINDS)}, got {kind!r}")
-    level, make = DRILL_KINDS[kind]
+    level, draw_task = DRILL_KINDS[kind]
     random = Random(f"{kind}:{seed}")
-    for _ in range(DRAWS):
-        task = make(random)
-        if _kind(task, level):
-            said = statement(task.en, task.zh, task.given)
-            return Drill(kind, level, seed, task.title, said, task.given, task.steps)
-    raise RuntimeError(f"no kind numbers for {kind} with seed {seed}")
+    for _ in range(MAX_DRAWS):
+        task = draw_task(random)
+        if _is_suitable(task, level):
+            texts = read_texts(FILE)["drill"][kind]
+            statement = _with_matrices(fill_in(texts["statement"], **task.values), task.given)
+            return Drill(kind, level, seed, texts["title"], statement, task.given, task.steps)
+    raise RuntimeError(f"no suitable numbers for {kind} with seed {seed} in {MAX_DRAWS} draws")
 
 
 def find_drill(name: str) -> Drill:
-    """The drill of this name, as `Drill.name` says it.
+    """Return the drill with this `Drill.name`.
 
     >>> find_drill("causal:3:7").name
     'causal:3:7'
@@ -76,16 +79,27 @@ def find_drill(name: str) -> Drill:
     return drill(int(level), int(seed), kind)
 
 
-def _kind(task: Task, level: int) -> bool:
+def _with_matrices(statement: Bilingual, given: Values) -> Bilingual:
+    """Return the statement followed by the given matrices, written as Q = …"""
+    blocks = []
+    for name, value in given.items():
+        margin = "\n" + " " * (len(name) + 3)
+        blocks.append(f"{name} = {format_matrix(value).replace(chr(10), margin)}")
+    return {language: "\n\n".join([text, *blocks]) for language, text in statement.items()}
+
+
+def _is_suitable(task: Task, level: int) -> bool:
     values = dict(task.given)
     for step in task.steps:
         values[step.name] = step.compute(values)
-        if not _small(values[step.name], LARGEST_DENOMINATOR[level]) or not _mistakes_differ(step, values):
+        if not _has_small_fractions(values[step.name], LARGEST_DENOMINATOR[level]) or not _mistakes_differ(
+            step, values
+        ):
             return False
     return True
 
 
-def _small(result: Matrix, largest: int) -> bool:
+def _has_small_fractions(result: Matrix, largest: int) -> bool:
     fractions = [x.rational for row in result for x in row if isinstance(x, Exact)]
     return all(fraction.denominator <= largest for fraction in fractions)
 
@@ -96,5 +110,5 @@ def _mistakes_differ(step: Step, values: Values) -> bool:
         try:
             results.append(mistake.compute(values))
         except (ArithmeticError, ValueError):
-            continue  # shapes that do not fit: this mistake cannot be made here
+            continue  # the shapes do not fit: this mistake is impossible here
     return not any(shape(a) == shape(b) and close(a, b) for a, b in combinations(results, 2))

@@ -1,4 +1,4 @@
-"""Small matrices of exact numbers: lists of rows, and what attention does with them."""
+"""Small matrices of exact numbers, as lists of rows, and the operations of attention on them."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,79 +10,79 @@ Matrix = list[list[Exact | float]]
 
 
 def matrix(rows: Sequence[Sequence[int | Fraction | Exact]]) -> Matrix:
-    """A matrix of whole numbers, fractions and logarithms."""
+    """Return a matrix of exact numbers."""
     return [[x if isinstance(x, Exact) else exact(x) for x in row] for row in rows]
 
 
-def transposed(a: Matrix) -> Matrix:
-    """Rows become columns."""
+def transpose(a: Matrix) -> Matrix:
+    """Return the transpose."""
     return [list(column) for column in zip(*a, strict=True)]
 
 
 def product(a: Matrix, b: Matrix) -> Matrix:
-    """The matrix product.
+    """Return the matrix product.
 
     >>> [format_number(x) for x in product(matrix([[1, 2]]), matrix([[3], [4]]))[0]]
     ['11']
     """
     if len(a[0]) != len(b):
-        raise ValueError(f"{len(a[0])} columns do not fit {len(b)} rows")
+        raise ValueError(f"the inner dimensions must be equal, got {len(a[0])} columns and {len(b)} rows")
     return [[total([x * y for x, y in zip(row, column, strict=True)]) for column in zip(*b, strict=True)] for row in a]
 
 
 def total(numbers: Sequence[Exact | float]) -> Exact | float:
-    """The sum, exact where all are."""
+    """Return the sum; it is exact if all numbers are."""
     result: Exact | float = exact(0)
     for number in numbers:
         result = result + number
     return result
 
 
-def each(a: Matrix, function: "Callable[[Exact | float], Exact | float]") -> Matrix:
-    """A function of every cell."""
+def map_cells(a: Matrix, function: "Callable[[Exact | float], Exact | float]") -> Matrix:
+    """Return the function of every cell."""
     return [[function(x) for x in row] for row in a]
 
 
 def where(visible: Matrix, a: Matrix, otherwise: Exact | float) -> Matrix:
-    """a where visible is 1, another number where it is 0."""
+    """Return `a` where `visible` is 1 and `otherwise` where it is 0."""
     return [
         [x if v == exact(1) else otherwise for v, x in zip(*rows, strict=True)] for rows in zip(visible, a, strict=True)
     ]
 
 
 def sums(a: Matrix) -> Matrix:
-    """The sum of each row, as a column."""
+    """Return the sum of each row, as a column."""
     return [[total(row)] for row in a]
 
 
-def divided(a: Matrix, by: Matrix) -> Matrix:
-    """Each row divided by its number; a row of nothing stays nothing, as an empty row's weights do."""
+def divide_rows(a: Matrix, by: Matrix) -> Matrix:
+    """Return each row divided by its number; 0 / 0 is 0, as for the weights of an empty row."""
     return [[exact(0) if d == exact(0) == x else x / d for x in row] for row, [d] in zip(a, by, strict=True)]
 
 
 def softmax(scores: Matrix) -> Matrix:
-    """exp(s) / Σ exp(s) in each row; by hand, small scores need no maximum subtracted."""
-    exponentials = each(scores, exp)
-    return divided(exponentials, sums(exponentials))
+    """Return exp(s) / Σ exp(s) of each row; scores are small, so no maximum is subtracted."""
+    exponentials = map_cells(scores, exp)
+    return divide_rows(exponentials, sums(exponentials))
 
 
 def columns(a: Matrix, start: int, stop: int) -> Matrix:
-    """Some columns."""
+    """Return the columns from start to stop."""
     return [row[start:stop] for row in a]
 
 
-def beside(a: Matrix, b: Matrix) -> Matrix:
-    """Two matrices side by side."""
+def concatenate(a: Matrix, b: Matrix) -> Matrix:
+    """Return the columns of `a` followed by those of `b`."""
     return [[*left, *right] for left, right in zip(a, b, strict=True)]
 
 
 def close(a: Matrix, b: Matrix) -> bool:
-    """Equal where both are exact, to 1 in 100 where one was rounded."""
-    return not different(a, b)
+    """Return whether all cells are equal; a rounded number may differ by 1 %."""
+    return not differing_cells(a, b)
 
 
-def different(a: Matrix, b: Matrix) -> list[tuple[int, int]]:
-    """The cells in which two matrices of one shape differ."""
+def differing_cells(a: Matrix, b: Matrix) -> list[tuple[int, int]]:
+    """Return the (row, column) of the cells in which two matrices of the same shape differ."""
     return [
         (i, j)
         for i, rows in enumerate(zip(a, b, strict=True))
@@ -92,12 +92,12 @@ def different(a: Matrix, b: Matrix) -> list[tuple[int, int]]:
 
 
 def shape(a: Matrix) -> tuple[int, int]:
-    """Rows and columns."""
+    """Return the numbers of rows and columns."""
     return len(a), len(a[0])
 
 
 def format_matrix(a: Matrix) -> str:
-    """The matrix as text, its columns in line.
+    """Return the matrix as text with aligned columns.
 
     >>> print(format_matrix(matrix([[1, Fraction(1, 2)], [10, 0]])))
     [  1  1/2 ]
@@ -110,7 +110,7 @@ def format_matrix(a: Matrix) -> str:
 
 
 def format_answer(a: Matrix) -> str:
-    """The matrix as one types it.
+    """Return the matrix in the form in which answers are typed.
 
     >>> format_answer(matrix([[1, Fraction(1, 2)], [10, 0]]))
     '1, 1/2; 10, 0'

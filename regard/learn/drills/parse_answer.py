@@ -1,11 +1,11 @@
-"""Answers as a learner types them: 2/3, 0.67, ln 2, 2 ln 3, e^2, −∞, 50%.
+"""Parse answers as a learner types them: 2/3, 0.67, ln 2, 2 ln 3, e^2, −∞, 50%.
 
-A row is typed with commas, rows are divided by semicolons or new lines:
+Numbers of a row are separated by commas, rows by semicolons or new lines:
 
     1/3, 2/3; 1/2, 1/2
 
-Chinese punctuation and the typographic minus are read as well. Fractions and logarithms are kept exact; a number
-with a decimal point is taken as rounded.
+Chinese punctuation and the typographic minus sign are accepted. Fractions and logarithms stay exact; a number with a
+decimal point counts as rounded.
 """
 
 import math
@@ -16,122 +16,115 @@ from fractions import Fraction
 from regard.languages import Bilingual, bilingual
 from regard.learn.drills.exact_numbers import Exact, exact, exp, ln
 from regard.learn.drills.matrices import Matrix
+from regard.learn.drills.texts import drill_text
 
 TOKEN = re.compile(r"\s*(?:(\d+\.\d*|\.\d+)|(\d+)|(ln|log|exp|e\^|inf(?:inity)?|∞)|([-+*/()%^×·]))", re.IGNORECASE)
-PLAIN = str.maketrans("，；（）−–：∕％", ",;()--:/%")
-MOST_CHARACTERS = 100  # of one number; a million digits would keep the machine busy
+ASCII_PUNCTUATION = str.maketrans("，；（）−–：∕％", ",;()--:/%")
+MAX_CHARACTERS = 100  # of one number; evaluating a million digits would take too long
 
 
-HOW = bilingual("write 2/3, 0.67, ln 2, 2 ln 3 or -inf", "可以写 2/3、0.67、ln 2、2 ln 3 或 -inf")
+class UnreadableAnswer(ValueError):
+    """An answer that cannot be parsed; `message` says why and how to write it."""
 
-
-class Unread(ValueError):
-    """An answer that could not be read; `says` tells why and how to write it."""
-
-    def __init__(self, en: str, zh: str) -> None:
-        super().__init__(en)
-        self.message: Bilingual = bilingual(en, zh)
+    def __init__(self, reason: str, **values: object) -> None:
+        self.message: Bilingual = drill_text("unread", reason, **values)
+        super().__init__(self.message["en"])
 
 
 def read_matrix(answer: object, rows: int, columns: int) -> Matrix:
-    """The matrix that was typed, or given cell by cell as from a page; a ValueError says how to write it.
+    """Return the matrix in a typed text, or in lists of cells as the page sends them.
 
     >>> from regard.learn.drills.exact_numbers import format_number
     >>> [[format_number(x) for x in row] for row in read_matrix("1/3, ln 2; 0, -inf", 2, 2)]
     [['1/3', 'ln 2'], ['0', '−∞']]
     """
     if isinstance(answer, Sequence) and not isinstance(answer, str):
-        lines = _cells(answer, rows)
+        lines = _split_cells(answer, rows)
     else:
-        lines = _lines(str(answer), rows, columns)
-    found = [len(line) for line in lines]
-    if found != [columns] * rows:
-        en, zh = _size(rows, columns)
-        got = " + ".join(map(str, found)) or "0"
-        raise Unread(
-            f"{en} expected, got {got}; put commas between numbers and semicolons between rows",
-            f"应填{zh}，得到 {got} 个；数与数之间用逗号，行与行之间用分号",
-        )
+        lines = _split_text(str(answer), rows, columns)
+    lengths = [len(line) for line in lines]
+    if lengths != [columns] * rows:
+        count = " + ".join(map(str, lengths)) or "0"
+        raise UnreadableAnswer("size", expected=_describe_size(rows, columns), count=count)
     return [[read_number(cell) for cell in line] for line in lines]
 
 
 def read_number(text: str) -> Exact | float:
-    """One number, exact unless it has a decimal point.
+    """Return one number, exact unless it has a decimal point.
 
     >>> read_number("0.67"), read_number("ln(4)/2") == ln(2)
     (0.67, True)
     """
-    reader = _Reader(text)
+    parser = _Parser(text)
     try:
-        number = reader.sum()
-        undefined = math.isnan(float(number))
-    except Unread:
+        number = parser.sum()
+        is_nan = math.isnan(float(number))
+    except UnreadableAnswer:
         raise
     except (ArithmeticError, ValueError) as error:
-        raise Unread(f"{text.strip()!r} has no value ({error})", f"{text.strip()!r} 没有值（{error}）") from None
-    if reader.rest() or undefined:
+        raise UnreadableAnswer("no-value", text=repr(text.strip()), error=error) from None
+    if parser.rest() or is_nan:
         raise _unclear(text)
     return number
 
 
-def _lines(text: str, rows: int, columns: int) -> list[list[str]]:
-    plain = text.translate(PLAIN).strip().strip("[]")
+def _split_text(text: str, rows: int, columns: int) -> list[list[str]]:
+    plain = text.translate(ASCII_PUNCTUATION).strip().strip("[]")
     if rows == columns == 1:
         return [[re.sub(r"(?<=\d),(?=\d{3}\b)", "", plain)]]  # 2,097,152 is one number
     plain = re.sub(r"^\(([^()]*)\)$", r"\1", plain)  # a shape typed as (2, 8, 5, 64)
     lines = [line.strip().strip("[]") for line in re.split(r"[;\n]", plain) if line.strip()]
     if rows == 1 and len(lines) == columns and columns > 1:
         return [lines]
-    return [line.rstrip(",").split(",") if "," in line else _spaced(line, columns) for line in lines]
+    return [line.rstrip(",").split(",") if "," in line else _split_at_spaces(line, columns) for line in lines]
 
 
-def _spaced(line: str, columns: int) -> list[str]:
+def _split_at_spaces(line: str, columns: int) -> list[str]:
     parts = line.split()
     return parts if columns > 1 and len(parts) == columns else [line]
 
 
-def _cells(answer: Sequence[object], rows: int) -> list[list[str]]:
-    nested = any(isinstance(row, Sequence) and not isinstance(row, str) for row in answer)
-    given = answer if nested else [answer] if rows == 1 else [[cell] for cell in answer]
-    return [
-        [str(cell) for cell in row] if isinstance(row, Sequence) and not isinstance(row, str) else [str(row)]
-        for row in given
-    ]
+def _split_cells(answer: Sequence[object], rows: int) -> list[list[str]]:
+    def is_row(cell: object) -> bool:
+        return isinstance(cell, Sequence) and not isinstance(cell, str)
+
+    nested = answer if any(map(is_row, answer)) else [answer] if rows == 1 else [[cell] for cell in answer]
+    return [[str(cell) for cell in row] if isinstance(row, Sequence) and is_row(row) else [str(row)] for row in nested]
 
 
-def _size(rows: int, columns: int) -> tuple[str, str]:
-    if rows == 1:
-        return ("one number" if columns == 1 else f"{columns} numbers"), f" {columns} 个数"
-    return f"{rows} rows of {columns}", f" {rows} 行、每行 {columns} 个数"
+def _describe_size(rows: int, columns: int) -> Bilingual:
+    if rows > 1:
+        return bilingual(f"{rows} rows of {columns}", f"{rows} 行、每行 {columns} 个数")
+    return bilingual("one number" if columns == 1 else f"{columns} numbers", f"{columns} 个数")
 
 
-def _unclear(text: str) -> Unread:
-    shown = text.strip() if len(text) <= MOST_CHARACTERS else f"{text[:20]}…"
-    return Unread(f"cannot read {shown!r}; {HOW['en']}", f"读不懂 {shown!r}；{HOW['zh']}")
+def _unclear(text: str) -> UnreadableAnswer:
+    shown = text.strip() if len(text) <= MAX_CHARACTERS else f"{text[:20]}…"
+    return UnreadableAnswer("unclear", text=repr(shown))
 
 
-class _Reader:
-    """Sums of products, by recursive descent; a number before ln or a bracket multiplies it."""
+class _Parser:
+    """Recursive descent over sums of products; a number before ln or a bracket multiplies it."""
 
     def __init__(self, text: str) -> None:
-        self.text = text.translate(PLAIN).strip()
-        self.at = 0
-        if not self.text or len(self.text) > MOST_CHARACTERS:
+        self.text = text.translate(ASCII_PUNCTUATION).strip()
+        self.position = 0
+        if not self.text or len(self.text) > MAX_CHARACTERS:
             raise _unclear(text)
 
     def rest(self) -> str:
-        return self.text[self.at :].strip()
+        return self.text[self.position :].strip()
 
     def peek(self) -> str:
-        found = TOKEN.match(self.text, self.at)
-        return found.group().strip().lower() if found else ""
+        token = TOKEN.match(self.text, self.position)
+        return token.group().strip().lower() if token else ""
 
     def take(self) -> str:
-        found = TOKEN.match(self.text, self.at)
-        if found is None:
+        token = TOKEN.match(self.text, self.position)
+        if token is None:
             raise _unclear(self.text)
-        self.at = found.end()
-        return found.group().strip().lower()
+        self.position = token.end()
+        return token.group().strip().lower()
 
     def sum(self) -> Exact | float:
         total = self.product()
@@ -140,13 +133,13 @@ class _Reader:
         return total
 
     def product(self) -> Exact | float:
-        total = self.signed()
-        while (sign := self.peek()) in ("*", "×", "·", "/", "(", "ln", "log"):
-            if sign in ("(", "ln", "log"):
-                total = total * self.factor()
+        result = self.signed()
+        while (operator := self.peek()) in ("*", "×", "·", "/", "(", "ln", "log"):
+            if operator in ("(", "ln", "log"):
+                result = result * self.factor()
             else:
-                total = total / self.signed() if self.take() == "/" else total * self.signed()
-        return total
+                result = result / self.signed() if self.take() == "/" else result * self.signed()
+        return result
 
     def signed(self) -> Exact | float:
         if self.peek() in ("-", "+"):
@@ -178,22 +171,19 @@ class _Reader:
         return number
 
     def logarithm(self) -> Exact | float:
-        bracketed = self.peek() == "("
+        has_bracket = self.peek() == "("
         inside = self.factor()
-        if not bracketed and self.peek() == "/":
-            raise Unread(
-                f"{self.text!r} can be read in two ways; write ln(3/2) or (ln 3)/2",
-                f"{self.text!r} 有两种读法；请写成 ln(3/2) 或 (ln 3)/2",
-            )
+        if not has_bracket and self.peek() == "/":
+            raise UnreadableAnswer("ambiguous", text=repr(self.text))
         if float(inside) <= 0:
-            raise Unread(f"ln is for numbers above 0, got {self.text!r}", f"ln 只对正数有意义，得到 {self.text!r}")
-        small = isinstance(inside, Exact) and max(inside.rational.numerator, inside.rational.denominator) <= 10**6
-        if isinstance(inside, Exact) and small and not inside.logs:
+            raise UnreadableAnswer("logarithm", text=repr(self.text))
+        is_small = isinstance(inside, Exact) and max(inside.rational.numerator, inside.rational.denominator) <= 10**6
+        if isinstance(inside, Exact) and is_small and not inside.logs:
             return ln(inside.rational)
         return math.log(float(inside))
 
     def power(self, base: Exact | float, exponent: Exact | float) -> Exact | float:
-        whole = isinstance(exponent, Exact) and not exponent.logs and exponent.rational.denominator == 1
-        if isinstance(base, Exact) and isinstance(exponent, Exact) and whole and abs(exponent.rational) <= 64:
+        is_integer = isinstance(exponent, Exact) and not exponent.logs and exponent.rational.denominator == 1
+        if isinstance(base, Exact) and isinstance(exponent, Exact) and is_integer and abs(exponent.rational) <= 64:
             return exact(Fraction(base.rational) ** int(exponent.rational))
         return math.pow(float(base), float(exponent))
