@@ -47,7 +47,7 @@ class TestDiagram:
             page.tab.keyboard.press("Enter")
             expect(page.tab.locator(".arrows li button")).to_have_count(count)
         page.tab.get_by_role("button", name="Check").press("Enter")
-        expect(page.tab.locator(".verdict.wrong")).to_contain_text("×V needs two things, and has only weights")
+        expect(page.tab.locator(".verdict.wrong")).to_contain_text("×V needs two inputs, but has only weights")
         expect(page.tab.locator(".piece.wrong")).to_have_attribute("data-piece", "sum")
         assert not Progress.load(file_of(lab)).flow["self-attention"]["done"]
         self.to(page, edges[-1][0])
@@ -55,7 +55,7 @@ class TestDiagram:
         self.to(page, edges[-1][1])
         page.tab.keyboard.press("Enter")
         page.tab.get_by_role("button", name="Check").press("Enter")
-        expect(page.tab.locator(".verdict.right")).to_contain_text("that is how attention flows")
+        expect(page.tab.locator(".verdict.right")).to_contain_text("this computes attention")
         state = Progress.load(file_of(lab))
         assert state.flow["self-attention"] == {**state.flow["self-attention"], "done": True, "tries": 2}
         assert checklist(state)[0].have == 1

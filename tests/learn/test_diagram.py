@@ -52,18 +52,18 @@ def test_the_order_of_the_arrows_does_not_matter(edges: list[tuple[str, str]]) -
         (ONE, "w_v>sum", "w_k>sum", "sum", "K and V are mixed up"),
         (ONE, "input>w_k w_k>product", "w_q>w_k w_k>product", "w_k", "W_k projects the input X"),
         (ONE, "input>w_q", "", "w_q", "Nothing that W_q needs comes before it"),
-        (ONE, "w_v>sum", "", "sum", "×V needs two things, and has only weights"),
+        (ONE, "w_v>sum", "", "sum", "×V needs two inputs, but has only weights"),
         (ONE, "w_v>sum", "input>sum", "sum", "×V takes weights and values"),
         (ONE, "softmax>sum", "mask>sum", "sum", "softmax comes before the weighted sum"),
-        (ONE, "", "w_v>output", "output", "The output takes one thing"),
-        (ONE, "product>scale", "softmax>scale", "softmax", "round in a circle"),
+        (ONE, "", "w_v>output", "output", "The output takes one input"),
+        (ONE, "product>scale", "softmax>scale", "softmax", "form a cycle"),
         (ONE, "scale>mask", "product>mask", "softmax", "not scaled yet"),
-        (ONE, "", "input>input", "input", "round in a circle"),
+        (ONE, "", "input>input", "input", "form a cycle"),
         (MANY, "split_q>product w_q>split_q", "w_q>product w_q>split_q", "product", "Split Q and K into heads"),
         (MANY, "split_v>sum", "w_v>sum", "sum", "Split V into heads"),
         (MANY, "sum>merge merge>w_o w_o>output", "sum>w_o w_o>merge merge>output", "w_o", "Merge the heads before W_o"),
-        (MANY, "w_o>output", "merge>output", "output", "The output is what comes last"),
-        (MANY, "w_q>split_q w_k>split_k", "w_k>split_q w_q>split_k", "split_q", "is given keys K"),
+        (MANY, "w_o>output", "merge>output", "output", "The output takes the result of W_o"),
+        (MANY, "w_q>split_q w_k>split_k", "w_k>split_q w_q>split_k", "split_q", "but gets keys K"),
     ],
 )  # fmt: skip
 def test_the_first_thing_wrong_is_named(diagram: Diagram, remove: str, add: str, piece: str, says: str) -> None:
@@ -71,7 +71,7 @@ def test_the_first_thing_wrong_is_named(diagram: Diagram, remove: str, add: str,
     assert not result.correct
     assert says in result.message["en"]
     assert result.message["zh"]
-    assert result.piece == piece or "circle" in says
+    assert result.piece == piece or "cycle" in says
 
 
 def test_an_arrow_drawn_twice() -> None:
@@ -114,9 +114,9 @@ def test_orders_that_compute_attention(order: str) -> None:
     [
         ("input w_q w_k w_v product scale softmax mask sum output", "The mask comes before softmax"),
         ("input w_q w_k w_v product mask softmax scale sum output", "The scaling comes before softmax"),
-        ("input w_q product w_k w_v scale mask softmax sum output", "Q·Kᵀ needs two things"),
+        ("input w_q product w_k w_v scale mask softmax sum output", "Q·Kᵀ needs two inputs"),
         ("input w_q w_k w_v product scale mask sum softmax output", "Scores are not weights yet"),
-        ("input w_q w_k product scale mask softmax sum w_v output", "×V needs two things"),
+        ("input w_q w_k product scale mask softmax sum w_v output", "×V needs two inputs"),
         ("output input w_q w_k w_v product scale mask softmax sum", "Nothing that the output needs"),
         ("input w_q w_k w_v mask product scale softmax sum output", "Nothing that the mask needs"),
     ],
