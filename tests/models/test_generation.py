@@ -1,4 +1,4 @@
-"""Writing: the same tokens by every way, drawn as asked, in batches of any shape."""
+"""Generation: equal tokens with and without cache, in compiled loops and modules, alone and in batches."""
 
 import itertools
 
@@ -6,11 +6,10 @@ import pytest
 import torch
 
 from regard.models import generate, stream
-from regard.models.generation.compiled_row import Row
-from regard.models.generation.fast_step import Step
+from regard.models.generation.compiled_decoder import CompiledDecoder
 from regard.models.generation.prompt import read_prompt
-from regard.models.generation.sampling import Choice
-from regard.models.generation.token_scorer import LONG, begin
+from regard.models.generation.sampling import Sampling
+from regard.models.generation.token_scorer import MIN_COMPILED_TOKENS, new_scorer
 from support.small_models import VARIANTS, decoder, recurrent, seq2seq, tokens
 
 PROMPTS = [[1, 2, 3], [4], [5, 6, 7, 8, 9]]
@@ -35,7 +34,7 @@ def lists(rows):
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_the_cache_changes_nothing_nor_does_the_batch(writer, beams) -> None:
+def test_cache_and_batch_do_not_change_the_tokens(writer, beams) -> None:
     model, has_source = writer
     options = {"new_tokens": 12, "beams": beams, "stop": 7}
     source = {"source": SOURCES} if has_source else {}
@@ -48,7 +47,7 @@ def test_the_cache_changes_nothing_nor_does_the_batch(writer, beams) -> None:
     assert together == alone
 
 
-def test_drawn_tokens_are_the_same_with_and_without_cache(writer) -> None:
+def test_sampled_tokens_are_the_same_with_and_without_cache(writer) -> None:
     model, has_source = writer
     options = {"new_tokens": 12, "temperature": 1.3, "top_k": 20, **({"source": SOURCES} if has_source else {})}
     first, second, third = (
@@ -61,48 +60,52 @@ def test_drawn_tokens_are_the_same_with_and_without_cache(writer) -> None:
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 @pytest.mark.parametrize("with_source", [False, True], ids=["decoder", "seq2seq"])
-@pytest.mark.parametrize("way", [Step, Row])
-def test_a_step_gives_the_scores_of_the_modules(changes, with_source, way) -> None:
+@pytest.mark.parametrize("rows", [1, 6])
+def test_compiled_decoder_gives_the_scores_of_the_modules(changes, with_source, rows) -> None:
     model = seq2seq(**changes) if with_source else decoder(**changes)
-    text, source = tokens(1, 30), tokens(1, 8, seed=2)
+    text, source = tokens(rows, 30), tokens(rows, 8, seed=2)
     with torch.inference_mode():
-        past = model.new_cache(1, 30)
+        cache = model.new_cache(rows, 30)
         memory = model.encode(source) if with_source else None
-        _ = model.decode(text[:, :10], memory, cache=past) if with_source else model(text[:, :10], cache=past)
-        step = way(model, past)
-        found = torch.cat([step(text[:, n]) for n in range(10, 30)])
-        expected = (model.decode(text, memory) if with_source else model(text))[0, 10:]
-    torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
-    assert past.length == 30
+        _ = model.decode(text[:, :10], memory, cache=cache) if with_source else model(text[:, :10], cache=cache)
+        step = CompiledDecoder(model, cache)
+        scores = torch.stack([step(text[:, n]) for n in range(10, 30)], 1)
+        expected = (model.decode(text, memory) if with_source else model(text))[:, 10:]
+    torch.testing.assert_close(scores, expected, rtol=0, atol=2e-5)
+    assert cache.length == 30
 
 
-def test_the_scores_of_a_batch_of_different_lengths_are_those_of_each_alone() -> None:
-    model = seq2seq(**VARIANTS["modern"])
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("new_tokens", [10, MIN_COMPILED_TOKENS], ids=["modules", "compiled"])
+def test_rows_of_different_lengths_have_the_scores_of_each_row_alone(changes, new_tokens) -> None:
+    model = seq2seq(**changes)
     cpu = torch.device("cpu")
     with torch.inference_mode():
         prompt, source = read_prompt("prompt", PROMPTS, None, cpu), read_prompt("source", SOURCES, None, cpu)
-        writing = begin(model, prompt, source, 10, cache=True)
-        writing.scores(None)
-        together = [writing.scores(torch.tensor([3, 1, 2])), writing.scores(torch.tensor([9, 8, 7]))]
-        for row, new in enumerate(([3, 9], [1, 8], [2, 7])):
-            target = torch.tensor([PROMPTS[row] + new])
-            alone = model(torch.tensor([SOURCES[row]]), target)[0]
-            torch.testing.assert_close(together[0][row], alone[-2], rtol=0, atol=2e-5)
-            torch.testing.assert_close(together[1][row], alone[-1], rtol=0, atol=2e-5)
+        scorer = new_scorer(model, prompt, source, new_tokens, cache=True)
+        scorer.scores(None)
+        first = scorer.scores(torch.tensor([3, 1, 2]))
+        index = torch.tensor([2, 0, 0, 1])
+        scorer.reorder(index)  # as beam search does: rows change places, and their number changes
+        second = scorer.scores(torch.tensor([9, 8, 7, 6]))
+        assert isinstance(scorer.decoder, CompiledDecoder) == (new_tokens == MIN_COMPILED_TOKENS)
+        for row, token in enumerate((3, 1, 2)):
+            alone = model(torch.tensor([SOURCES[row]]), torch.tensor([[*PROMPTS[row], token]]))[0, -1]
+            torch.testing.assert_close(first[row], alone, rtol=0, atol=2e-5)
+        for row, (before, token) in enumerate(zip(index.tolist(), (9, 8, 7, 6), strict=True)):
+            target = torch.tensor([[*PROMPTS[before], (3, 1, 2)[before], token]])
+            alone = model(torch.tensor([SOURCES[before]]), target)[0, -1]
+            torch.testing.assert_close(second[row], alone, rtol=0, atol=2e-5)
 
 
-def test_long_rows_are_written_by_the_compiled_loops_and_say_the_same() -> None:
+@pytest.mark.parametrize("options", [{}, {"beams": 3}])
+def test_compiled_loops_generate_the_tokens_of_the_modules(options) -> None:
     model = decoder(**VARIANTS["modern"])
-    long = generate(model, [1, 2, 3], new_tokens=LONG)[0]
-    assert long.tolist() == generate(model, [1, 2, 3], new_tokens=LONG, cache=False)[0].tolist()
-    with torch.inference_mode():
-        writing = begin(model, read_prompt("prompt", [1], None, torch.device("cpu")), None, LONG, cache=True)
-        writing.scores(None)
-        writing.scores(torch.tensor([1]))
-        assert type(writing.step) is Row
+    compiled = lists(generate(model, PROMPTS, new_tokens=MIN_COMPILED_TOKENS, **options))
+    assert compiled == lists(generate(model, PROMPTS, new_tokens=MIN_COMPILED_TOKENS, cache=False, **options))
 
 
-def test_hooked_or_replaced_modules_are_not_passed_by() -> None:
+def test_hooked_or_replaced_modules_are_called() -> None:
     model, calls = decoder(), []
     model.layers[0].feed.register_forward_hook(lambda *_: calls.append(1))
     generate(model, [1, 2], new_tokens=4)
@@ -126,7 +129,7 @@ def test_a_stream_is_what_generate_returns(writer) -> None:
     assert list(stream(model, PROMPTS[0], **options)) == generate(model, PROMPTS[0], **options)[0].tolist()
 
 
-def test_a_stream_gives_its_tokens_as_they_come_and_leaves_the_modes_alone() -> None:
+def test_a_stream_yields_each_token_at_once_and_restores_the_modes() -> None:
     model = decoder().train()
     steps = []
     model.layers[0].register_forward_hook(lambda *_: steps.append(model.training))
@@ -151,8 +154,8 @@ def test_a_row_ends_before_its_stop_token() -> None:
     assert len(ended[0]) <= 5
 
 
-def best_by_trying_all(model, prompt, new_tokens, stop, penalty):
-    """Every text there is, scored."""
+def best_by_exhaustive_search(model, prompt, new_tokens, stop, penalty):
+    """Score every possible text and return the best."""
     best, vocabulary = (-float("inf"), None), model.config.vocabulary
     for text in itertools.product(range(vocabulary), repeat=new_tokens):
         scores = model(torch.tensor([[*prompt, *text]]))[0].log_softmax(-1)
@@ -170,7 +173,7 @@ def best_by_trying_all(model, prompt, new_tokens, stop, penalty):
 @torch.no_grad()
 def test_enough_beams_find_the_best_text_of_all(penalty, stop) -> None:
     model = decoder(vocabulary=4, d_model=16, layers=1).double()
-    expected, _ = best_by_trying_all(model, [1, 3], 4, stop, penalty)
+    expected, _ = best_by_exhaustive_search(model, [1, 3], 4, stop, penalty)
     found = generate(model, [1, 3], new_tokens=4, beams=64, stop=stop, length_penalty=penalty)[0]
     assert found.tolist() == expected
 
@@ -189,19 +192,19 @@ def test_one_beam_is_greedy_and_more_are_at_least_as_likely() -> None:
 
 def test_temperature_top_k_and_top_p_by_hand() -> None:
     scores = torch.tensor([[0.1, 0.5, 0.05, 0.35]]).log()
-    torch.testing.assert_close(Choice(1.0).probabilities(scores), scores.exp())
-    torch.testing.assert_close(Choice(0.5).probabilities(scores), scores.exp() ** 2 / (scores.exp() ** 2).sum())
-    torch.testing.assert_close(Choice(1.0, top_k=2).probabilities(scores), torch.tensor([[0, 0.5, 0, 0.35]]) / 0.85)
-    torch.testing.assert_close(Choice(1.0, top_p=0.8).probabilities(scores), torch.tensor([[0, 0.5, 0, 0.35]]) / 0.85)
-    assert Choice(1.0, top_p=0.01).probabilities(scores).tolist() == [[0, 1, 0, 0]]
+    torch.testing.assert_close(Sampling(1.0).probabilities(scores), scores.exp())
+    torch.testing.assert_close(Sampling(0.5).probabilities(scores), scores.exp() ** 2 / (scores.exp() ** 2).sum())
+    torch.testing.assert_close(Sampling(1.0, top_k=2).probabilities(scores), torch.tensor([[0, 0.5, 0, 0.35]]) / 0.85)
+    torch.testing.assert_close(Sampling(1.0, top_p=0.8).probabilities(scores), torch.tensor([[0, 0.5, 0, 0.35]]) / 0.85)
+    assert Sampling(1.0, top_p=0.01).probabilities(scores).tolist() == [[0, 1, 0, 0]]
     torch.testing.assert_close(
-        Choice(1.0, top_k=3, top_p=0.95).probabilities(scores), torch.tensor([[0.1, 0.5, 0, 0.35]]) / 0.95
+        Sampling(1.0, top_k=3, top_p=0.95).probabilities(scores), torch.tensor([[0.1, 0.5, 0, 0.35]]) / 0.95
     )
 
 
 def test_draws_follow_the_probabilities() -> None:
     scores = torch.tensor([0.1, 0.5, 0.05, 0.35]).log().expand(20000, 4)
-    drawn = Choice(1.0, top_k=3)(scores, torch.Generator().manual_seed(0)).bincount(minlength=4) / 20000
+    drawn = Sampling(1.0, top_k=3)(scores, torch.Generator().manual_seed(0)).bincount(minlength=4) / 20000
     torch.testing.assert_close(drawn, torch.tensor([0.1, 0.5, 0.0, 0.35]) / 0.95, rtol=0, atol=0.012)
     assert drawn[2] == 0
 
@@ -236,17 +239,17 @@ def test_the_mode_of_the_model_is_left_as_it_was() -> None:
     assert lists(first) == lists(second)
     assert [model.training, model.layers[0].training, model.layers[1].feed.training] == [True, False, True]
     assert all(not row.is_inference() for row in first)
-    model.loss(tokens(1, 5), tokens(1, 5)).backward()  # what generation left behind can be trained on
+    model.loss(tokens(1, 5), tokens(1, 5)).backward()  # training still works after generation
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_other_precisions(dtype) -> None:
-    rows = generate(decoder(**VARIANTS["modern"]).to(dtype), PROMPTS, new_tokens=LONG)
-    assert [len(row) for row in rows] == [LONG] * 3
+    rows = generate(decoder(**VARIANTS["modern"]).to(dtype), PROMPTS, new_tokens=MIN_COMPILED_TOKENS)
+    assert [len(row) for row in rows] == [MIN_COMPILED_TOKENS] * 3
 
 
 WRONG = {
-    "too long": ([1] * 150, {"new_tokens": 11}, "150 tokens and 11 new ones are more than .* 160; .* at most 10"),
+    "too long": ([1] * 150, {"new_tokens": 11}, "150 tokens and 11 new ones exceed .* 160; .* at most 10"),
     "empty": ([[1], []], {"new_tokens": 1}, "row 1 of prompt is empty"),
     "nothing": ([], {"new_tokens": 1}, "row 0 of prompt is empty"),
     "unknown": ([99], {"new_tokens": 1}, "token ids must lie in 0 … 39"),
@@ -255,16 +258,16 @@ WRONG = {
     "nan": ([1], {"new_tokens": 1, "temperature": float("nan")}, "temperature must be 0"),
     "top_k": ([1], {"new_tokens": 1, "temperature": 1.0, "top_k": 0}, "top_k must be a whole number"),
     "top_p": ([1], {"new_tokens": 1, "temperature": 1.0, "top_p": 1.5}, "top_p must be more than 0 and at most 1"),
-    "greedy top_k": ([1], {"new_tokens": 1, "top_k": 5}, "say temperature=1.0"),
+    "greedy top_k": ([1], {"new_tokens": 1, "top_k": 5}, "pass temperature=1.0"),
     "beams": ([1], {"new_tokens": 1, "beams": 0}, "beams must be a whole number of at least 1"),
-    "drawn beams": ([1], {"new_tokens": 1, "beams": 2, "temperature": 1.0}, "drawing needs beams=1"),
+    "drawn beams": ([1], {"new_tokens": 1, "beams": 2, "temperature": 1.0}, "sampling needs beams=1"),
     "penalty": ([1], {"new_tokens": 1, "beams": 2, "length_penalty": -1.0}, "length_penalty must not be negative"),
     "source": ([1], {"new_tokens": 1, "source": [1]}, "a Decoder has no source"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_written_is_refused(case) -> None:
+def test_invalid_arguments_are_rejected(case) -> None:
     prompt, options, message = WRONG[case]
     with pytest.raises(ValueError, match=message):
         generate(decoder(), prompt, **options)
@@ -272,15 +275,15 @@ def test_what_cannot_be_written_is_refused(case) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_other_mistakes() -> None:
-    with pytest.raises(TypeError, match="only Decoder, Seq2Seq and Recurrent write, got Linear"):
+    with pytest.raises(TypeError, match="only Decoder, Seq2Seq and Recurrent can generate, got Linear"):
         generate(torch.nn.Linear(2, 2), [1], new_tokens=1)
-    with pytest.raises(ValueError, match="Seq2Seq writes from a source"):
+    with pytest.raises(ValueError, match="Seq2Seq needs a source"):
         generate(seq2seq(), [1], new_tokens=1)
-    with pytest.raises(ValueError, match="as many rows, got 1 and 2"):
+    with pytest.raises(ValueError, match="same number of rows, got 1 and 2"):
         generate(seq2seq(), [1], source=[[1], [2]], new_tokens=1)
     with pytest.raises(TypeError, match="prompt must be token ids"):
         generate(decoder(), ["a", "b"], new_tokens=1)
     with pytest.raises(TypeError, match="prompt must be token ids"):
         generate(decoder(), "hello", new_tokens=1)
-    with pytest.raises(ValueError, match="stream writes one text, got 3 prompts"):
+    with pytest.raises(ValueError, match="stream takes one prompt, got 3"):
         stream(decoder(), PROMPTS, new_tokens=1)

@@ -1,6 +1,6 @@
-"""What is written after: rows of token ids, read from whatever they are given as."""
+"""Prompts: rows of token ids, read from tensors, lists, or rows of different lengths."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from regard.models.transformer.seq2seq import Seq2Seq
 
 @dataclass(frozen=True)
 class Prompt:
-    """Token ids (B, L), the real ones first, and how many of each row are real (None when all are)."""
+    """Token ids (B, L), padded at the end, and the number of real tokens in each row (None when no row is padded)."""
 
     tokens: Tensor
     lengths: Tensor | None
@@ -23,8 +23,8 @@ class Prompt:
     def batch(self) -> int:
         return self.tokens.shape[0]
 
-    def at_the_end(self) -> tuple[Tensor, Tensor | None]:
-        """The same with the real tokens last, and how many places before them are empty."""
+    def align_right(self) -> tuple[Tensor, Tensor | None]:
+        """Return the tokens padded at the beginning instead, and how many places before each row are padding."""
         if self.lengths is None:
             return self.tokens, None
         width = self.tokens.shape[1]
@@ -33,9 +33,9 @@ class Prompt:
         return self.tokens.gather(1, index), before
 
 
-def read_prompt(name: str, given: Any, lengths: Tensor | None, device: torch.device) -> Prompt:
-    """Rows of token ids from a tensor (B, L) or (L,), a list of numbers, or rows of different lengths."""
-    rows = given if isinstance(given, Tensor) else _rows(name, given)
+def read_prompt(name: str, data: Any, lengths: Tensor | None, device: torch.device) -> Prompt:
+    """Return the prompt in a tensor (B, L) or (L,), a list of token ids, or a list of rows; `name` is for errors."""
+    rows = data if isinstance(data, Tensor) else _read_rows(name, data)
     if isinstance(rows, Tensor):
         tokens = rows[None] if rows.dim() == 1 else rows
         if tokens.dim() != 2 or tokens.dtype not in (torch.int32, torch.int64):
@@ -49,44 +49,39 @@ def read_prompt(name: str, given: Any, lengths: Tensor | None, device: torch.dev
             )
     else:
         if lengths is not None:
-            raise ValueError(f"lengths are for a {name} of shape (B, L); rows of a list have their own")
+            raise ValueError(f"lengths need a {name} of shape (B, L); the rows of a list have their own lengths")
         counts = [len(row) for row in rows]
         tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True) if rows else torch.empty(0, 0, dtype=torch.int64)
     if any(n == 0 for n in counts):
         raise ValueError(
-            f"row {counts.index(0)} of {name} is empty; give each at least one token, such as a start token"
+            f"row {counts.index(0)} of {name} is empty; every row needs at least one token, such as a start token"
         )
     longest = max(counts, default=0)
     same = all(n == longest for n in counts)
     return Prompt(tokens[:, :longest].to(device, torch.int64), None if same else torch.tensor(counts, device=device))
 
 
-def _rows(name: str, given: Sequence[Any]) -> Tensor | list[Tensor]:
+def _read_rows(name: str, data: Sequence[Any]) -> Tensor | list[Tensor]:
     try:
-        if not len(given) or not hasattr(given[0], "__len__"):
-            row = torch.as_tensor(given)
-            return row if len(given) else row.to(torch.int64)
-        found = [torch.as_tensor(row) for row in given]
+        if not len(data) or not hasattr(data[0], "__len__"):
+            row = torch.as_tensor(data)
+            return row if len(data) else row.to(torch.int64)
+        rows = [torch.as_tensor(row) for row in data]
     except (TypeError, ValueError):
-        found = []
-    if not found or any(row.dim() != 1 or (len(row) and row.dtype.is_floating_point) for row in found):
+        rows = []
+    if not rows or any(row.dim() != 1 or (len(row) and row.dtype.is_floating_point) for row in rows):
         raise TypeError(
-            f"{name} must be token ids: a tensor (B, L), a list of numbers, or a list of rows; got {given!r}"
+            f"{name} must be token ids: a tensor (B, L), a list of numbers, or a list of rows; got {data!r}"
         )
-    return [row.to(torch.int64) for row in found]
-
-
-def read_stop(stop: int | Collection[int] | None) -> frozenset[int]:
-    if stop is None:
-        return frozenset()
-    return frozenset((stop,) if isinstance(stop, int) else (int(token) for token in stop))
+    return [row.to(torch.int64) for row in rows]
 
 
 def check_model(model: nn.Module, has_source: bool) -> None:
-    if not isinstance(model, Decoder | Seq2Seq | Recurrent):
-        raise TypeError(f"only Decoder, Seq2Seq and Recurrent write, got {type(model).__name__}")
+    """Raise unless the model can generate, with a source if it needs one."""
     name = type(model).__name__
+    if not isinstance(model, Decoder | Seq2Seq | Recurrent):
+        raise TypeError(f"only Decoder, Seq2Seq and Recurrent can generate, got {name}")
     if isinstance(model, Decoder) and has_source:
-        raise ValueError("a Decoder has no source; put the text it goes on from into the prompt")
+        raise ValueError("a Decoder has no source; pass the text to continue as the prompt")
     if not isinstance(model, Decoder) and not has_source:
-        raise ValueError(f"{name} writes from a source; give source=…, and as prompt the start of the target")
+        raise ValueError(f"{name} needs a source; pass source=… and the start of the target as the prompt")

@@ -1,4 +1,10 @@
-"""The state of writing: from the tokens chosen last to the scores of the next, for any model that writes."""
+"""Scores of the next token: from the tokens chosen last to the scores of the next ones, for every model that generates.
+
+| class | how |
+|---|---|
+| `CachedScorer` | keeps keys and values; only new tokens go through the model, in compiled loops where that is faster |
+| `FullScorer` | no cache: computes the model's forward on all tokens at every step |
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,20 +15,27 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.listeners import call_listeners
-from regard.models.generation.fast_path_conditions import simple, unwatched
-from regard.models.generation.fast_step import Step
 from regard.models.generation.prompt import Prompt
 from regard.models.transformer.decoder import Decoder
-from regard.models.transformer.seq2seq import Seq2Seq
+from regard.models.transformer.embedding import Embedding
+from regard.models.transformer.feedforward import FeedForward
+from regard.models.transformer.layer import Layer
+from regard.models.transformer.seq2seq import Seq2Seq, SourceEncoder, TargetDecoder
+from regard.nn import Learned, MultiHeadAttention, Rotary, Sinusoidal
 
-LONG = 100  # new tokens from which compiled loops are worth loading (a second, once; compiled anew, five)
+MIN_COMPILED_TOKENS = 100  # with fewer tokens in all rows, loading numba (1 s, 5 s if it must compile) takes longer
+MAX_COMPILED_ROWS = 32  # with more rows, matrix products of a library are faster than the compiled loops
+MODULES = {
+    Decoder, Seq2Seq, SourceEncoder, TargetDecoder, Embedding, Layer, FeedForward, MultiHeadAttention, Rotary,
+    Sinusoidal, Learned, nn.ModuleList, nn.Linear, nn.LayerNorm, nn.RMSNorm,
+}  # fmt: skip
 
 
 @contextmanager
-def written(model: nn.Module) -> Iterator[None]:
-    """Eval mode and no gradients, and afterwards every module in the mode it was in.
+def generation_mode(model: nn.Module) -> Iterator[None]:
+    """Temporarily set eval mode without gradients; afterwards every module is in its previous mode.
 
-    For those who listen to attention it is not inference mode: its tensors do not say whether they were changed since.
+    While somebody records attention this is not inference mode, whose tensors do not count their changes.
     """
     training = [module for module in model.modules() if module.training]
     model.eval()
@@ -34,56 +47,69 @@ def written(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-class Remembered:
-    """Rows being written with a cache: only the new tokens go through the model.
+def can_compile(model: nn.Module) -> bool:
+    """Return whether compiled loops compute what the modules do.
 
-    The prompt goes through its modules, the tokens after it through `Step`, or one row of them through `Row`, both of
-    which are the same arithmetic with less around it.
+    All weights must be float32 on the CPU, and no module may be replaced, hooked or recorded.
+    """
+    return (
+        type(model) in (Decoder, Seq2Seq)
+        and not call_listeners
+        and not torch.is_autocast_enabled("cpu")
+        and all(x.dtype == torch.float32 and x.is_cpu for x in model.parameters())
+        and all(
+            type(module) in MODULES and not module._forward_hooks and not module._forward_pre_hooks
+            for module in model.modules()
+        )
+    )
+
+
+class CachedScorer:
+    """Scores with a cache: the prompt goes through the modules, later tokens through `CompiledDecoder` or the modules.
+
+    rows        number of rows that will be decoded, which is larger than that of the prompt for beam search
     """
 
-    def __init__(self, model: Any, prompt: Prompt, source: Prompt | None, new_tokens: int, one_row: bool) -> None:
+    def __init__(self, model: Any, prompt: Prompt, source: Prompt | None, new_tokens: int, rows: int) -> None:
         self.model, self.source_lengths = model, None if source is None else source.lengths
         self.memory = None if source is None else model.encode(source.tokens, source.lengths)
-        self.prompt, before = prompt.at_the_end()
-        self.past = model.new_cache(prompt.batch, prompt.tokens.shape[1] + new_tokens, before)
-        self.by_steps = unwatched(model)
-        self.by_rows = self.by_steps and one_row and new_tokens >= LONG and simple(model)
-        self.step: Any = None
+        self.prompt, before = prompt.align_right()
+        self.cache = model.new_cache(prompt.batch, prompt.tokens.shape[1] + new_tokens, before)
+        enough = rows * new_tokens >= MIN_COMPILED_TOKENS and rows <= MAX_COMPILED_ROWS
+        self.compile = enough and can_compile(model)
+        self.decoder: Any = None  # the CompiledDecoder, created at the first token after the prompt
 
-    def scores(self, chosen: Tensor | None) -> Tensor:
-        """Scores (B, V) of the token after `chosen` (B,), or after the prompt at first."""
-        if chosen is None:
-            return self._through_modules(self.prompt)
-        if self.step is None and self.by_rows:
-            from regard.models.generation.compiled_row import Row  # loads numba, which the rest does without
+    def scores(self, tokens: Tensor | None) -> Tensor:
+        """Return scores (B, V) of the token after `tokens` (B,), or after the prompt at the first call."""
+        if tokens is None:
+            return self._run_modules(self.prompt)
+        if self.compile and self.decoder is None:
+            from regard.models.generation.compiled_decoder import CompiledDecoder  # loads numba
 
-            self.step = Row(self.model, self.past)
-        elif self.step is None and self.by_steps:
-            self.step = Step(self.model, self.past, self.source_lengths)
-        return self._through_modules(chosen[:, None]) if self.step is None else self.step(chosen)
+            self.decoder = CompiledDecoder(self.model, self.cache, self.source_lengths)
+        return self._run_modules(tokens[:, None]) if self.decoder is None else self.decoder(tokens)
 
-    def _through_modules(self, tokens: Tensor) -> Tensor:
-        """The last place alone is scored."""
+    def _run_modules(self, tokens: Tensor) -> Tensor:
         model = self.model
         if isinstance(model, Decoder):
-            states = model.states(tokens, None, self.past)
+            states = model.states(tokens, None, self.cache)
         elif isinstance(model, Seq2Seq):
-            states = model.decoder(tokens, self.memory, self.source_lengths, None, self.past)
+            states = model.decoder(tokens, self.memory, self.source_lengths, None, self.cache)
         else:
-            states, _ = model.states(tokens, self.memory, None, self.past)
+            states, _ = model.states(tokens, self.memory, None, self.cache)
         return F.linear(states[:, -1], model.table)
 
     def reorder(self, index: Tensor) -> None:
-        """Make row i what row index[i] was; an index longer than the batch makes it larger."""
-        self.past.reorder(index)
-        self.memory = None if self.memory is None else _rows_of(self.memory, index)
+        """Replace row i by row index[i]; an index longer than the batch makes it larger."""
+        self.cache.reorder(index)
+        self.memory = None if self.memory is None else _reorder(self.memory, index)
         self.source_lengths = None if self.source_lengths is None else self.source_lengths[index]
-        if isinstance(self.step, Step):
-            self.step.reorder(index)
+        if self.decoder is not None:
+            self.decoder.reorder(self.source_lengths)
 
 
-class Recomputed:
-    """Rows being written without a cache: every step is the model's plain forward on all tokens so far."""
+class FullScorer:
+    """Scores without a cache: every step is the model's forward on all tokens so far."""
 
     def __init__(self, model: Any, prompt: Prompt, source: Prompt | None) -> None:
         self.model, self.source_lengths = model, None if source is None else source.lengths
@@ -92,35 +118,34 @@ class Recomputed:
         full = torch.full((prompt.batch,), prompt.tokens.shape[1], device=prompt.tokens.device)
         self.lengths = full if prompt.lengths is None else prompt.lengths
 
-    def scores(self, chosen: Tensor | None) -> Tensor:
-        """Scores (B, V) of the token after `chosen` (B,), or after the prompt at first."""
+    def scores(self, tokens: Tensor | None) -> Tensor:
+        """Return scores (B, V) of the token after `tokens` (B,), or after the prompt at the first call."""
         rows = torch.arange(len(self.tokens), device=self.tokens.device)
-        if chosen is not None:
+        if tokens is not None:
             self.tokens = F.pad(self.tokens, (0, 1))
-            self.tokens[rows, self.lengths] = chosen
+            self.tokens[rows, self.lengths] = tokens
             self.lengths = self.lengths + 1
         if isinstance(self.model, Decoder):
-            scores = self.model(self.tokens, self.lengths)
+            scores: Tensor = self.model(self.tokens, self.lengths)
         else:
             scores = self.model.decode(self.tokens, self.memory, self.source_lengths, self.lengths)
-        found: Tensor = scores[rows, self.lengths - 1]
-        return found
+        return scores[rows, self.lengths - 1]
 
     def reorder(self, index: Tensor) -> None:
-        """Make row i what row index[i] was; an index longer than the batch makes it larger."""
+        """Replace row i by row index[i]; an index longer than the batch makes it larger."""
         self.tokens, self.lengths = self.tokens[index], self.lengths[index]
-        self.memory = None if self.memory is None else _rows_of(self.memory, index)
+        self.memory = None if self.memory is None else _reorder(self.memory, index)
         self.source_lengths = None if self.source_lengths is None else self.source_lengths[index]
 
 
-def begin(
+def new_scorer(
     model: nn.Module, prompt: Prompt, source: Prompt | None, new_tokens: int, *, cache: bool, beams: int = 1
-) -> Remembered | Recomputed:
-    """What writes after a prompt."""
+) -> CachedScorer | FullScorer:
+    """Return what scores the tokens after a prompt."""
     if not cache:
-        return Recomputed(model, prompt, source)
-    return Remembered(model, prompt, source, new_tokens, prompt.batch == beams == 1)
+        return FullScorer(model, prompt, source)
+    return CachedScorer(model, prompt, source, new_tokens, prompt.batch * beams)
 
 
-def _rows_of(memory: Any, index: Tensor) -> Any:
+def _reorder(memory: Any, index: Tensor) -> Any:
     return memory[index] if isinstance(memory, Tensor) else memory.reorder(index)

@@ -27,8 +27,8 @@ class Seq2Seq(nn.Module):
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         self.config = config
-        self.encoder = Reader(config)
-        self.decoder = Writer(config)
+        self.encoder = SourceEncoder(config)
+        self.decoder = TargetDecoder(config)
 
     def forward(
         self,
@@ -87,7 +87,7 @@ class Seq2Seq(nn.Module):
         )
 
 
-class Reader(nn.Module):
+class SourceEncoder(nn.Module):
     """The encoder's half: source ids (B, S) → vectors (B, S, D)."""
 
     def __init__(self, config: Seq2SeqConfig) -> None:
@@ -108,7 +108,7 @@ class Reader(nn.Module):
         return x if self.norm is None else self.norm(x)
 
 
-class Writer(nn.Module):
+class TargetDecoder(nn.Module):
     """The decoder's half: target ids (B, T) and the source's vectors → vectors (B, T, D) to be scored."""
 
     def __init__(self, config: Seq2SeqConfig) -> None:
