@@ -1,4 +1,4 @@
-"""`regard cost`: operations and bytes."""
+"""`regard cost`: operations and bytes of attention."""
 
 import sys
 from typing import Annotated, Any
@@ -13,20 +13,36 @@ from regard.files import write_atomic
 def cost(
     d_model: Annotated[int, typer.Option(metavar="N", help="Model width D.")] = 512,
     heads: Annotated[int, typer.Option(metavar="N", help="Number of heads; must divide d-model.")] = 8,
-    kv_heads: Annotated[int | None, typer.Option(metavar="N", help="Key/value heads, fewer for grouped heads.")] = None,
-    seq: Annotated[str, typer.Option(metavar="N,N,...", help="Sequence lengths, a column each.")] = "512,2048,8192",
+    kv_heads: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of key/value heads; by default as many as heads.")
+    ] = None,
+    seq: Annotated[
+        str, typer.Option(metavar="N,N,...", help="Sequence lengths; the table has one column for each.")
+    ] = "512,2048,8192",
     batch: Annotated[int, typer.Option(metavar="N", help="Batch size.")] = 1,
-    queries: Annotated[int | None, typer.Option(metavar="N", help="Queries, if not as many as keys.")] = None,
-    mask: Annotated[str, typer.Option(metavar="RULE", help='none, causal, "window(keys=256)", ...')] = "none",
-    dtype: Annotated[str, typer.Option(metavar="NAME", help="float32, float64, bfloat16, float16.")] = "float32",
-    backward: Annotated[bool, typer.Option("--backward", help="Count the backward pass as well.")] = False,
+    queries: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of queries; by default as many as keys.")
+    ] = None,
+    mask: Annotated[str, typer.Option(metavar="RULE", help='Mask: none, causal, "window(keys=256)", ...')] = "none",
+    dtype: Annotated[
+        str, typer.Option(metavar="NAME", help="Number type: float32, float64, bfloat16 or float16.")
+    ] = "float32",
+    backward: Annotated[bool, typer.Option("--backward", help="Count the backward pass too.")] = False,
     cached: Annotated[bool, typer.Option("--cached", help="Decode one token with a KV cache.")] = False,
-    materialised: Annotated[bool, typer.Option("--materialised", help="Write the weights out.")] = False,
-    measure: Annotated[bool, typer.Option("--measure", help="Run it, and compare.")] = False,
-    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw it as .png, .svg or .pdf.")] = None,
-    json: Annotated[str | None, typer.Option(metavar="FILE", help="Write JSON; - for standard output.")] = None,
+    materialised: Annotated[
+        bool, typer.Option("--materialised", help="Store the attention weights instead of fusing them away.")
+    ] = False,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Run the layer too, and compare it with the prediction.")
+    ] = False,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw the cost into a .png, .svg or .pdf file.")
+    ] = None,
+    json: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write all numbers as JSON; - for standard output.")
+    ] = None,
 ) -> None:
-    """Count what attention costs: operations and bytes by part, predicted and measured.
+    """Predict what attention costs: operations and bytes by part.
 
     Example: regard cost --mask "window(keys=256)" --backward --measure
     """
@@ -39,37 +55,33 @@ def cost(
 
 
 def _run(*, seq: str, measure: bool, plot: str | None, json: str | None, **options: Any) -> None:
-    """Print the cost as a table; measure it, draw it or write it as JSON where asked."""
+    """Print the cost as a table; measure it, draw it and write it as JSON as requested."""
     from regard.costs import cost as predict
 
-    found = predict(seq=read_lengths(seq), **options)
-    measured = found.measure() if measure else None
+    prediction = predict(seq=parse_lengths(seq), **options)
+    measured = prediction.measure() if measure else None
     if plot is not None:
-        found.plot(plot)
-        _say(f"wrote {plot}")
+        prediction.plot(plot)
+        sys.stderr.write(f"wrote {plot}\n")
     if json == "-":
-        sys.stdout.write((measured or found).to_json() + "\n")
+        sys.stdout.write((measured or prediction).to_json() + "\n")
         return
     if json is not None:
-        write_atomic(json, (measured or found).to_json() + "\n")
-        _say(f"wrote {json}")
+        write_atomic(json, (measured or prediction).to_json() + "\n")
+        sys.stderr.write(f"wrote {json}\n")
     console = Console()
-    console.print(found.table())
+    console.print(prediction.table())
     if measured is not None:
         console.print(measured.table())
 
 
-def read_lengths(text: str) -> list[int]:
-    """Lengths from text.
+def parse_lengths(text: str) -> list[int]:
+    """Return the lengths of a comma-separated list.
 
-    >>> read_lengths("512, 2048")
+    >>> parse_lengths("512, 2048")
     [512, 2048]
     """
     try:
         return [int(part.replace("_", "")) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"--seq takes whole numbers with commas between, such as 512,2048, got {text!r}") from None
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+        raise ValueError(f"--seq expects whole numbers separated by commas, such as 512,2048, got {text!r}") from None

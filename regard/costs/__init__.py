@@ -1,6 +1,9 @@
-"""What attention costs: operations and bytes, predicted from the shapes and measured on the run.
+"""Cost of attention: operations and bytes, predicted from shapes and measured on real runs.
 
-`regard.cost(...)` is a function and `regard.cost` also this room. Names are loaded when first used.
+`regard.cost(...)` (`predict`) describes each attention call as a `Layer`, from sizes or by running a module once
+(`module_inspection`). `operations`, `visible_pairs`, `memory` and `peak_memory` are the formulas; `estimate` applies
+them to the layers. The result is a `Cost` (`result`), which prints as a table (`table`), draws a plot (`plot`) and
+compares itself with a run under torch's profiler (`measurement`). `gru` is a recurrent layer, for comparison.
 """
 
 import lazy_loader

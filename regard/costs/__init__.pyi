@@ -1,9 +1,9 @@
-from .estimate import Cost as Cost
 from .estimate import Estimate as Estimate
 from .gru import Recurrent as Recurrent
 from .layer import Layer as Layer
-from .measurement import Measured as Measured
 from .measurement import Measurement as Measurement
 from .operations import Work as Work
 from .predict import cost as cost
+from .result import Cost as Cost
+from .result import Measured as Measured
 from .visible_pairs import Pairs as Pairs

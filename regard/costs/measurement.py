@@ -1,24 +1,42 @@
-"""Prediction beside measurement: operations, peak bytes and time of the real thing."""
+"""Measurement of real calls: operations and peak bytes from torch's profiler, and time.
 
-import json
+The profiler does not change which kernels a layer runs, sees inside torch's native operators, and reports every
+allocation. `torch.utils.flop_counter` counts 0 for fused attention on the CPU, so operations are counted here from the
+shapes of the calls that the profiler recorded:
+
+    mm, addmm, bmm, baddbmm         2 · n·m·p, times the batch
+    fused attention, forward        2 products of B·H · pairs · d           pairs = L·S, or the causal triangle
+    fused attention, backward       5 products
+"""
+
+import math
+import os
 import sys
 import time
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from regard.costs.estimate import Cost, Estimate
+import torch
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from regard.costs.estimate import Estimate
+
+Prepare = Callable[[], Callable[[], object]]  # prepares a call, which is not measured, and returns it
+
+FUSED_ATTENTION = "aten::_scaled_dot_product_flash_attention_for_cpu"
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One length.
+    """Prediction and measurement for one sequence length.
 
-    operations      products of matrices, counted from the shapes of the calls that were made (profiled.py)
+    operations      operations of the matrix products, counted from the shapes of the calls that ran
     peak            peak of the bytes allocated during the call
     seconds         time of the fastest run
+
+    >>> result = Measurement(8, predicted_operations=90, operations=100, predicted_peak=50, peak=50, seconds=0.5)
+    >>> result.operations_ratio, result.peak_ratio, result.rate
+    (0.9, 1.0, 200.0)
     """
 
     seq: int
@@ -30,84 +48,110 @@ class Measurement:
 
     @property
     def operations_ratio(self) -> float:
-        """Predicted / measured; 1 when exact."""
+        """Predicted / measured operations; 1 when exact."""
         return self.predicted_operations / self.operations
 
     @property
     def peak_ratio(self) -> float:
-        """Predicted / measured."""
+        """Predicted / measured peak."""
         return self.predicted_peak / self.peak
 
     @property
     def rate(self) -> float:
-        """Operations a second."""
+        """Operations per second."""
         return self.operations / self.seconds
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What `Cost.measure` returns: the cost, and a `Measurement` a length."""
+class Profile:
+    """Operations of all matrix products and peak of the allocated bytes during one call."""
 
-    cost: Cost
-    measurements: tuple[Measurement, ...]
-
-    def table(self) -> "Table":
-        """Predicted and measured, a row a length."""
-        from regard.costs.table import measured_table
-
-        return measured_table(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        found = [
-            asdict(one) | {"operations_ratio": one.operations_ratio, "peak_ratio": one.peak_ratio}
-            for one in self.measurements
-        ]
-        return self.cost.to_dict() | {"measured": found}
-
-    def to_json(self, indent: int | None = 1) -> str:
-        """Prediction and measurement as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
-
-    def __str__(self) -> str:
-        from regard.costs.table import as_text
-
-        return as_text(self.table())
+    operations: int
+    peak: int
 
 
-def measure(cost: Cost, repeats: int = 3) -> Measured:
-    """Run every call of the cost: once under the profiler, and `repeats` times against the clock.
-
-    >>> import regard
-    >>> found = regard.cost(d_model=16, heads=2, seq=[8]).measure(repeats=1).measurements[0]
-    >>> found.operations == found.predicted_operations
-    True
-    """
+def measure_estimates(
+    estimates: Sequence[Estimate], calls: Sequence[Sequence[Prepare]], repeats: int
+) -> tuple[Measurement, ...]:
+    """Return the measurement of each estimate's calls, with a progress bar on a terminal."""
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be a whole number, at least 1, got {repeats!r}")
     from rich.console import Console
     from rich.progress import track
 
-    steps = list(zip(cost.estimates, cost.calls, strict=True))
-    console = Console(stderr=True)
-    watched = track(steps, "measuring", console=console, transient=True, disable=not sys.stderr.isatty())
-    return Measured(cost, tuple(_measured(one, calls, repeats) for one, calls in watched))
+    steps = track(
+        list(zip(estimates, calls, strict=True)),
+        "measuring",
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    return tuple(measure_calls(x.seq, x.matmul.total, x.peak, prepares, repeats) for x, prepares in steps)
 
 
-def _measured(one: Estimate, calls: tuple[Any, ...], repeats: int) -> Measurement:
-    from regard.costs.profiler import profiled
-
+def measure_calls(
+    seq: int, predicted_operations: int, predicted_peak: int, prepares: Sequence[Prepare], repeats: int
+) -> Measurement:
+    """Run each call once to warm up, once under the profiler and `repeats` times for the time."""
     operations, peak, seconds = 0, 0, 0.0
-    for prepare in calls:
-        prepare()()  # the first call of a kernel makes what later ones find made
-        seen = profiled(prepare())
-        operations, peak = operations + seen.operations, max(peak, seen.peak)
-        seconds += min(timed(prepare) for _ in range(repeats))
-    return Measurement(one.seq, one.matmul.total, operations, one.peak, peak, seconds)
+    for prepare in prepares:
+        prepare()()  # the first call of a kernel allocates what later ones reuse
+        profile = profile_call(prepare())
+        operations, peak = operations + profile.operations, max(peak, profile.peak)
+        seconds += min(_seconds(prepare()) for _ in range(repeats))
+    return Measurement(seq, predicted_operations, operations, predicted_peak, peak, seconds)
 
 
-def timed(prepare: Any) -> float:
-    """Seconds of one call that `prepare` makes ready."""
-    call = prepare()
+def _seconds(call: Callable[[], object]) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
+
+
+def profile_call(call: Callable[[], object]) -> Profile:
+    """Run the call once under torch's profiler.
+
+    >>> a, b = torch.ones(2, 3), torch.ones(3, 4)
+    >>> profile_call(lambda: a @ b).operations                          # 2 · 2·3·4
+    48
+    """
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler otherwise reports its start and stop on stderr
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True, record_shapes=True) as profile:
+        result = call()
+    del result
+    assert profile.profiler is not None
+    events = profile.profiler.kineto_results.events()
+    allocations = [(event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"]
+    allocated = peak = 0
+    for _, size in sorted(allocations, key=lambda allocation: allocation[0]):
+        allocated += size
+        peak = max(peak, allocated)
+    return Profile(sum(_operations(event.name(), event.shapes(), event.concrete_inputs()) for event in events), peak)
+
+
+def _operations(name: str, shapes: list[list[int]], inputs: list[Any]) -> int:
+    """Return the operations of one event; 0 if it is no matrix product, or consists of events counted themselves."""
+    if name in ("aten::mm", "aten::bmm"):
+        return _matmul_operations(shapes[0], shapes[1])
+    if name in ("aten::addmm", "aten::baddbmm", "aten::addmm_", "aten::baddbmm_"):
+        return _matmul_operations(shapes[1], shapes[2])
+    if name in ("aten::addmv_", "aten::addmv"):
+        return 2 * math.prod(shapes[1])
+    if name == FUSED_ATTENTION:
+        return 2 * _attention_operations(shapes[0], shapes[1], bool(inputs[4]))
+    if name == FUSED_ATTENTION + "_backward":
+        return 5 * _attention_operations(shapes[1], shapes[2], bool(inputs[7]))
+    return 0
+
+
+def _matmul_operations(left: list[int], right: list[int]) -> int:
+    return 2 * math.prod(left) * right[-1]
+
+
+def _attention_operations(q: list[int], k: list[int], causal: bool) -> int:
+    """Return the operations of one product of q (B, H, L, d) with k (B, H_kv, S, d); causal is aligned at the start."""
+    b, h, queries, d = q
+    keys = k[2]
+    visible = sum(min(row + 1, keys) for row in range(queries)) if causal else queries * keys
+    return 2 * b * h * visible * d

@@ -1,111 +1,110 @@
-"""Bytes by part: what a layer keeps.
+"""Bytes of the tensors that an attention layer keeps, by part.
 
-Without the weights written out, memory is linear in length: q, k and v, the heads' merged output (the context),
-the layer's output, and one log-sum-exp a row. Written out, the weights are B·H·L·S numbers and soon are all.
+If the weights are not stored, memory is linear in length: q, k and v, the merged output of the heads (the context), the
+layer's output, and one log-sum-exp per row. Stored weights have B·H·L·S numbers, which soon exceed everything else.
 """
-
-from typing import Any
 
 from regard.attention import masks
 from regard.attention.kernels.block_plan import plan_tiles
+from regard.attention.kernels.tiles import strip_size
 from regard.costs.layer import Layer
 
 CAUSAL = masks.causal()
-INDEX = 8 + 3  # bytes a pair while a rule is asked: the distance as int64, and three booleans (causal has one)
+MASK_MAKING = 8 + 3  # bytes per pair while a mask is computed: the distance as int64, and three booleans (causal: one)
 
 
-def kept(layer: Layer, *, backward: bool) -> dict[str, int]:
-    """Bytes of each part.
+def bytes_by_part(layer: Layer, *, backward: bool) -> dict[str, int]:
+    """Return the bytes of each part.
 
     >>> from regard import cost
     >>> cost(d_model=512, heads=8, seq=[2048], materialised=True).estimates[0].bytes["attention matrix"]
     134217728
     """
-    e, b = layer.size, layer.batch
-    found = {
-        "parameters": layer.parameters * e,
+    size, b = layer.itemsize, layer.batch
+    parts = {
+        "parameters": layer.parameters * size,
         "q, k, v": qkv_bytes(layer),
         "context": context_bytes(layer),
-        "log-sum-exp": 0 if layer.materialised else b * layer.heads * layer.queries * layer.wide,
+        "log-sum-exp": 0 if layer.materialised else layer.lse_bytes,
         "attention matrix": weight_bytes(layer),
         "mask": mask_bytes(layer),
-        "output": output_bytes(layer) if layer.out else 0,
-        "KV cache": 0 if layer.cache is None else 2 * b * layer.kv_heads * layer.cache * layer.d_k * e,
+        "output": output_bytes(layer),
+        "KV cache": 2 * b * layer.kv_heads * (layer.cache_tokens or 0) * layer.d_k * size,
     }
-    inputs = b * layer.queries * layer.d_model + (0 if layer.packed else b * layer.projected * layer.key_dim)
-    return found | ({"gradients": (layer.parameters + inputs) * e} if backward else {})
+    inputs = b * layer.queries * layer.d_model + (0 if layer.packed else b * layer.projected_keys * layer.key_dim)
+    return parts | ({"gradients": (layer.parameters + inputs) * size} if backward else {})
 
 
 def qkv_bytes(layer: Layer) -> int:
-    q = layer.batch * layer.queries * layer.heads * layer.d_k
-    return (q + 2 * layer.batch * layer.projected * layer.kv_heads * layer.d_k) * layer.size
+    """Return the bytes of q, k and v as they are projected; also those of their gradients."""
+    tokens = layer.queries * layer.heads + 2 * layer.projected_keys * layer.kv_heads
+    return layer.batch * tokens * layer.d_k * layer.itemsize
 
 
 def key_value_bytes(layer: Layer) -> int:
-    return 2 * layer.batch * layer.keys * layer.kv_heads * layer.d_k * layer.size
+    """Return the bytes of the keys and values that are attended to, including those of a cache."""
+    return 2 * layer.batch * layer.keys * layer.kv_heads * layer.d_k * layer.itemsize
 
 
 def context_bytes(layer: Layer) -> int:
-    return layer.batch * layer.queries * layer.heads * layer.d_k * layer.size
+    """Return the bytes of the merged output of the heads."""
+    return layer.batch * layer.queries * layer.heads * layer.d_k * layer.itemsize
 
 
 def output_bytes(layer: Layer) -> int:
-    return layer.batch * layer.queries * layer.d_model * layer.size
+    """Return the bytes of the output projection's result; 0 without one."""
+    return layer.batch * layer.queries * layer.d_model * layer.itemsize if layer.output else 0
+
+
+def pair_bytes(layer: Layer) -> int:
+    """Return the bytes of one number per head and pair."""
+    return layer.batch * layer.heads * layer.queries * layer.keys * layer.itemsize
 
 
 def weight_bytes(layer: Layer) -> int:
+    """Return the bytes of the stored weights."""
     if not layer.materialised:
         return 0
-    maps = 1 if layer.mean and layer.ours else layer.heads
-    return layer.batch * maps * layer.queries * layer.keys * layer.size
+    return pair_bytes(layer) // (layer.heads if layer.mean_weights and layer.by_regard else 1)
 
 
 def mask_bytes(layer: Layer) -> int:
-    """What is added to the scores because of a mask: a table, or a strip that slides along with the tiles."""
-    held = layer.added * layer.size
-    if layer.mask is None or not layer.ours:
-        return held
-    if layer.materialised:
-        return held + layer.mask.batch_size * layer.mask.head_count * layer.queries * layer.keys * layer.size
-    return held + mask_numbers(layer) * layer.size
+    """Return the bytes of what is added to the scores because of a mask."""
+    numbers = layer.mask_tensor
+    if layer.mask is not None and layer.by_regard:
+        full_table = layer.mask.batch_size * layer.mask.head_count * layer.queries * layer.keys
+        numbers += full_table if layer.materialised else mask_numbers(layer)
+    return numbers * layer.itemsize
 
 
 def mask_numbers(layer: Layer) -> int:
-    """Numbers of all strips, and of the largest table that a tile has beside them; ALiBi has one a head."""
-    strips: dict[object, tuple[int, int, int, int]] = {}
-
-    def cover(rule: object, heads: int, tile: Any) -> None:
-        """Make the rule's strip reach over the tile: heads, rows, how far back and how far ahead."""
-        _, rows, back, ahead = strips.get(rule, (heads, 0, -layer.keys, -layer.keys))
-        rows = max(rows, tile.rows.stop - tile.rows.start)
-        first, last = tile.place - tile.runs[0][0], tile.runs[-1][1] - tile.place
-        strips[rule] = heads, rows, max(back, first), max(ahead, last)
-
+    """Return the size of all mask strips (see `regard.attention.kernels.tiles`) plus that of the largest table."""
+    tiles = [tile for tile in plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi) if tile.runs]
+    masked = [tile for tile in tiles if tile.rule is not None and not (tile.triangle and layer.alibi is None)]
     table = 0
-    for tile in plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi):
+    for tile in masked:
         pairs = (tile.rows.stop - tile.rows.start) * tile.keys
-        if not tile.runs:
-            continue
-        if layer.alibi is not None:
-            cover(None, layer.heads, tile)
-        if tile.rule is None or (tile.triangle and layer.alibi is None):
-            continue
-        if tile.strip:
-            cover(tile.rule, 1, tile)
-        else:
+        if not tile.strip and tile.rule is not None:
             items = tile.rule.batch_size if tile.batch == slice(None) else 1
             table = max(table, items * tile.rule.head_count * pairs)
         if layer.alibi is not None:
-            table = max(table, layer.heads * pairs)  # their sum
-    return table + sum(heads * rows * (back + ahead) for heads, rows, back, ahead in strips.values())
+            table = max(table, layer.heads * pairs)  # the sum of mask and ALiBi
+    strips = 0
+    for rule in {tile.rule for tile in masked if tile.strip}:
+        height, width, _ = strip_size([tile for tile in masked if tile.rule == rule])
+        strips += height * width
+    if layer.alibi is not None and tiles:
+        height, width, _ = strip_size(tiles)
+        strips += layer.heads * height * width
+    return table + strips
 
 
 def mask_making_bytes(layer: Layer) -> int:
-    """Bytes while the strip or table is made: distances as int64, booleans, and for ALiBi the distances as numbers."""
+    """Return the bytes in use while a strip or table is computed: distances, booleans, and for ALiBi its values."""
     numbers = mask_numbers(layer)
     if not numbers:
         return 0
     if layer.alibi is None:
-        return numbers * (INDEX - 2 if layer.mask == CAUSAL else INDEX) + 8 * layer.keys
-    strip = layer.heads * min(layer.queries, 128) * (layer.keys + 128)
-    return strip // layer.heads * (8 + 8 + 4) + strip * layer.size
+        return numbers * (MASK_MAKING - 2 if layer.mask == CAUSAL else MASK_MAKING) + 8 * layer.keys
+    strip = min(layer.queries, 128) * (layer.keys + 128)
+    return strip * (8 + 8 + 4) + layer.heads * strip * layer.itemsize

@@ -1,6 +1,7 @@
-"""The attention layers of a real module, found by running it once and noting what each was called with.
+"""Attention layers of a module, found by running it once; each call becomes a `Layer`.
 
-Every layer is then looked at by itself: what it was given says what it costs, and is there to run it again.
+`find_calls` records the arguments of every attention layer. `ModuleCall.layer` describes the call for the formulas, and
+`ModuleCall.prepare` makes it ready to run again for the measurement.
 """
 
 import copy
@@ -14,155 +15,159 @@ from torch import Tensor, nn
 
 from regard.attention import Mask, masks
 from regard.attention.torch_compat.masks import convert_torch_masks
-from regard.compat import MultiheadAttention as Compat
+from regard.compat import MultiheadAttention as CompatMultiheadAttention
 from regard.costs.layer import Layer
 from regard.nn import BareSelfAttention, MultiHeadAttention, SelfAttention, SpatialAttention
 
 ATTENTION = (MultiHeadAttention, SelfAttention, BareSelfAttention, SpatialAttention, nn.MultiheadAttention)
+TORCH_ARGUMENTS = (
+    "query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights", "is_causal",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class Called:
-    """One call of a layer: with what."""
+class ModuleCall:
+    """One call of an attention layer, with its arguments."""
 
     name: str
     module: nn.Module
     args: tuple[Any, ...]
-    keywords: dict[str, Any]
+    kwargs: dict[str, Any]
 
-    def read(self, *, backward: bool) -> Layer:
-        """Its shape."""
-        return _reader(self.module)(self, backward)
+    def layer(self, *, backward: bool) -> Layer:
+        """Return the sizes and options of the call."""
+        if isinstance(self.module, nn.MultiheadAttention):
+            return _torch_layer(self, self.module, backward)
+        x = self.args[0] if self.args else self.kwargs["x"]
+        if isinstance(self.module, MultiHeadAttention):
+            return _multi_head_layer(self, self.module, x)
+        if isinstance(self.module, SpatialAttention):
+            return _spatial_layer(self, self.module, x)
+        assert isinstance(self.module, SelfAttention | BareSelfAttention)
+        return _single_head_layer(self, self.module, x)
 
-    def prepared(self, *, backward: bool) -> Callable[[], object]:
-        """The same call, ready to be made; a cache is as it was before."""
-        fresh: dict[int, Any] = {}  # what was one tensor stays one
+    def prepare(self, *, backward: bool) -> Callable[[], object]:
+        """Return the same call, ready to run; a cache is in the state before the call."""
+        tensors = [x for x in (*self.args, *self.module.parameters()) if isinstance(x, Tensor)]
+        if devices := {x.device.type for x in tensors} - {"cpu"}:
+            raise ValueError(f"only modules and inputs on the CPU can be measured, got {', '.join(devices)}")
+        copies: dict[int, Any] = {}  # an object that is passed twice stays one object
 
-        def ready(thing: Any) -> Any:
-            if isinstance(thing, Tensor) and thing.is_floating_point():
-                if id(thing) not in fresh:
-                    fresh[id(thing)] = thing.detach().requires_grad_(backward)
-                return fresh[id(thing)]
-            return copy.deepcopy(thing) if hasattr(thing, "append") and hasattr(thing, "reorder") else thing
+        def copied(x: Any) -> Any:
+            if isinstance(x, Tensor) and x.is_floating_point():
+                return copies.setdefault(id(x), x.detach().requires_grad_(backward))
+            return copy.deepcopy(x) if hasattr(x, "append") and hasattr(x, "reorder") else x
 
-        elsewhere = {x.device.type for x in (*self.args, *self.module.parameters()) if isinstance(x, Tensor)} - {"cpu"}
-        if elsewhere:
-            raise ValueError(f"only what is on the CPU can be measured, and this is on {', '.join(elsewhere)}")
-        inputs = {"context", "key", "value"}
-        args = tuple(ready(arg) for arg in self.args)
-        keywords = {n: ready(x) if n in inputs or n == "cache" else x for n, x in self.keywords.items()}
-        return runner(self.module, args, keywords, backward=backward)
+        args = tuple(copied(x) for x in self.args)
+        kwargs = {name: copied(x) if name in COPIED_KWARGS else x for name, x in self.kwargs.items()}
+        if not backward:
 
+            def forward() -> object:
+                with torch.no_grad():
+                    return self.module(*args, **kwargs)
 
-def runner(
-    module: nn.Module, args: tuple[Any, ...], keywords: dict[str, Any], *, backward: bool
-) -> Callable[[], object]:
-    """A call of the module without arguments: forward alone without gradients, or forward and backward."""
-    if not backward:
+            return forward
+        for parameter in self.module.parameters():
+            parameter.grad = None
+        with torch.no_grad():
+            gradient = torch.ones_like(_first(self.module(*args, **kwargs)))
 
-        def forward() -> object:
-            with torch.no_grad():
-                return module(*args, **keywords)
+        def forward_and_backward() -> object:
+            result = self.module(*args, **kwargs)
+            _first(result).backward(gradient)
+            return result
 
-        return forward
-    for parameter in module.parameters():
-        parameter.grad = None
-    gradient: list[Tensor] = []
-
-    def both() -> object:
-        found = module(*args, **keywords)
-        y = found[0] if isinstance(found, tuple) else found
-        y.backward(gradient[0])
-        return found
-
-    with torch.no_grad():
-        found = module(*args, **keywords)
-    gradient.append(torch.ones_like(found[0] if isinstance(found, tuple) else found))
-    return both
+        return forward_and_backward
 
 
-def find_calls(module: nn.Module, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> list[Called]:
-    """Every call of an attention layer while the module runs once, without gradients."""
-    found: list[Called] = []
+COPIED_KWARGS = ("context", "key", "value", "cache")
+
+
+def _first(result: Any) -> Tensor:
+    return result[0] if isinstance(result, tuple) else result
+
+
+def find_calls(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> list[ModuleCall]:
+    """Run the module once, without gradients, and return the calls of all its attention layers."""
+    calls: list[ModuleCall] = []
     handles = []
     for name, layer in module.named_modules():
         if isinstance(layer, ATTENTION):
 
-            def note(layer: nn.Module, args: Any, given: Any, name: str = name) -> None:
-                # A cache will have grown by the time it is looked at.
-                kept = {key: copy.deepcopy(x) if key == "cache" else x for key, x in given.items()}
-                found.append(Called(name, layer, args, kept))
+            def record(layer: nn.Module, args: Any, layer_kwargs: Any, name: str = name) -> None:
+                # The call appends to its cache, so the cache is copied before.
+                copied = {key: copy.deepcopy(x) if key == "cache" else x for key, x in layer_kwargs.items()}
+                calls.append(ModuleCall(name, layer, args, copied))
 
-            handles.append(layer.register_forward_pre_hook(note, with_kwargs=True))
+            handles.append(layer.register_forward_pre_hook(record, with_kwargs=True))
     try:
         with torch.no_grad():
-            module(*inputs, **keywords)
+            module(*inputs, **kwargs)
     finally:
         for handle in handles:
             handle.remove()
-    if not found:
+    if not calls:
         raise ValueError(
-            f"no attention layer was called inside {type(module).__name__}; layers of these kinds are counted: "
+            f"no attention layer was called inside {type(module).__name__}; these are counted: "
             "regard.nn (MultiHeadAttention, SelfAttention, BareSelfAttention, SpatialAttention), "
             "regard.compat.MultiheadAttention and torch.nn.MultiheadAttention"
         )
-    return found
+    return calls
 
 
-def _reader(module: nn.Module) -> Callable[[Called, bool], Layer]:
-    if isinstance(module, MultiHeadAttention):
-        return _multihead
-    if isinstance(module, SpatialAttention):
-        return _spatial
-    return _torch if isinstance(module, nn.MultiheadAttention) else _single
+def _layer(
+    call: ModuleCall, x: Tensor, *, batch: int, queries: int, keys: int, d_model: int, heads: int, **options: Any
+) -> Layer:
+    """Return a Layer with the usual widths unless the options change them."""
+    widths = {"kv_heads": heads, "d_k": d_model // heads, "projected_keys": keys}
+    parameters = sum(parameter.numel() for parameter in call.module.parameters())
+    options = {**widths, "key_dim": d_model, "value_dim": d_model, **options}
+    return Layer(batch, queries, keys, d_model, heads, parameters=parameters, dtype=x.dtype, name=call.name, **options)
 
 
-def _numbers(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
+def _mask_options(
+    mask: Mask | Tensor | None, batch: int, heads: int, queries: int, keys: int
+) -> tuple[Mask | None, int]:
+    """Return the mask as a rule, and the size of the tensor that it is given as (0 for a rule)."""
+    if isinstance(mask, Tensor):
+        leading = mask.shape[:-2] if mask.dim() > 2 else ()
+        return masks.as_mask(mask.expand(*leading, queries, keys)), mask.numel()
+    if mask is not None:
+        mask.check(batch, heads, queries, keys)
+    return mask, 0
 
 
-def _rule(mask: Mask | Tensor | None, batch: int, heads: int, queries: int, keys: int) -> tuple[Mask | None, int]:
-    """The mask as a rule, and how many numbers it becomes when it is a tensor."""
-    if not isinstance(mask, Tensor):
-        if mask is not None:
-            mask.check(batch, heads, queries, keys)
-        return mask, 0
-    lead = mask.shape[:-2] if mask.dim() > 2 else ()
-    return masks.as_mask(mask.expand(*lead, queries, keys)), mask.numel()
-
-
-def _multihead(call: Called, backward: bool) -> Layer:
-    layer = call.module
-    assert isinstance(layer, MultiHeadAttention)
-    x = call.args[0] if call.args else call.keywords["x"]
-    context = call.args[1] if len(call.args) > 1 else call.keywords.get("context")
-    cache, weights = call.keywords.get("cache"), call.keywords.get("weights", False)
-    batch, queries, projected = math.prod(x.shape[:-2]), x.shape[-2], x.shape[-2]
-    within = context is None or context is x
-    keys = queries
-    if not within and context is not None:
-        done = not isinstance(context, Tensor)  # keys and values of the context were projected before
-        keys = context.keys.shape[-2] if done else context.shape[-2]
-        projected = 0 if done else keys
-    new = queries
+def _multi_head_layer(call: ModuleCall, layer: MultiHeadAttention, x: Tensor) -> Layer:
+    context = call.args[1] if len(call.args) > 1 else call.kwargs.get("context")
+    cache, weights = call.kwargs.get("cache"), call.kwargs.get("weights", False)
+    batch, queries = math.prod(x.shape[:-2]), x.shape[-2]
+    is_self_attention = context is None or context is x
+    keys = projected_keys = queries
+    if isinstance(context, Tensor):
+        keys = projected_keys = context.shape[-2]
+    elif context is not None:  # keys and values that were projected before
+        keys, projected_keys = context.keys.shape[-2], 0
     if cache is not None:
-        token = x.new_zeros(batch, layer.kv_heads, new, layer.d_k)
+        token = x.new_zeros(batch, layer.kv_heads, queries, layer.d_k)
         keys = copy.deepcopy(cache).append(token, token)[0].shape[-2]
-    mask, added = _rule(call.keywords.get("mask"), batch, layer.heads, queries, keys)
-    if cache is not None and new > 1 and cache.rule is not None:
+    mask, mask_tensor = _mask_options(call.kwargs.get("mask"), batch, layer.heads, queries, keys)
+    if cache is not None and queries > 1 and cache.rule is not None:
         mask = cache.rule if mask is None else cache.rule & mask
-    if within and layer.causal and new > 1:
+    if is_self_attention and layer.causal and queries > 1:
         mask = masks.causal() if mask is None else masks.causal() & mask
-    dropped = layer.training and layer.dropout > 0
-    if layer.sinks is not None and (weights or dropped):
+    has_dropout = layer.training and layer.dropout > 0
+    if layer.sinks is not None and (weights or has_dropout):
         raise ValueError(
-            f"{call.name or 'the layer'} has sinks, and computes attention twice when weights or dropout are asked "
-            "for: that is not counted here; count the layer without weights"
+            f"{call.name or 'the layer'} has sinks and computes attention twice if it returns weights or applies "
+            "dropout, which cost does not count; call it without weights, in eval mode"
         )
-    size, q = x.element_size(), batch * queries * layer.heads * layer.d_k
-    turned = layer.rotary is not None or layer.q_norm is not None
-    extra = (q + batch * projected * layer.kv_heads * layer.d_k) * size if turned else 0
-    return Layer(
+    size, query_numbers = x.element_size(), batch * queries * layer.heads * layer.d_k
+    key_numbers = batch * projected_keys * layer.kv_heads * layer.d_k
+    changes_q_and_k = layer.rotary is not None or layer.q_norm is not None
+    extra_bytes = (query_numbers + key_numbers) * size if changes_q_and_k else 0
+    return _layer(
+        call,
+        x,
         batch=batch,
         queries=queries,
         keys=keys,
@@ -170,177 +175,149 @@ def _multihead(call: Called, backward: bool) -> Layer:
         heads=layer.heads,
         kv_heads=layer.kv_heads,
         d_k=layer.d_k,
-        projected=projected,
+        projected_keys=projected_keys,
         key_dim=layer.context_dim,
         value_dim=layer.context_dim,
-        parameters=_numbers(layer),
-        dtype=x.dtype,
-        name=call.name,
-        packed=within,
+        packed=is_self_attention,
         bias=layer.out.bias is not None,
         mask=mask,
         alibi=layer.alibi,
-        materialised=bool(weights) or dropped,
-        mean=weights == "mean",
-        added=added,
-        cache=None if cache is None else cache.nbytes // max(1, 2 * batch * layer.kv_heads * layer.d_k * size),
-        returned=bool(weights),
+        materialised=bool(weights) or has_dropout,
+        mean_weights=weights == "mean",
+        mask_tensor=mask_tensor,
+        cache_tokens=None if cache is None else cache.nbytes // max(1, 2 * batch * layer.kv_heads * layer.d_k * size),
+        returns_weights=bool(weights),
         sinks=layer.sinks is not None,
-        extra=extra + (0 if layer.sinks is None else q * size),
+        extra_bytes=extra_bytes + (0 if layer.sinks is None else query_numbers * size),
     )
 
 
-def _single(call: Called, backward: bool) -> Layer:
-    layer = call.module
-    assert isinstance(layer, SelfAttention | BareSelfAttention)
-    x = call.args[0] if call.args else call.keywords["x"]
-    mask = call.args[1] if len(call.args) > 1 else call.keywords.get("mask")
+def _single_head_layer(call: ModuleCall, layer: SelfAttention | BareSelfAttention, x: Tensor) -> Layer:
+    mask = call.args[1] if len(call.args) > 1 else call.kwargs.get("mask")
     if isinstance(mask, Tensor) and mask.dim() > 2:
         mask = mask.unsqueeze(-3)
     batch, length = math.prod(x.shape[:-2]), x.shape[-2]
-    rule, added = _rule(mask, batch, 1, length, length)
-    bare = isinstance(layer, BareSelfAttention)
-    return Layer(
+    rule, mask_tensor = _mask_options(mask, batch, 1, length, length)
+    is_bare = isinstance(layer, BareSelfAttention)
+    return _layer(
+        call,
+        x,
         batch=batch,
         queries=length,
         keys=length,
         d_model=layer.d_model,
         heads=1,
-        kv_heads=1,
         d_k=layer.d_k,
-        projected=length,
-        key_dim=layer.d_model,
-        value_dim=layer.d_model,
-        parameters=_numbers(layer),
-        dtype=x.dtype,
-        name=call.name,
-        kind="bare" if bare else "single",
+        kind="bare" if is_bare else "single",
         bias=layer.b_q is not None if isinstance(layer, BareSelfAttention) else layer.W_q.bias is not None,
-        out=False,
+        output=False,
         mask=rule,
-        materialised=bool(call.keywords.get("weights", False)),
-        added=added,
+        materialised=bool(call.kwargs.get("weights", False)),
+        mask_tensor=mask_tensor,
     )
 
 
-def _spatial(call: Called, backward: bool) -> Layer:
-    layer = call.module
-    assert isinstance(layer, SpatialAttention)
-    x = call.args[0] if call.args else call.keywords["x"]
+def _spatial_layer(call: ModuleCall, layer: SpatialAttention, x: Tensor) -> Layer:
     batch, squares = math.prod(x.shape[:-3]), x.shape[-2] * x.shape[-1]
-    weights = call.keywords.get("weights", False)
-    rule, added = _rule(call.keywords.get("mask"), batch, layer.heads, squares, squares)
-    return Layer(
+    weights = call.kwargs.get("weights", False)
+    mask, mask_tensor = _mask_options(call.kwargs.get("mask"), batch, layer.heads, squares, squares)
+    return _layer(
+        call,
+        x,
         batch=batch,
         queries=squares,
         keys=squares,
         d_model=layer.channels,
         heads=layer.heads,
-        kv_heads=layer.heads,
-        d_k=layer.channels // layer.heads,
-        projected=squares,
-        key_dim=layer.channels,
-        value_dim=layer.channels,
-        parameters=_numbers(layer),
-        dtype=x.dtype,
-        name=call.name,
         kind="spatial",
         bias=layer.out.bias is not None,
-        mask=rule,
+        mask=mask,
         materialised=bool(weights) or (layer.training and layer.dropout > 0),
-        mean=weights == "mean",
-        added=added,
+        mean_weights=weights == "mean",
+        mask_tensor=mask_tensor,
         contiguous=x.flatten(-2).transpose(-1, -2).is_contiguous(),
         residual=layer.residual,
-        extra=0 if layer.norm is None else x.numel() * x.element_size(),
+        extra_bytes=0 if layer.norm is None else x.numel() * x.element_size(),
     )
 
 
-NAMES = (
-    "query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights", "is_causal",
-)  # fmt: skip
-
-
-def _torch(call: Called, backward: bool) -> Layer:
-    layer = call.module
-    assert isinstance(layer, nn.MultiheadAttention)
-    given = dict(zip(NAMES, call.args, strict=False)) | call.keywords
-    query, key, value = given["query"], given["key"], given["value"]
-    length, item = (0, None) if query.dim() == 2 else (1, 0) if layer.batch_first else (0, 1)
-    batch = 1 if item is None else query.shape[item]
-    queries, projected = query.shape[length], key.shape[length]
-    more = (layer.bias_k is not None) + layer.add_zero_attn
-    keys, heads = projected + more, layer.num_heads
-    asked, dropped = given.get("need_weights", True), layer.training and layer.dropout > 0
-    compat, same = isinstance(layer, Compat), query is key and key is value
-    mask, added = _torch_mask(given, batch, heads, queries, keys, more, fused=compat and not (asked or dropped))
+def _torch_layer(call: ModuleCall, layer: nn.MultiheadAttention, backward: bool) -> Layer:
+    arguments = dict(zip(TORCH_ARGUMENTS, call.args, strict=False)) | call.kwargs
+    query, key, value = arguments["query"], arguments["key"], arguments["value"]
+    is_batched = query.dim() == 3
+    length = 1 if is_batched and layer.batch_first else 0
+    batch = query.shape[1 - length] if is_batched else 1
+    queries, projected_keys, heads = query.shape[length], key.shape[length], layer.num_heads
+    added_keys = (layer.bias_k is not None) + layer.add_zero_attn
+    keys = projected_keys + added_keys
+    needs_weights, has_dropout = arguments.get("need_weights", True), layer.training and layer.dropout > 0
+    is_compat, is_self_attention = isinstance(layer, CompatMultiheadAttention), query is key and key is value
+    fused = is_compat and not (needs_weights or has_dropout)
+    mask, mask_tensor = _torch_mask_options(arguments, batch, heads, queries, keys, added_keys, fused=fused)
     native = (
-        same
-        and not (compat or backward or layer.training or dropped or more)
+        is_self_attention
+        and not (is_compat or backward or layer.training or added_keys)
         and layer.batch_first
-        and query.dim() == 3
+        and is_batched
         and heads % 2 == 0
         and layer.in_proj_bias is not None
         and layer._qkv_same_embed_dim
         and torch.backends.mha.get_fastpath_enabled()
     )
-    key_dim = layer.kdim if layer.kdim is not None else layer.embed_dim
-    value_dim = layer.vdim if layer.vdim is not None else layer.embed_dim
-    return Layer(
+    return _layer(
+        call,
+        query,
         batch=batch,
         queries=queries,
         keys=keys,
         d_model=layer.embed_dim,
         heads=heads,
-        kv_heads=heads,
-        d_k=layer.head_dim,
-        projected=projected,
-        key_dim=key_dim,
-        value_dim=value_dim,
-        parameters=_numbers(layer),
-        dtype=query.dtype,
-        name=call.name,
-        kind="multihead" if compat else "torch",
-        packed=same,
+        projected_keys=projected_keys,
+        key_dim=layer.embed_dim if layer.kdim is None else layer.kdim,
+        value_dim=layer.embed_dim if layer.vdim is None else layer.vdim,
+        kind="multihead" if is_compat else "torch",
+        packed=is_self_attention,
         bias=layer.in_proj_bias is not None,
         mask=mask,
-        materialised=bool(asked or dropped or native),
-        mean=bool(asked and given.get("average_attn_weights", True)),
-        ours=compat,
-        added=added,
-        returned=bool(asked),
+        materialised=bool(needs_weights or has_dropout or native),
+        mean_weights=bool(needs_weights and arguments.get("average_attn_weights", True)),
+        by_regard=is_compat,
+        mask_tensor=mask_tensor,
+        returns_weights=bool(needs_weights),
         native=native,
-        contiguous=compat or batch == 1 or not layer.batch_first or query.dim() == 2,
-        turned=compat and layer.training and layer.batch_first and batch > 1 and query.dim() == 3,
+        contiguous=is_compat or batch == 1 or not layer.batch_first or not is_batched,
+        copies_context=is_compat and layer.training and layer.batch_first and batch > 1 and is_batched,
     )
 
 
-def _torch_mask(
-    given: dict[str, Any], batch: int, heads: int, queries: int, keys: int, more: int, *, fused: bool
+def _torch_mask_options(
+    arguments: dict[str, Any], batch: int, heads: int, queries: int, keys: int, added_keys: int, *, fused: bool
 ) -> tuple[Mask | None, int]:
-    """torch's masks, in which True means ignore, as a rule; and how many numbers are added to the scores."""
-    hidden, padded = given.get("attn_mask"), given.get("key_padding_mask")
-    if hidden is None and padded is None:
+    """Return torch's masks, in which True means ignore, as one rule, and the size of those added as tensors."""
+    attn_mask, padding = arguments.get("attn_mask"), arguments.get("key_padding_mask")
+    if attn_mask is None and padding is None:
         return None, 0
-    if hidden is not None and hidden.dim() == 3:
-        hidden = hidden.reshape(batch, heads, *hidden.shape[1:])
-    if padded is not None and padded.dim() == 1:
-        padded = padded[None]
-    if more:
-        hidden, padded = (None if m is None else nn.functional.pad(m, (0, more)) for m in (hidden, padded))
+    if attn_mask is not None and attn_mask.dim() == 3:
+        attn_mask = attn_mask.reshape(batch, heads, *attn_mask.shape[1:])
+    if padding is not None and padding.dim() == 1:
+        padding = padding[None]
+    if added_keys:
+        attn_mask, padding = (
+            None if m is None else nn.functional.pad(m, (0, added_keys)) for m in (attn_mask, padding)
+        )
     rule: Any = None
-    added = 0
     if fused:
-        like = torch.empty(batch, heads, queries, 1), torch.empty(batch, heads, keys, 1)
-        rule, bias = convert_torch_masks(*like, padded, hidden, bool(given.get("is_causal", False)))
-        rest = [part for part in (rule if isinstance(rule, Tensor) else None, bias) if part is not None]
+        q, k = torch.empty(batch, heads, queries, 1), torch.empty(batch, heads, keys, 1)
+        rule, bias = convert_torch_masks(q, k, padding, attn_mask, bool(arguments.get("is_causal", False)))
+        tensors = [rule if isinstance(rule, Tensor) else None, bias]
         rule = None if isinstance(rule, Tensor) else rule
     else:
-        parts = (hidden, None if padded is None else padded[:, None, None])
-        rest = [part if part.dtype != torch.bool else ~part for part in parts if part is not None]
-    for part in rest:
-        seen = part if part.dtype == torch.bool else ~part.isneginf()
-        table = masks.as_mask(seen.expand(*seen.shape[:-2], queries, keys))
+        hidden = [attn_mask, None if padding is None else padding[:, None, None]]
+        tensors = [~x if x is not None and x.dtype == torch.bool else x for x in hidden]
+    mask_tensor = 0
+    for tensor in (x for x in tensors if x is not None):
+        visible = tensor if tensor.dtype == torch.bool else ~tensor.isneginf()
+        table = masks.as_mask(visible.expand(*visible.shape[:-2], queries, keys))
         rule = table if rule is None else rule & table
-        added += seen.numel()
-    return rule, added
+        mask_tensor += visible.numel()
+    return rule, mask_tensor

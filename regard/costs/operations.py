@@ -4,30 +4,34 @@
     k, v            2 · B·S · D · H_kv·d_k  each          with a cache only the new tokens, not S
     scores          2 · pairs · d_k                       pairs counted over batch and heads
     weighted sum    2 · pairs · d_k
-    softmax         5 · pairs      maximum, subtract, exponentiate, add up, divide
+    softmax         5 · pairs      maximum, subtract, exponentiate, sum, divide
 
-Backward, a projection has two products for its one (dW and dx). Fused attention has five for its two: the scores
-once more, dQ and dK on the side of the scores, dV and dP on that of the weighted sum; with the weights at hand
-the first of them falls away. Softmax has 4 a pair: rowsum(P ∘ dP) takes two, P ∘ (dP − rowsum) two.
+Backward, a projection needs two products for its one (dW and dx). Fused attention needs five for its two: the scores
+again, dQ and dK (counted as scores), dV and dP (counted as weighted sum). If the weights are stored, the scores are not
+computed again. The gradient of softmax takes 4 operations per pair: two for rowsum(P ∘ dP), two for P ∘ (dP − rowsum).
 
-Everything but softmax is a product of matrices, so `matmul` is what counters of FLOPs count. Additions of biases,
-masks, positions, residuals and gradients are left out, as they leave them out.
+Everything but softmax is a matrix product, so `matmul` is what FLOP counters report. Additions of biases, masks,
+positions, residuals and gradients are not counted, as in those counters.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from regard.costs.layer import Layer
 
 PROJECTIONS = ("q projection", "k projection", "v projection", "out projection")
-PAIRWISE = ("scores", "softmax", "weighted sum")
-PARTS = (*PROJECTIONS, *PAIRWISE)
+PARTS = (*PROJECTIONS, "scores", "softmax", "weighted sum")
 
 SOFTMAX_FORWARD, SOFTMAX_BACKWARD = 5, 4
 
 
 @dataclass(frozen=True)
 class Work:
-    """Operations of one part, forward and backward."""
+    """Operations of one part, forward and backward.
+
+    >>> (Work(2, 5) + Work(1, 1)).total
+    9
+    """
 
     forward: int = 0
     backward: int = 0
@@ -41,33 +45,33 @@ class Work:
 
 
 def operations(layer: Layer, pairs: int, *, backward: bool) -> dict[str, Work]:
-    """Operations of each part when so many pairs are computed; backward is 0 unless asked for.
+    """Return the operations of each part if this many pairs are computed; 0 backward unless `backward` is set.
 
     >>> from regard import cost
     >>> work = cost(d_model=8, heads=2, seq=[3]).estimates[0].operations
     >>> work["scores"].forward                          # 2 · (2 heads · 3 · 3 pairs) · 4
     144
     """
-    b, q, kv = layer.batch, layer.heads * layer.d_k, layer.kv_heads * layer.d_k
+    b, q_width, kv_width = layer.batch, layer.heads * layer.d_k, layer.kv_heads * layer.d_k
     forward = {
-        "q projection": 2 * b * layer.queries * layer.d_model * q,
-        "k projection": 2 * b * layer.projected * layer.key_dim * kv,
-        "v projection": 2 * b * layer.projected * layer.value_dim * kv,
-        "out projection": 2 * b * layer.queries * q * layer.d_model if layer.out else 0,
+        "q projection": 2 * b * layer.queries * layer.d_model * q_width,
+        "k projection": 2 * b * layer.projected_keys * layer.key_dim * kv_width,
+        "v projection": 2 * b * layer.projected_keys * layer.value_dim * kv_width,
+        "out projection": 2 * b * layer.queries * q_width * layer.d_model if layer.output else 0,
         "scores": 2 * pairs * layer.d_k,
         "softmax": SOFTMAX_FORWARD * pairs,
         "weighted sum": 2 * pairs * layer.d_k,
     }
-    # The gradient of the log-sum-exp rides in one more column, with others to make the width a multiple of 8.
+    # The gradient of the log-sum-exp is one more column of the products, padded to a multiple of 8.
     product = 2 * pairs * (layer.d_k + (8 - layer.d_k % 8 if layer.sinks else 0))
-    back = {name: 2 * forward[name] for name in PROJECTIONS} | {
+    gradient = {name: 2 * forward[name] for name in PROJECTIONS} | {
         "scores": (2 if layer.materialised else 3) * product,
         "softmax": SOFTMAX_BACKWARD * pairs,
         "weighted sum": 2 * product,
     }
-    return {part: Work(forward[part], back[part] if backward else 0) for part in PARTS}
+    return {part: Work(forward[part], gradient[part] if backward else 0) for part in PARTS}
 
 
-def matmul(work: dict[str, Work]) -> Work:
-    """The products of matrices alone: all parts but softmax."""
-    return sum((done for part, done in work.items() if part != "softmax"), Work())
+def matmul(parts: Mapping[str, Work]) -> Work:
+    """Return the sum of the matrix products: all parts but softmax."""
+    return sum((work for part, work in parts.items() if part != "softmax"), Work())

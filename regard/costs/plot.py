@@ -1,18 +1,18 @@
-"""The cost as a picture: operations and bytes against length, both axes logarithmic, so that a power is a line.
+"""Plot of operations and bytes against sequence length, with logarithmic axes.
 
-Linear parts rise with slope 1, quadratic ones with slope 2, and where the two meet is marked: from there on the
-pairs cost more than the projections. Lines differ in colour (Okabe and Ito's, safe for colour-blind eyes), dash and
-marker, so that they can be told apart in grey as well.
+Linear parts rise with slope 1, quadratic ones with slope 2. The length where scores begin to cost more than the
+projections is marked. Lines differ in colour (Okabe and Ito's palette, safe for colour-blind readers), dash and marker,
+so that they are distinguishable in grey too.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.costs.estimate import Cost, Estimate
+from regard.costs.estimate import Estimate
 from regard.costs.operations import PROJECTIONS
 from regard.costs.units import bytes_text, operations_text
 
@@ -22,66 +22,63 @@ if TYPE_CHECKING:
 BLUE, VERMILION, GREEN, ORANGE, INK = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#222222"
 
 
-def plot(cost: Cost, path: str | Path) -> None:
-    """Write the picture as PNG, SVG or PDF, by the end of the name."""
+def save_plot(estimates: Sequence[Estimate], title: str, path: str | Path) -> None:
+    """Write the plot as PNG, SVG or PDF, by the extension of the path."""
     import matplotlib
 
-    ending = Path(path).suffix.lower()
-    if ending not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"a plot is written as .png, .svg or .pdf, got {str(path)!r}")
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"a plot must be written as .png, .svg or .pdf, got {str(path)!r}")
     with matplotlib.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42, "font.size": 10}):
-        figure(cost).savefig(path, dpi=160)
+        cost_figure(estimates, title).savefig(path, dpi=160)
 
 
-def figure(cost: Cost) -> "Figure":
-    """The picture as a matplotlib figure."""
+def cost_figure(estimates: Sequence[Estimate], title: str) -> "Figure":
+    """Return the plot as a matplotlib figure: operations on the left, bytes on the right."""
     from matplotlib.figure import Figure
 
-    found = sorted(cost.estimates, key=lambda one: one.seq)
-    drawn = Figure(figsize=(10, 4.6), layout="constrained")
-    left, right = drawn.subplots(1, 2)
-    drawn.suptitle(
-        f"Attention, {'forward and backward' if cost.backward else 'forward'}: {cost.what}", color=INK, fontsize=11
-    )
-    _operations(left, found)
-    _bytes(right, found, cost.backward)
-    return drawn
+    estimates = sorted(estimates, key=lambda estimate: estimate.seq)
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    figure.suptitle(title, color=INK, fontsize=11)
+    _plot_operations(left, estimates)
+    _plot_bytes(right, estimates)
+    return figure
 
 
-def crossing(lengths: Sequence[int], rising: Sequence[float], level: Sequence[float]) -> float | None:
-    """The length at which the rising line overtakes the other, along straight lines between logarithms.
+def find_crossing(lengths: Sequence[int], rising: Sequence[float], other: Sequence[float]) -> float | None:
+    """Return the length where the rising curve overtakes the other, interpolated linearly between logarithms.
 
-    >>> crossing([1, 16], [1, 256], [4, 64])             # x² overtakes 4·x at 4
+    >>> find_crossing([1, 16], [1, 256], [4, 64])             # x² overtakes 4·x at 4
     4.0
     """
     for n in range(len(lengths) - 1):
-        if min(rising[n], rising[n + 1], level[n], level[n + 1]) <= 0:
+        if min(rising[n], rising[n + 1], other[n], other[n + 1]) <= 0:
             continue
-        before, after = math.log(rising[n] / level[n]), math.log(rising[n + 1] / level[n + 1])
+        before, after = math.log(rising[n] / other[n]), math.log(rising[n + 1] / other[n + 1])
         if before < 0 <= after:
-            share = before / (before - after)
-            return round(math.exp(math.log(lengths[n]) + share * math.log(lengths[n + 1] / lengths[n])), 6)
+            fraction = before / (before - after)
+            return round(math.exp(math.log(lengths[n]) + fraction * math.log(lengths[n + 1] / lengths[n])), 6)
     return None
 
 
-def _operations(axes: Any, found: list[Estimate]) -> None:
-    lengths = [one.seq for one in found]
-    projections = [sum(one.operations[part].total for part in PROJECTIONS) for one in found]
-    pairs = [one.operations["scores"].total + one.operations["weighted sum"].total for one in found]
-    softmax = [one.operations["softmax"].total for one in found]
-    total = [one.total.total for one in found]
+def _plot_operations(axes: Any, estimates: Sequence[Estimate]) -> None:
+    lengths = [x.seq for x in estimates]
+    projections = [sum(x.operations[part].total for part in PROJECTIONS) for x in estimates]
+    products = [x.operations["scores"].total + x.operations["weighted sum"].total for x in estimates]
+    softmax = [x.operations["softmax"].total for x in estimates]
+    total = [x.total.total for x in estimates]
     axes.plot(lengths, total, color=INK, lw=2.2, marker="o", ms=5, label="total")
-    axes.plot(lengths, pairs, color=VERMILION, lw=1.8, ls="--", marker="^", ms=6, label="scores and weighted sum")
+    axes.plot(lengths, products, color=VERMILION, lw=1.8, ls="--", marker="^", ms=6, label="scores and weighted sum")
     axes.plot(lengths, projections, color=BLUE, lw=1.8, ls="-.", marker="s", ms=5, label="four projections")
     axes.plot(lengths, softmax, color=GREEN, lw=1.8, ls=":", marker="D", ms=4, label="softmax")
-    where = crossing(lengths, pairs, projections)
-    if where is not None:
-        height = float(np.exp(np.interp(np.log(where), np.log(lengths), np.log(projections))))
-        axes.plot([where, where], [min(softmax), height], color=INK, lw=0.9, zorder=1)
-        axes.plot([where], [height], marker="o", ms=11, mfc="none", mec=INK, mew=1.2)
+    crossing = find_crossing(lengths, products, projections)
+    if crossing is not None:
+        height = float(np.exp(np.interp(np.log(crossing), np.log(lengths), np.log(projections))))
+        axes.plot([crossing, crossing], [min(softmax), height], color=INK, lw=0.9, zorder=1)
+        axes.plot([crossing], [height], marker="o", ms=11, mfc="none", mec=INK, mew=1.2)
         axes.annotate(
-            f"scores overtake projections\nat S = {where:,.0f}",
-            (where, min(softmax)),
+            f"scores overtake projections\nat S = {crossing:,.0f}",
+            (crossing, min(softmax)),
             xytext=(7, 0),
             textcoords="offset points",
             va="bottom",
@@ -90,29 +87,29 @@ def _operations(axes: Any, found: list[Estimate]) -> None:
             bbox={"fc": "white", "ec": "none", "alpha": 0.85, "pad": 1.5},
         )
     axes.set_ylabel("operations")
-    _finish(axes, lengths, operations_text)
+    _format_axes(axes, lengths, operations_text, base=10)
 
 
-def _bytes(axes: Any, found: list[Estimate], backward: bool) -> None:
-    lengths = [one.seq for one in found]
-    matrix = [sum(x.batch * x.heads * x.queries * x.keys * x.size for x in one.layers) for one in found]
-    activations = [sum(one.bytes[part] for part in ("q, k, v", "context", "output", "log-sum-exp")) for one in found]
-    written = any(one.bytes["attention matrix"] for one in found)
-    label = "attention matrix" if written else "attention matrix, if it were written out"
+def _plot_bytes(axes: Any, estimates: Sequence[Estimate]) -> None:
+    lengths = [x.seq for x in estimates]
+    matrix = [sum(y.batch * y.heads * y.queries * y.keys * y.itemsize for y in x.layers) for x in estimates]
+    activations = [sum(x.bytes[part] for part in ("q, k, v", "context", "output", "log-sum-exp")) for x in estimates]
+    stored = any(x.bytes["attention matrix"] for x in estimates)
+    label = "attention matrix" if stored else "attention matrix, if it were stored"
     axes.plot(lengths, matrix, color=VERMILION, lw=1.8, ls="--", marker="^", ms=6, label=label)
-    peaks = [one.peak for one in found]  # hollow, since what lies beneath is often just as much
+    peaks = [x.peak for x in estimates]  # hollow markers, since the line of the activations is often at the same height
     axes.plot(lengths, peaks, color=INK, lw=2.2, marker="o", ms=10, mfc="none", mew=1.6, label="peak of the call")
-    name = "q, k, v, context, output"
-    axes.plot(lengths, activations, color=BLUE, lw=1.8, ls="-.", marker="s", ms=5, label=name)
-    for part, colour, dash, mark in (("KV cache", ORANGE, (0, (5, 1)), "v"), ("parameters", GREEN, ":", "D")):
-        values = [one.bytes[part] for one in found]
-        if any(values):
-            axes.plot(lengths, values, color=colour, lw=1.8, ls=dash, marker=mark, ms=4, label=part)
+    label = "q, k, v, context, output"
+    axes.plot(lengths, activations, color=BLUE, lw=1.8, ls="-.", marker="s", ms=5, label=label)
+    for part, colour, dash, marker in (("KV cache", ORANGE, (0, (5, 1)), "v"), ("parameters", GREEN, ":", "D")):
+        sizes = [x.bytes[part] for x in estimates]
+        if any(sizes):
+            axes.plot(lengths, sizes, color=colour, lw=1.8, ls=dash, marker=marker, ms=4, label=part)
     axes.set_ylabel("memory (bytes)")
-    _finish(axes, lengths, bytes_text, base=2)
+    _format_axes(axes, lengths, bytes_text, base=2)
 
 
-def _finish(axes: Any, lengths: list[int], text: Any, base: int = 10) -> None:
+def _format_axes(axes: Any, lengths: list[int], text: Callable[[float], str], base: int) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axes.set_xscale("log", base=2)
@@ -125,8 +122,7 @@ def _finish(axes: Any, lengths: list[int], text: Any, base: int = 10) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(True, which="major", color="#dddddd", lw=0.7)
     axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=9, loc="upper left")
     bottom, top = axes.get_ylim()
-    axes.set_ylim(bottom, top * (top / bottom) ** 0.22)  # room for the legend
+    axes.set_ylim(bottom, top * (top / bottom) ** 0.22)  # space for the legend

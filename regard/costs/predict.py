@@ -1,16 +1,19 @@
-"""`regard.cost`: operations and bytes of attention, from numbers or of a real module."""
+"""`regard.cost`: operations and bytes of attention, from sizes or of a real module."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, overload
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention import Mask, masks
-from regard.costs.estimate import Cost, Prepare, estimate
-from regard.costs.layer import Layer, plain_layer
+from regard.costs.estimate import estimate_layers
+from regard.costs.module_inspection import ModuleCall, find_calls
+from regard.costs.result import Cost
+from regard.nn import KVCache, MultiHeadAttention
 
-NAMED = {
+DTYPES = {
     "float64": torch.float64, "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
 }  # fmt: skip
 
@@ -23,58 +26,58 @@ def cost(
     cached: bool = False, materialised: bool = False,
 ) -> Cost: ...  # fmt: skip
 @overload
-def cost(module: nn.Module, /, *inputs: Any, backward: bool = False, **keywords: Any) -> Cost: ...
+def cost(module: nn.Module, /, *inputs: Any, backward: bool = False, **kwargs: Any) -> Cost: ...
 
 
 def cost(*module_and_inputs: Any, backward: bool = False, **options: Any) -> Cost:
-    """Operations and bytes of attention by part, predicted; `.measure()` then runs it and compares.
+    """Predict the operations and bytes of attention by part; `.measure()` runs it and compares.
 
-    From numbers, `cost(d_model=512, heads=8, seq=[512, 2048, 8192])`, for `regard.nn.MultiHeadAttention`:
+    `cost(d_model=512, heads=8, seq=[512, 2048, 8192])` describes a `regard.nn.MultiHeadAttention` by its sizes:
 
-    d_model, heads, kv_heads, d_k   D, H, H_kv and d_k of the layer; kv_heads = H and d_k = D / H unless given
-    seq             S, the number of keys: one, or several for a column each
+    d_model, heads, kv_heads, d_k   D, H, H_kv and d_k of the layer; by default H_kv = H and d_k = D / H
+    seq             S, the number of keys: one length, or several
     batch           B
-    queries         L; as many as keys unless given, and one with a cache. Other than S, it is cross-attention
-    mask            a rule of `regard.masks`, or one as text: only visible pairs are counted
-    causal          hide the future as well
-    dtype           of the numbers; float32 unless given
-    bias            whether the four projections add one
-    cached          decoding: the S keys are in a KV cache but for those of the new tokens
-    materialised    the weights are written out and returned
-    backward        count the backward pass as well
+    queries         L; by default as many as keys, or one with a cache. Any other number means cross-attention
+    mask            a mask of `regard.masks`, or its text: only visible pairs are counted
+    causal          add a causal mask
+    dtype           type of the numbers
+    bias            whether the four projections have a bias
+    cached          decoding: all keys but those of the new tokens are in a KV cache
+    materialised    store and return the weights
+    backward        count the backward pass too
 
-    Of a module, `cost(module, *inputs, **keywords)`: it is run once on the input, and every attention layer that is
-    called inside is counted, those of `regard.nn`, `regard.compat` and `torch.nn.MultiheadAttention`. One input is
-    enough for a layer of torch's: it is query, key and value. What is no attention layer is not counted. On the
-    device "meta" nothing is computed, so a model too large for the machine can be counted, though not measured.
+    `cost(module, *inputs, **kwargs)` runs a module once on its inputs and counts every attention layer called inside:
+    those of `regard.nn`, `regard.compat` and `torch.nn.MultiheadAttention`. For a layer of torch one input is enough,
+    which becomes query, key and value. Everything else in the module is not counted. On the device "meta" nothing is
+    computed, so a model that is too large for the machine can be counted, but not measured.
 
-    What is counted: a multiplication and an addition are two operations; scores and weighted sum take 2·pairs·d_k
-    each, softmax 5·pairs, a projection 2·tokens·D·width (operations.py). Backward, fused attention takes 2.5 times
-    its forward products, a projection twice. Pairs are given as visible (what the mathematics needs) and as computed
-    (what our tiles do under the mask); `matmul` counts the latter, and is what a counter of the run finds. The peak
-    of bytes is beyond what was there before the call (peak.py). Paths, tiles and buffers are those of the CPU.
+    A multiplication and an addition are two operations. Scores and weighted sum take 2·pairs·d_k each, softmax 5·pairs,
+    a projection 2·tokens·D·width; see `regard.costs.operations`. Backward, fused attention takes 2.5 times its forward
+    products, a projection twice. Pairs are given as visible (what the formula needs) and as computed (what the tiles
+    of regard compute under the mask); `matmul` counts the latter and is what a profiler measures. The peak does not
+    include what exists before the call; see `regard.costs.peak_memory`. Kernels and buffers are those of the CPU.
 
     >>> import regard
-    >>> found = regard.cost(d_model=512, heads=8, seq=2048, mask=regard.masks.causal()).estimates[0]
-    >>> found.pairs.visible == 8 * 2048 * 2049 // 2
+    >>> estimate = regard.cost(d_model=512, heads=8, seq=2048, mask=regard.masks.causal()).estimates[0]
+    >>> estimate.pairs.visible == 8 * 2048 * 2049 // 2
     True
-    >>> found.operations["scores"].forward == 2 * found.pairs.visible * 64
+    >>> estimate.operations["scores"].forward == 2 * estimate.pairs.visible * 64
     True
     >>> layer = regard.nn.SelfAttention(16)
     >>> regard.cost(layer, torch.zeros(1, 10, 16)).estimates[0].matmul.forward    # 3 · 2·10·16·16 + 2 · 2·10·10·16
     21760
     """
     if not module_and_inputs:
-        return _of_numbers(backward=backward, **options)
+        return _cost_of_sizes(backward=backward, **options)
     module, *inputs = module_and_inputs
     if not isinstance(module, nn.Module):
         raise TypeError(
-            f"cost takes a module and its input, or numbers by name such as cost(d_model=512, heads=8); got {module!r}"
+            f"cost expects a module and its input, or sizes by name such as cost(d_model=512, heads=8); got {module!r}"
         )
-    return _of_module(module, tuple(inputs), options, backward)
+    return _cost_of_module(module, tuple(inputs), options, backward)
 
 
-def _of_numbers(
+def _cost_of_sizes(
     *,
     d_model: int = 512,
     heads: int = 8,
@@ -91,108 +94,86 @@ def _of_numbers(
     cached: bool = False,
     materialised: bool = False,
 ) -> Cost:
-    lengths = _lengths(seq)
-    numbers = {"d_model": d_model, "heads": heads, "batch": batch, "kv_heads": kv_heads, "d_k": d_k, "queries": queries}
-    for name, value in numbers.items():
-        if value is not None:
-            _check_count(name, value)
-    rule = _rule(mask, causal)
-    number_type = _dtype(dtype)
+    lengths = [seq] if isinstance(seq, int) else list(seq)
+    if not lengths:
+        raise ValueError("seq must contain at least one length, got none; try seq=[512, 2048, 8192]")
+    counts = {"d_model": d_model, "heads": heads, "batch": batch, "kv_heads": kv_heads, "d_k": d_k, "queries": queries}
+    for name, value in [*counts.items(), *(("seq", length) for length in lengths)]:
+        _check_count(name, value)
+    rule, number_type = _combined_mask(mask, causal), _parsed_dtype(dtype)
     if cached and backward:
-        raise ValueError("a cache is for decoding and has no backward pass; leave out cached or backward")
+        raise ValueError("a KV cache is for decoding and has no backward pass; leave out cached or backward")
     if cached and rule is None and (queries or 1) > 1:
-        rule = masks.causal()  # without it a new token would see those after it
-    layers = [
-        plain_layer(
-            length, d_model=d_model, heads=heads, batch=batch, kv_heads=kv_heads, d_k=d_k, queries=queries, mask=rule,
-            dtype=number_type, bias=bias, cached=cached, materialised=materialised,
-        )
-        for length in lengths
-    ]  # fmt: skip
-    said = [f"D = {d_model}", f"H = {heads}", f"H_kv = {kv_heads}" if kv_heads else "", f"B = {batch}"]
-    said += [str(number_type).removeprefix("torch."), "" if rule is None else repr(rule)]
-    said += ["with a KV cache" if cached else "", "weights written out" if materialised else ""]
-    said += [f"L = {layers[0].queries}" if queries or cached else ""]
+        rule = masks.causal()  # new tokens must not see those after them
+
+    def build(length: int, device: str) -> ModuleCall:
+        """Return the call of a layer of these sizes; on the device "meta" nothing is allocated."""
+        count = (1 if cached else length) if queries is None else queries
+        with torch.device(device):
+            layer = MultiHeadAttention(d_model, heads, kv_heads, d_k=d_k, bias=bias).to(number_type)
+            x = torch.randn(batch, count, d_model, dtype=number_type)
+            kwargs: dict[str, Any] = {"mask": rule, "weights": materialised}
+            if cached:
+                if count > length:
+                    raise ValueError(
+                        f"with a cache the queries are the last of the keys; got {count} queries and {length} keys"
+                    )
+                kwargs["cache"] = KVCache(batch, layer.kv_heads, length, layer.d_k, dtype=number_type, device=device)
+                past = torch.randn(batch, layer.kv_heads, length - count, layer.d_k).to(number_type)
+                kwargs["cache"].append(past, past)
+            is_self_attention = cached or count == length
+            args = (x,) if is_self_attention else (x, torch.randn(batch, length, d_model, dtype=number_type))
+            return ModuleCall("", layer, args, kwargs)
+
+    def prepare(length: int) -> Callable[[], object]:
+        return build(length, "cpu").prepare(backward=backward)
+
+    layers = [build(length, "meta").layer(backward=backward) for length in lengths]
+    description = [f"D = {d_model}", f"H = {heads}", f"H_kv = {kv_heads}" if kv_heads else "", f"B = {batch}"]
+    description += [str(number_type).removeprefix("torch."), "" if rule is None else repr(rule)]
+    description += ["with a KV cache" if cached else "", "weights stored" if materialised else ""]
+    description += [f"L = {layers[0].queries}" if queries or cached else ""]
     return Cost(
-        tuple(estimate([layer], backward=backward) for layer in layers),
+        tuple(estimate_layers([layer], backward=backward) for layer in layers),
         backward,
-        ", ".join(part for part in said if part),
-        tuple((_prepare(layer, backward),) for layer in layers),
+        ", ".join(part for part in description if part),
+        tuple((partial(prepare, length),) for length in lengths),
     )
 
 
-def _of_module(module: nn.Module, inputs: tuple[Any, ...], keywords: dict[str, Any], backward: bool) -> Cost:
-    from regard.costs.module_inspection import find_calls
-
-    if not inputs and not keywords:
+def _cost_of_module(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any], backward: bool) -> Cost:
+    if not inputs and not kwargs:
         raise TypeError(f"cost of a module needs its input: cost({type(module).__name__.lower()}, x)")
-    if isinstance(module, nn.MultiheadAttention) and len(inputs) == 1 and "key" not in keywords:
+    if isinstance(module, nn.MultiheadAttention) and len(inputs) == 1 and "key" not in kwargs:
         inputs = inputs * 3
-    calls = find_calls(module, inputs, keywords)
-    layers = [call.read(backward=backward) for call in calls]
-    several = f", {len(calls)} calls of attention layers" if len(calls) > 1 else ""
-    prepare = tuple((lambda call=call: call.prepared(backward=backward)) for call in calls)
-    return Cost((estimate(layers, backward=backward),), backward, type(module).__name__ + several, (prepare,))
+    calls = find_calls(module, inputs, kwargs)
+    estimate = estimate_layers([call.layer(backward=backward) for call in calls], backward=backward)
+    description = type(module).__name__ + (f", {len(calls)} calls of attention layers" if len(calls) > 1 else "")
+    prepares = tuple(partial(call.prepare, backward=backward) for call in calls)
+    return Cost((estimate,), backward, description, (prepares,))
 
 
-def _prepare(layer: Layer, backward: bool) -> Prepare:
-    """A real layer and input of these shapes, made when asked for."""
-
-    def prepare() -> Any:
-        from regard.costs.module_inspection import runner
-        from regard.nn import KVCache, MultiHeadAttention
-
-        real = MultiHeadAttention(
-            layer.d_model, layer.heads, layer.kv_heads, d_k=layer.d_k, bias=layer.bias, causal=False
-        )
-        real = real.to(layer.dtype)
-
-        def tokens(count: int, width: int = layer.d_model) -> Tensor:
-            return torch.randn(layer.batch, count, width, dtype=layer.dtype, requires_grad=backward)
-
-        keywords: dict[str, Any] = {"mask": layer.mask, "weights": layer.materialised}
-        x = tokens(layer.queries)
-        if layer.cache is not None:
-            cache = KVCache(layer.batch, layer.kv_heads, layer.keys, layer.d_k, dtype=layer.dtype)
-            before = layer.keys - layer.queries
-            if before:
-                past = torch.randn(layer.batch, layer.kv_heads, before, layer.d_k).to(layer.dtype)
-                cache.append(past, past)
-            keywords["cache"] = cache
-        args = (x,) if layer.packed else (x, tokens(layer.keys))
-        return runner(real, args, keywords, backward=backward)
-
-    return prepare
-
-
-def _lengths(seq: int | Sequence[int]) -> list[int]:
-    lengths = [seq] if isinstance(seq, int) else list(seq)
-    if not lengths:
-        raise ValueError("seq must hold at least one length, got none; try seq=[512, 2048, 8192]")
-    for length in lengths:
-        _check_count("seq", length)
-    return lengths
-
-
-def _rule(mask: Mask | str | None, causal: bool) -> Mask | None:
+def _combined_mask(mask: Mask | str | None, causal: bool) -> Mask | None:
     rule = masks.parse(mask) if isinstance(mask, str) else mask
     if rule is not None and not isinstance(rule, Mask):
         raise TypeError(
-            f"mask must be a rule of regard.masks, or one as text such as 'window(keys=256)', got {type(rule).__name__}"
+            f"mask must be a mask of regard.masks, or its text such as 'window(keys=256)', got {type(rule).__name__}"
         )
     if not causal:
         return rule
     return masks.causal() if rule is None else masks.causal() & rule
 
 
-def _dtype(dtype: torch.dtype | str) -> torch.dtype:
-    found = NAMED.get(dtype) if isinstance(dtype, str) else dtype
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
-        raise ValueError(f"dtype must be one of {', '.join(NAMED)}, got {dtype!r}")
-    return found
+def _parsed_dtype(dtype: torch.dtype | str) -> torch.dtype:
+    number_type = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    if not isinstance(number_type, torch.dtype) or not number_type.is_floating_point:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    return number_type
 
 
 def _check_count(name: str, value: Any) -> None:
+    if value is None:
+        return
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if value < 1:

@@ -1,8 +1,8 @@
-"""Numbers for people: operations in thousands, bytes in powers of 1024."""
+"""Numbers as text: operations in powers of 1000, bytes in powers of 1024, seconds."""
 
 
 def operations_text(count: float) -> str:
-    """Three digits and a unit.
+    """Return a count with three digits and a unit.
 
     >>> operations_text(8716288), operations_text(0), operations_text(137438953472)
     ('8.72 M', '0', '137 G')
@@ -11,7 +11,7 @@ def operations_text(count: float) -> str:
 
 
 def bytes_text(count: float) -> str:
-    """Three digits and a unit; 1 MiB is 1024² bytes.
+    """Return a number of bytes with three digits and a unit; 1 MiB is 1024² bytes.
 
     >>> bytes_text(5 * 2**20), bytes_text(512), bytes_text(0)
     ('5 MiB', '512 B', '0')
@@ -20,7 +20,8 @@ def bytes_text(count: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """
+    """Return a time in seconds or milliseconds.
+
     >>> seconds_text(0.0123), seconds_text(2.5)
     ('12.3 ms', '2.5 s')
     """
@@ -30,9 +31,10 @@ def seconds_text(seconds: float) -> str:
 def _scaled(count: float, base: int, units: tuple[str, ...]) -> str:
     if not count:
         return "0"
-    value, at = float(count), 0
-    while value >= 999.5 and at < len(units) - 1:
-        value, at = value / base, at + 1
-    digits = f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
-    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
-    return f"{digits} {units[at]}".rstrip()
+    value, power = float(count), 0
+    while value >= 999.5 and power < len(units) - 1:
+        value, power = value / base, power + 1
+    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    digits = f"{value:.{decimals}f}"
+    digits = digits.rstrip("0").rstrip(".") if decimals else digits
+    return f"{digits} {units[power]}".rstrip()

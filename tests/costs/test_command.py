@@ -41,7 +41,7 @@ def test_json_and_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     ("arguments", "message"),
     [
         (["--heads", "7"], "got 7 heads for 512 channels"),
-        (["--seq", "512,many"], "--seq takes whole numbers"),
+        (["--seq", "512,many"], "--seq expects whole numbers"),
         (["--seq", "0"], "seq must be at least 1, got 0"),
         (["--mask", "sideways"], "cannot read 'sideways'"),
         (["--dtype", "int8"], "dtype must be one of"),

@@ -10,7 +10,7 @@ from torch import nn as torch_nn
 import regard
 from regard import compat, masks, nn
 from regard.costs import Cost
-from regard.costs.profiler import profiled
+from regard.costs.measurement import profile_call
 
 NUMBERS: dict[str, dict[str, Any]] = {
     "full": {},
@@ -42,8 +42,8 @@ def agrees(cost: Cost, *, near: float = 0.05) -> None:
         operations = peak = 0
         for prepare in calls:
             prepare()()
-            seen = profiled(prepare())
-            operations, peak = operations + seen.operations, max(peak, seen.peak)
+            profile = profile_call(prepare())
+            operations, peak = operations + profile.operations, max(peak, profile.peak)
         assert one.matmul.total == operations
         assert one.peak == pytest.approx(peak, rel=near)
 
@@ -189,7 +189,7 @@ def test_a_model_too_large_to_run_is_counted_on_meta() -> None:
     told = regard.cost(d_model=4096, heads=32, kv_heads=8, seq=100_000, causal=True).estimates[0]
     one = cost.estimates[0]
     assert (one.operations, one.bytes, one.peak) == (told.operations, told.bytes, told.peak)
-    with pytest.raises(ValueError, match="only what is on the CPU can be measured, and this is on meta"):
+    with pytest.raises(ValueError, match="only modules and inputs on the CPU can be measured, got meta"):
         cost.measure()
 
 

@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 import regard
 from regard import masks
 from regard.claims.tasks.document_costs import SAID, corrected, of_the_document
-from regard.costs.layer import plain_layer
-from regard.costs.memory import kept
 from regard.costs.operations import PARTS
-from regard.costs.plot import crossing, figure
-from regard.costs.visible_pairs import count_pairs
+from regard.costs.plot import cost_figure, find_crossing
 from support.strategies import rules
 
 
@@ -68,15 +65,13 @@ def test_a_cache_projects_one_token() -> None:
 def test_visible_pairs_are_those_of_the_mask(data: st.DataObject) -> None:
     batch, heads, queries, keys = (data.draw(st.integers(1, n)) for n in (2, 2, 90, 90))
     mask = data.draw(rules(batch, heads, queries, keys))
-    layer = plain_layer(
-        keys, d_model=8, heads=heads, batch=batch, kv_heads=None, d_k=4, queries=queries, mask=mask,
-        dtype=torch.float32, bias=True, cached=False, materialised=False,
-    )  # fmt: skip
-    found = count_pairs(layer)
-    seen = np.broadcast_to(mask.numpy(queries, keys, batch=batch, heads=heads), (batch, heads, queries, keys))
-    assert found.visible == int(seen.sum())
-    assert found.visible <= found.computed <= found.all
-    assert kept(layer, backward=False)["mask"] >= 0
+    estimate = regard.cost(d_model=8, heads=heads, seq=keys, batch=batch, d_k=4, queries=queries, mask=mask).estimates[
+        0
+    ]
+    visible = np.broadcast_to(mask.numpy(queries, keys, batch=batch, heads=heads), (batch, heads, queries, keys))
+    assert estimate.pairs.visible == int(visible.sum())
+    assert estimate.pairs.visible <= estimate.pairs.computed <= estimate.pairs.all
+    assert estimate.bytes["mask"] >= 0
 
 
 def test_the_document_and_what_it_leaves_out() -> None:
@@ -111,7 +106,7 @@ def test_json_holds_every_number() -> None:
 
 def test_the_plot_shows_the_numbers(tmp_path: Path) -> None:
     cost = regard.cost(seq=[512, 2048, 8192])
-    left, right = figure(cost).axes
+    left, right = cost_figure(cost.estimates, cost.title).axes
     assert left.get_xlabel() == right.get_xlabel() == "sequence length S (tokens)"
     assert (left.get_ylabel(), right.get_ylabel()) == ("operations", "memory (bytes)")
     assert {left.get_xscale(), left.get_yscale(), right.get_xscale(), right.get_yscale()} == {"log"}
@@ -131,7 +126,7 @@ def test_the_plot_shows_the_numbers(tmp_path: Path) -> None:
 def test_a_plot_of_one_length_and_of_a_module(tmp_path: Path) -> None:
     regard.cost(seq=64, cached=True).plot(tmp_path / "one.png")
     regard.cost(regard.nn.SelfAttention(8), torch.zeros(1, 4, 8)).plot(tmp_path / "module.png")
-    assert crossing([1, 2], [1, 1], [2, 2]) is None
+    assert find_crossing([1, 2], [1, 1], [2, 2]) is None
 
 
 MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -140,19 +135,19 @@ MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"heads": 0}, ValueError, "heads must be at least 1, got 0"),
     ({"d_model": -1}, ValueError, "d_model must be at least 1, got -1"),
     ({"seq": [512, 0]}, ValueError, "seq must be at least 1, got 0"),
-    ({"seq": []}, ValueError, "seq must hold at least one length"),
+    ({"seq": []}, ValueError, "seq must contain at least one length"),
     ({"seq": [1.5]}, TypeError, "seq must be a whole number, got 1.5"),
     ({"batch": 0}, ValueError, "batch must be at least 1"),
     ({"batch": True}, TypeError, "batch must be a whole number"),
     ({"queries": -3}, ValueError, "queries must be at least 1"),
     ({"d_k": 0}, ValueError, "d_k must be at least 1"),
     ({"mask": "sideways"}, ValueError, "sideways"),
-    ({"mask": 3}, TypeError, "mask must be a rule of regard.masks"),
+    ({"mask": 3}, TypeError, "mask must be a mask of regard.masks"),
     ({"mask": masks.padding([1, 2, 3]), "batch": 2}, ValueError, "batch of 3"),
     ({"dtype": "int8"}, ValueError, "dtype must be one of float64"),
     ({"dtype": torch.int32}, ValueError, "dtype must be one of float64"),
     ({"cached": True, "backward": True}, ValueError, "no backward"),
-    ({"cached": True, "queries": 9, "seq": 8}, ValueError, "9 queries are the last of the keys"),
+    ({"cached": True, "queries": 9, "seq": 8}, ValueError, "got 9 queries and 8 keys"),
     ({"sequence": 8}, TypeError, "sequence"),
 ]
 
@@ -164,7 +159,7 @@ def test_mistakes_are_named(options: dict[str, Any], error: type[Exception], mes
 
 
 def test_mistakes_with_modules_are_named(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="a module and its input, or numbers by name"):
+    with pytest.raises(TypeError, match="a module and its input, or sizes by name"):
         regard.cost(512, 8)
     with pytest.raises(ValueError, match="no attention layer was called inside Linear"):
         regard.cost(torch.nn.Linear(2, 2), torch.zeros(1, 2))
