@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from regard.languages import LANGUAGES
 from regard.learn import Exercise, Verdict, exercises
 from regard.learn.exercise import Mistake
-from regard.learn.grader.grade import Answer, judge, pack_cases, serialization, trusted
+from regard.learn.grader.grade import Answer, call_trusted, grade_run, pack_cases, serialization
 from regard.learn.sandbox.call_code import call_all
 from regard.learn.sandbox.runner import Run
 
@@ -31,14 +31,14 @@ CORRECT = [(exercise, name) for exercise in ALL for name in exercise.correct]
 def prepared(exercise: Exercise, seed: int) -> tuple[list, list[bytes], Answer]:
     cases = exercise.cases(seed)
     packed = pack_cases(exercise, cases)
-    return cases, packed, trusted(exercise, exercise.reference, packed)
+    return cases, packed, call_trusted(exercise, exercise.reference, packed)
 
 
 def verdict_on(exercise: Exercise, source: str, seed: int) -> Verdict:
     cases, packed, ours = prepared(exercise, seed)
     with np.errstate(all="ignore"):
         answer = call_all(source, exercise.names, exercise.drive, packed, serialization)
-    return judge(exercise, source, seed, cases, packed, ours, Run(answer, None, "", 0.0))
+    return grade_run(exercise, source, seed, cases, packed, ours, Run(answer, None, "", 0.0))
 
 
 def described(value: object) -> str:

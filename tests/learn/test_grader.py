@@ -11,9 +11,9 @@ import pytest
 import regard.learn
 from regard.languages import LANGUAGES
 from regard.learn import Verdict, find_exercise, grade
-from regard.learn.grader.compare import between
+from regard.learn.grader.compare import compare_values
 from regard.learn.grader.diagnosis import explain
-from regard.learn.grader.grade import judge, pack_cases, read_answer, serialization, trusted
+from regard.learn.grader.grade import call_trusted, grade_run, pack_cases, read_answer, serialization
 from regard.learn.sandbox.call_code import call_all
 from regard.learn.sandbox.runner import Run
 from regard.learn.sandbox.serialization import Array, Other, pack, unpack
@@ -27,8 +27,8 @@ def verdict_on(name: str, source: str, seed: int = 0) -> Verdict:
     packed = pack_cases(exercise, cases)
     with np.errstate(all="ignore"):
         answer = call_all(source, exercise.names, exercise.drive, packed, serialization)
-    ours = trusted(exercise, exercise.reference, packed)
-    return judge(exercise, source, seed, cases, packed, ours, Run(answer, None, "", 0.0))
+    ours = call_trusted(exercise, exercise.reference, packed)
+    return grade_run(exercise, source, seed, cases, packed, ours, Run(answer, None, "", 0.0))
 
 
 SOFTMAX = "e = np.exp(x - x.max(axis=-1, keepdims=True)); y = e / e.sum(axis=-1, keepdims=True)"
@@ -192,15 +192,15 @@ def test_the_failing_case_is_drawn() -> None:
 def test_columns_that_sum_to_one_are_called_the_wrong_axis() -> None:
     x = np.exp(np.arange(6.0).reshape(2, 3) % 4)
     rows, columns = (Array(x / x.sum(axis, keepdims=True), "numpy", "float64") for axis in (1, 0))
-    found = between(rows, columns)
+    found = compare_values(rows, columns)
     assert found is not None
     assert explain(found)[0] == "wrong-axis"
 
 
 def test_numbers_may_be_plain_where_one_number_is_expected() -> None:
-    assert between(Array(np.array(2.0), "numpy", "float64"), 2.0) is None
-    assert between(Array(np.array(2.0), "numpy", "float64"), True) is not None
-    assert between(Array(np.zeros(1), "numpy", "float64"), 0.0) is not None
+    assert compare_values(Array(np.array(2.0), "numpy", "float64"), 2.0) is None
+    assert compare_values(Array(np.array(2.0), "numpy", "float64"), True) is not None
+    assert compare_values(Array(np.zeros(1), "numpy", "float64"), 0.0) is not None
 
 
 @pytest.mark.parametrize("damaged", [b"", b"12345678", b"\xff" * 40, pack(3)[:-1], b"\x02\0\0\0\0\0\0\0{}"])

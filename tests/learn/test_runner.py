@@ -12,7 +12,7 @@ import pytest
 
 import regard.learn
 from regard.learn import Limits, Runner, Verdict, grade
-from regard.learn.sandbox.runner import QueueFull, Request, Run, _follow
+from regard.learn.sandbox.runner import QueueFull, Request, Run, _wait
 from regard.learn.sandbox.serialization import pack, unpack
 
 HERE = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ def run(source: str, runner: Runner = PATIENT, uses: str = "numpy") -> Run:
 
 
 def value_of(run: Run) -> object:
-    assert run.answer is not None, run.trouble
+    assert run.answer is not None, run.failure
     outcome = run.answer["outcomes"][0]
     return unpack(outcome["value"]) if "value" in outcome else outcome["error"]
 
@@ -66,15 +66,15 @@ def test_an_endless_loop_timed_out() -> None:
 
 
 def test_an_endless_loop_outside_a_function_or_deaf_to_signals_timed_out() -> None:
-    assert run("while True: pass", QUICK).trouble == "timeout"
+    assert run("while True: pass", QUICK).failure == "timeout"
     deaf = "import signal\nfor s in (15, 2, 24): signal.signal(s, signal.SIG_IGN)\ndef f(x):\n    while True: pass"
-    assert run(deaf, QUICK).trouble == "timeout"
+    assert run(deaf, QUICK).failure == "timeout"
 
 
 def test_the_clock_starts_after_the_imports() -> None:
     """torch takes longer to import than the limit allows for the learner's code."""
     run_in_torch = run("import torch\ndef f(x): return torch.ones(2) * x", Runner(limits=Limits(seconds=1)), "torch")
-    assert run_in_torch.trouble is None
+    assert run_in_torch.failure is None
     assert run_in_torch.seconds < 1
 
 
@@ -96,7 +96,7 @@ def test_leaving_does_not_pass() -> None:
 
 def test_a_crash_is_told() -> None:
     crash = "import sys\nsys.setrecursionlimit(10**9)\ndef f(x): return f(x)"
-    assert run(crash, QUICK).trouble in ("stopped", "memory", "timeout")
+    assert run(crash, QUICK).failure in ("stopped", "memory", "timeout")
 
 
 def test_prints_are_kept_up_to_a_limit_and_do_not_block() -> None:
@@ -128,7 +128,7 @@ def test_no_process_can_be_started() -> None:
 
 
 def test_a_fork_bomb_is_over_with_its_group() -> None:
-    """Even where the fence is taken down, all that was started ends with the run."""
+    """All started processes end with the run."""
     bomb = """
 import os, time
 def f(x):
@@ -136,7 +136,7 @@ def f(x):
         try: os.fork()
         except PermissionError: pass
 """
-    assert run(bomb, QUICK).trouble == "timeout"
+    assert run(bomb, QUICK).failure == "timeout"
     assert not leftovers()
 
 
@@ -150,7 +150,7 @@ def test_the_whole_group_is_killed(tmp_path: Path) -> None:
     from regard.learn.sandbox import runner
 
     process_id = tmp_path / "result.pid"
-    with runner._started(tmp_path / "request", tmp_path / "result", tmp_path, script) as (process, _):
+    with runner._start_child(tmp_path / "request", tmp_path / "result", tmp_path, script) as (process, _):
         while not (process_id.exists() and process_id.read_text()):
             time.sleep(0.01)
         assert os.getpgid(int(process_id.read_text())) == process.pid
@@ -241,7 +241,7 @@ def test_a_file_cannot_fill_the_disk() -> None:
     small = Runner(limits=Limits(file_size=1 << 20))
     filling = run("def f(x):\n    with open('big', 'w') as big:\n        while True: big.write('x' * 10**5)", small)
     assert "File too large" in str(value_of(filling))
-    assert run("import numpy as np\ndef f(x): return np.zeros(10**6)", small).trouble == "large"
+    assert run("import numpy as np\ndef f(x): return np.zeros(10**6)", small).failure == "large"
 
 
 def test_comparing_is_not_the_childs_business() -> None:
@@ -345,10 +345,10 @@ def test_a_child_that_was_ready_and_done_before_we_looked() -> None:
     try:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         os.write(says, b".")
-        followed = _follow(process, ready, Limits())
-        assert (followed.trouble, followed.printed) == (None, "done\n")
-        with pytest.raises(ChildProcessError, match="ended before it could run anything"):
-            _follow(process, ready, Limits())
+        timed_out, printed, _ = _wait(process, ready, Limits())
+        assert (timed_out, printed) == (False, "done\n")
+        with pytest.raises(ChildProcessError, match="ended before it was ready"):
+            _wait(process, ready, Limits())
     finally:
         process.communicate()
         os.close(ready)

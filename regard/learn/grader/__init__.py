@@ -1,1 +1,6 @@
-"""The grader: runs an answer on cases, compares, and names the mistake."""
+"""Grading of an exercise.
+
+`grade` runs the learner's code on cases in the sandbox and the reference in this process, and compares the outcomes
+(`compare`). A wrong answer is matched with the exercise's known mistakes, or described (`diagnosis`). The result is a
+`Verdict`.
+"""

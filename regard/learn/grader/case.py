@@ -1,4 +1,4 @@
-"""One input that a learner's code is tried on."""
+"""A test case of an exercise."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +8,8 @@ from typing import Any
 class Case:
     """A name in both languages and the arguments of the call.
 
-    Arrays are NumPy's in float64; an exercise in torch gets them as float32 tensors. Small cases come first in
-    an exercise, since the first one that fails is shown to the learner.
+    Arrays are NumPy arrays in float64; an exercise in torch gets them as float32 tensors. An exercise lists small
+    cases first, because the first failing case is shown to the learner.
 
     >>> import numpy as np
     >>> Case("two scores", "两个分数", (np.zeros(2),)).zh
@@ -22,7 +22,7 @@ class Case:
 
 
 def case(en: str, zh: str, *arguments: Any) -> Case:
-    """A case, with its arguments one after another.
+    """Return a case with these arguments.
 
     >>> import numpy as np
     >>> case("two scores", "两个分数", np.zeros(2)).arguments

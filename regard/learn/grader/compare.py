@@ -1,4 +1,4 @@
-"""Compare what came with what was expected: kind, shape, type, finiteness, then values. The first difference counts."""
+"""Compare a result with the expected one: type, shape, dtype, NaN, then values. Only the first difference counts."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ TOLERANCE = {"float64": (1e-7, 1e-9), "float32": (1e-4, 1e-5)}  # relative, abso
 
 @dataclass(frozen=True)
 class Difference:
-    """How two values differ, and the two leaves at which they do (`which` of a tuple, from 0; None if alone)."""
+    """The first difference of two results: its kind, and the two values (`which` is their index in a tuple)."""
 
     kind: str  # none, kind, count, shape, dtype, nan, values, error, raised, silent
     expected: Any
@@ -20,8 +20,8 @@ class Difference:
     which: int | None = None
 
 
-def difference(expected: dict[str, Any], yours: dict[str, Any]) -> Difference | None:
-    """The first difference between two outcomes (value or error), None if they agree."""
+def compare_outcomes(expected: dict[str, Any], yours: dict[str, Any]) -> Difference | None:
+    """Return the first difference of two outcomes, each a value or an error; None if they agree."""
     if "error" in expected:
         if "error" not in yours:
             return Difference("silent", expected["error"], yours["value"])
@@ -29,16 +29,16 @@ def difference(expected: dict[str, Any], yours: dict[str, Any]) -> Difference | 
         return None if same else Difference("raised", expected["error"], yours["error"])
     if "error" in yours:
         return Difference("error", expected["value"], yours["error"])
-    return between(expected["value"], yours["value"])
+    return compare_values(expected["value"], yours["value"])
 
 
-def between(expected: Any, yours: Any, which: int | None = None) -> Difference | None:
-    """The first difference between two values, None if they agree.
+def compare_values(expected: Any, yours: Any, which: int | None = None) -> Difference | None:
+    """Return the first difference of two values; None if they agree.
 
     >>> ours = Array(np.zeros((2, 3)), "numpy", "float64")
-    >>> between(ours, Array(np.zeros((3, 2)), "numpy", "float64")).kind
+    >>> compare_values(ours, Array(np.zeros((3, 2)), "numpy", "float64")).kind
     'shape'
-    >>> between(ours, ours) is None
+    >>> compare_values(ours, ours) is None
     True
     """
     if yours is None and expected is not None:
@@ -48,14 +48,14 @@ def between(expected: Any, yours: Any, which: int | None = None) -> Difference |
             return Difference("count", expected, yours, which)
         if len(expected) != len(yours):
             return Difference("count", expected, yours, which)
-        parts = (between(e, y, i) for i, (e, y) in enumerate(zip(expected, yours, strict=True)))
+        parts = (compare_values(e, y, i) for i, (e, y) in enumerate(zip(expected, yours, strict=True)))
         return next((part for part in parts if part), None)
     if isinstance(expected, Array):
-        return _between_arrays(expected, yours, which)
+        return _compare_arrays(expected, yours, which)
     return None if expected == yours else Difference("values", expected, yours, which)
 
 
-def _between_arrays(expected: Array, yours: Any, which: int | None) -> Difference | None:
+def _compare_arrays(expected: Array, yours: Any, which: int | None) -> Difference | None:
     if isinstance(yours, int | float) and not isinstance(yours, bool) and expected.values.ndim == 0:
         yours = Array(np.asarray(yours, dtype=expected.values.dtype), expected.library, expected.dtype)
     if not isinstance(yours, Array) or yours.library != expected.library:

@@ -1,56 +1,46 @@
-"""What can be said of a wrong answer that is no known mistake: from how it differs, in both languages."""
+"""Describe a wrong answer that matches no known mistake, from how it differs; texts are in messages.toml."""
 
-import tomllib
-from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from regard.languages import LANGUAGES, Language
+from regard.languages import LANGUAGES, Bilingual, bilingual, fill_in, read_texts
 from regard.learn.grader.compare import Difference
 from regard.learn.sandbox.serialization import Array, Other
 
-Texts = Mapping[Language, str]
+MESSAGES = Path(__file__).with_name("messages.toml")
+EMPTY = bilingual("", "")
 
 
-def message_texts(key: str, **words: Any) -> tuple[Texts, Texts]:
-    """Title and message of a key of messages.toml, by language.
+def message_texts(key: str, /, **values: Any) -> tuple[Bilingual, Bilingual]:
+    """Return title and message of a key of messages.toml, with the placeholders filled in.
 
     >>> message_texts("passed", cases=7)[1]["zh"]
     '7 个用例全部一致。'
     """
-    entry = _messages()[key]
-
-    def filled(which: int) -> Texts:
-        return {
-            language: entry[language][which].format(
-                **{name: word[language] if isinstance(word, dict) else word for name, word in words.items()}
-            )
-            for language in LANGUAGES
-        }
-
-    return filled(0), filled(1)
+    entry = read_texts(MESSAGES)[key]
+    title, message = ({language: entry[language][part] for language in LANGUAGES} for part in (0, 1))
+    return fill_in(title, **values), fill_in(message, **values)
 
 
-def explain(difference: Difference) -> tuple[str, Texts, Texts]:
-    """The kind of a difference, its title and its message."""
+def explain(difference: Difference) -> tuple[str, Bilingual, Bilingual]:
+    """Return the kind of a difference, its title and its message."""
     part = _part(difference.which)
     expected, yours = difference.expected, difference.yours
     if difference.kind in ("error", "raised", "silent"):
         return _explain_error(difference)
     if difference.kind == "count":
-        return "count", *message_texts("count", expected=_kind_of(expected), yours=_kind_of(yours))
+        return "count", *message_texts("count", expected=_describe_type(expected), yours=_describe_type(yours))
     if difference.kind in ("none", "kind"):
         return difference.kind, *message_texts(
-            difference.kind, expected=_kind_of(expected), yours=_kind_of(yours), part=part
+            difference.kind, expected=_describe_type(expected), yours=_describe_type(yours), part=part
         )
     if not isinstance(expected, Array) or not isinstance(yours, Array):
         return "kind", *message_texts("kind", expected=repr(expected), yours=repr(yours), part=part)
     if difference.kind == "shape":
         ours, theirs = expected.values.shape, yours.values.shape
-        key = "transposed" if ours in _swapped(theirs) else "shape"
+        key = "transposed" if ours in _shapes_with_two_axes_swapped(theirs) else "shape"
         return key, *message_texts(key, expected=ours, yours=theirs, part=part)
     if difference.kind == "dtype":
         return "dtype", *message_texts("dtype", expected=expected.dtype, yours=yours.dtype, part=part)
@@ -60,7 +50,7 @@ def explain(difference: Difference) -> tuple[str, Texts, Texts]:
     return _explain_values(expected.values, yours.values, part)
 
 
-def _explain_error(difference: Difference) -> tuple[str, Texts, Texts]:
+def _explain_error(difference: Difference) -> tuple[str, Bilingual, Bilingual]:
     error = difference.yours
     if difference.kind == "silent":
         return "silent", *message_texts("silent", expected_type=difference.expected["type"])
@@ -75,16 +65,16 @@ def _explain_error(difference: Difference) -> tuple[str, Texts, Texts]:
     return "error", *message_texts("error", where=error_location(error), **error)
 
 
-def error_location(error: dict[str, Any]) -> Texts:
-    """The learner's line that led to an error; nothing if none did, as when a call does not fit the signature."""
+def error_location(error: dict[str, Any]) -> Bilingual:
+    """Return the line of the learner's code that raised an error; empty if no line did."""
     if error["line"] is None:
-        return {"en": "", "zh": ""}
-    return {"en": f"Line {error['line']}, `{error['text']}`: ", "zh": f"第 {error['line']} 行 `{error['text']}`："}
+        return EMPTY
+    return bilingual(f"Line {error['line']}, `{error['text']}`: ", f"第 {error['line']} 行 `{error['text']}`：")
 
 
-def _explain_values(expected: np.ndarray, yours: np.ndarray, part: Texts) -> tuple[str, Texts, Texts]:
+def _explain_values(expected: np.ndarray, yours: np.ndarray, part: Bilingual) -> tuple[str, Bilingual, Bilingual]:
     with np.errstate(all="ignore"):
-        if _rows_sum_to_one(expected):
+        if _has_rows_of_sum_one(expected):
             sums = yours.sum(-1)
             if expected.ndim > 1 and np.allclose(yours.sum(-2), 1, atol=1e-4) and not np.allclose(sums, 1, atol=1e-4):
                 return "wrong-axis", *message_texts("wrong-axis", part=part)
@@ -100,7 +90,7 @@ def _explain_values(expected: np.ndarray, yours: np.ndarray, part: Texts) -> tup
     return "values", *message_texts("values", largest=largest, part=part)
 
 
-def _rows_sum_to_one(values: np.ndarray) -> bool:
+def _has_rows_of_sum_one(values: np.ndarray) -> bool:
     if values.ndim == 0 or values.dtype.kind != "f" or values.shape[-1] < 2 or (values < 0).any():
         return False
     sums = values.sum(-1)
@@ -108,33 +98,28 @@ def _rows_sum_to_one(values: np.ndarray) -> bool:
 
 
 def _factor(expected: np.ndarray, yours: np.ndarray) -> float | None:
-    """c where yours = c · expected in more than one place, if there is such a c."""
+    """Return c if yours = c · expected and more than one entry is not 0; otherwise None."""
     if expected.dtype.kind != "f" or yours.dtype.kind != "f" or np.count_nonzero(expected) < 2:
         return None
     factor = float((yours * expected).sum() / (expected * expected).sum())
     return factor if factor and np.allclose(yours, factor * expected, rtol=1e-4, atol=1e-7) else None
 
 
-def _swapped(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _shapes_with_two_axes_swapped(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     pairs = [(i, j) for i in range(len(shape)) for j in range(i)]
     return [tuple(shape[{i: j, j: i}.get(axis, axis)] for axis in range(len(shape))) for i, j in pairs]
 
 
-def _kind_of(value: Any) -> str:
+def _describe_type(value: Any) -> str:
     if isinstance(value, Array):
-        of = "np.ndarray" if value.library == "numpy" else "torch.Tensor"
-        return f"{of} {value.values.shape}"
+        array_type = "np.ndarray" if value.library == "numpy" else "torch.Tensor"
+        return f"{array_type} {value.values.shape}"
     if isinstance(value, tuple | list):
-        return f"{type(value).__name__} ({', '.join(map(_kind_of, value))})"
+        return f"{type(value).__name__} ({', '.join(map(_describe_type, value))})"
     return value.type if isinstance(value, Other) else type(value).__name__
 
 
-def _part(which: int | None) -> Texts:
+def _part(which: int | None) -> Bilingual:
     if which is None:
-        return {"en": "", "zh": ""}
-    return {"en": f" (value {which + 1} of those returned)", "zh": f"（返回的第 {which + 1} 个值）"}
-
-
-@lru_cache(maxsize=1)
-def _messages() -> dict[str, dict[str, list[str]]]:
-    return tomllib.loads((Path(__file__).parent / "messages.toml").read_text(encoding="utf-8"))
+        return EMPTY
+    return bilingual(f" (returned value number {which + 1})", f"（返回的第 {which + 1} 个值）")

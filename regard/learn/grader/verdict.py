@@ -1,20 +1,20 @@
-"""What the grader says."""
+"""The result of grading an exercise."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from regard.languages import Language
+from regard.languages import Bilingual, Language
 
 
 @dataclass(frozen=True)
 class FailingCase:
-    """The first case that failed: what went in, what was expected, what came; small arrays as text.
+    """The first case that failed: its inputs, the expected and the learner's result, as text.
 
-    `which` of several returned values differs first, counted from 1; None if one value is returned.
+    `which` counts, from 1, the first returned value that differs; None if one value is returned.
     """
 
-    name: Mapping[Language, str]
+    name: Bilingual
     inputs: str
     expected: str
     yours: str
@@ -23,12 +23,16 @@ class FailingCase:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Passed or not, and if not, why.
+    """Whether the code passed, and if not, why.
 
-    `kind` is one of a few words ("passed", "mistake", "shape", "values", "error", "timeout", …). `mistake` is the
-    key of the mistake in the exercise's list, None when it is not one of those. `sure` says that the code gave on
-    every case what that mistake gives; otherwise it did so on the case shown. `title` and `message` are by
-    language.
+    `kind` is "passed", "mistake", "shape", "values", "error", "timeout", … `mistake` is the key of the mistake in the
+    exercise's mistakes.toml, None if the code made none of those. `sure` means that the code gives the results of that
+    mistake on every case; otherwise it does so on the failing case shown. `title` and `message` are in both languages.
+
+    >>> from regard.learn import grade
+    >>> verdict = grade("softmax", "def softmax(x): return x", seed=0)
+    >>> verdict.passed, verdict.kind, verdict.title["en"]
+    (False, 'rows', 'The rows do not sum to 1')
     """
 
     exercise: str
@@ -36,8 +40,8 @@ class Verdict:
     kind: str
     mistake: str | None
     sure: bool
-    title: Mapping[Language, str]
-    message: Mapping[Language, str]
+    title: Bilingual
+    message: Bilingual
     failing: FailingCase | None
     hints: Mapping[Language, Sequence[str]]
     printed: str
@@ -46,5 +50,5 @@ class Verdict:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict as plain values."""
+        """Return the verdict as JSON values."""
         return asdict(self)

@@ -1,11 +1,11 @@
-"""Run a source and call what it defines on each case.
+"""Execute a source and call its function on each case.
 
-The same function serves a learner's code in the child and our own reference and mistakes in the parent, so that
-they cannot be treated differently. The child loads this file by its path: it imports nothing of regard's, and
-`serialization` only as it is given.
+The child process calls the learner's code with this module, and the parent calls the reference and the known mistakes
+with it, so that both are treated alike. The child loads this file by its path, so it must not import regard; the module
+`serialization` is passed in.
 
-Each outcome is a dict: {"value": packed, "mutated": whether the call changed its own arguments} or {"error":
-{type, bases, message, line, text}}. Values are packed at once, before a later call can change them.
+Each outcome is a dict: {"value": packed, "mutated": whether the call changed its arguments} or {"error": {type, bases,
+message, line, text}}. Values are packed at once, before a later call can change them.
 """
 
 import ast
@@ -20,17 +20,17 @@ FILE = "your code"
 def call_all(
     source: str, names: list[str], drive: str | None, cases: list[bytes], serialization: ModuleType
 ) -> dict[str, Any]:
-    """The outcome of every case, and of the first case once more at the end.
+    """Return {"outcomes": the outcome of every case, "again": the outcome of the first case called again}.
 
-    A second outcome that differs shows code that draws lots or remembers earlier calls. When the source cannot
-    be run at all the result is {"failed": error}, and {"missing": name} when it does not define what was asked.
+    If the two outcomes of the first case differ, the code is random or keeps state between calls. If the source cannot
+    be executed, return {"failed": error}; if it does not define a required name, {"missing": name}.
     """
     linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
     code: dict[str, Any] = {"__name__": "answer", "__file__": FILE}
     try:
         exec(compile(source, FILE, "exec"), code)
     except BaseException as error:
-        return {"failed": described(error)}
+        return {"failed": describe_error(error)}
     for name in names:
         if not callable(code.get(name)):
             return {"missing": name}
@@ -44,18 +44,18 @@ def call_all(
             value = driver["drive"](SimpleNamespace(**code), *arguments) if driver else code[names[0]](*arguments)
             return {"value": serialization.pack(value), "mutated": serialization.pack(arguments) != packed}
         except BaseException as error:
-            return {"error": described(error)}
+            return {"error": describe_error(error)}
 
     outcomes: list[dict[str, Any]] = []
     for packed in [*cases, cases[0]]:
-        # Whoever ran out of memory once would do so for every case, and slowly.
-        hopeless = bool(outcomes) and outcomes[-1].get("error", {}).get("type") == "MemoryError"
-        outcomes.append(outcomes[-1] if hopeless else outcome(packed))
+        # After one MemoryError every further case would run out of memory too, slowly.
+        out_of_memory = bool(outcomes) and outcomes[-1].get("error", {}).get("type") == "MemoryError"
+        outcomes.append(outcomes[-1] if out_of_memory else outcome(packed))
     return {"outcomes": outcomes[:-1], "again": outcomes[-1]}
 
 
-def described(error: BaseException) -> dict[str, Any]:
-    """An exception as plain values: its kind, what it says, and the last line of the learner's that led to it."""
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """Return an exception as plain values: its type, its message, and the last line of the learner's code in it."""
     if isinstance(error, MemoryError):
         return {"type": "MemoryError", "bases": ["MemoryError"], "message": "", "line": None, "text": ""}
     line, text = None, ""
@@ -74,11 +74,13 @@ def described(error: BaseException) -> dict[str, Any]:
     }
 
 
-def calls(source: str) -> set[str]:
-    """The last names of everything that a source calls: {"einsum"} for torch.einsum(…) and einsum(…).
+def called_names(source: str) -> set[str]:
+    """Return the last part of every name that a source calls: {"einsum"} for torch.einsum(…) and einsum(…).
 
-    >>> sorted(calls("y = torch.einsum('i,i', x, sum(x))"))
+    >>> sorted(called_names("y = torch.einsum('i,i', x, sum(x))"))
     ['einsum', 'sum']
     """
-    called = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    return {f.attr if isinstance(f, ast.Attribute) else f.id for f in called if isinstance(f, ast.Attribute | ast.Name)}
+    functions = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return {
+        f.attr if isinstance(f, ast.Attribute) else f.id for f in functions if isinstance(f, ast.Attribute | ast.Name)
+    }

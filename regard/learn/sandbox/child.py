@@ -1,18 +1,18 @@
-"""What runs in the learner's process, by its path: `python -I child.py REQUEST RESULT READY_FD`.
+"""Program of the child process that runs a learner's code: `python -I child.py REQUEST RESULT READY_FD`.
 
-It imports NumPy or torch, puts up the fence, says that it is ready (from there the learner's time counts), runs
-the code on every case and writes the outcomes. What is right it does not know: the parent compares.
+It imports NumPy or torch, restricts itself, signals that it is ready (the learner's time starts here), runs the code on
+every case and writes the outcomes. It does not know the expected results: the parent compares.
 
-The fence has two sides. The kernel's: no more processor time, memory, file size, core dumps or processes than
-allowed. Python's: an audit hook, which cannot be taken down again, refuses to start processes, send signals, open
-sockets, load native code, import regard, read files outside the libraries, or write outside the temporary
-folder. It holds back accidents and tricks. It is no jail: whoever means harm and knows torch's internals can get
-around the hook, with the rights of the user who started it.
+There are two kinds of restrictions. Kernel limits bound processor time, memory, file size, core dumps and processes. A
+Python audit hook, which cannot be removed, refuses to start processes, send signals, open sockets, load native code,
+import regard, read files outside the libraries, or write outside the temporary folder. This stops accidents and simple
+tricks. It is not a security boundary: malicious code that uses torch's internals can bypass the hook, and then has the
+rights of the user who started it.
 """
 
 import importlib.util
 import os
-import signal  # noqa: F401  (imported here so that _disarm finds them)
+import signal  # noqa: F401  (imported here so that _replace_functions finds them)
 import subprocess  # noqa: F401
 import sys
 import sysconfig
@@ -23,23 +23,30 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-OUT_OF_MEMORY = 77  # exit code: there was not even memory to say so
+OUT_OF_MEMORY = 77  # exit code: not enough memory to write the outcomes
 
 LIBRARIES = ("numpy", "torch", "einops")
-READABLE = ("/dev/null", "/dev/urandom", "/proc/self/statm", "/proc/self/status", "/proc/cpuinfo", "/proc/meminfo")
-REFUSED = (
+READABLE_FILES = (
+    "/dev/null",
+    "/dev/urandom",
+    "/proc/self/statm",
+    "/proc/self/status",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+)
+REFUSED_EVENTS = (
     "ctypes.", "fcntl.", "ftplib.", "http.", "imaplib.", "nntplib.", "os.chdir", "os.chroot", "os.exec", "os.fork",
     "os.forkpty", "os.kill", "os.killpg", "os.link", "os.posix_spawn", "os.spawn", "os.startfile", "os.symlink",
     "os.system", "poplib.", "pty.spawn", "resource.", "shutil.chown", "shutil.make_archive", "shutil.unpack_archive",
     "signal.pthread_kill", "smtplib.", "socket.", "sqlite3.", "subprocess.Popen", "syslog.", "telnetlib.", "urllib.",
     "webbrowser.",
 )  # fmt: skip
-CHANGES = (
+FILE_CHANGES = (
     "os.chflags", "os.chmod", "os.chown", "os.lockf", "os.mkdir", "os.remove", "os.rename", "os.rmdir",
     "os.setxattr", "os.removexattr", "os.truncate", "os.utime", "shutil.copyfile", "shutil.copymode",
     "shutil.copystat", "shutil.copytree", "shutil.move", "shutil.rmtree", "tempfile.mkdtemp", "tempfile.mkstemp",
 )  # fmt: skip
-WITHOUT_EVENT = {
+FUNCTIONS_WITHOUT_EVENT = {
     "_posixsubprocess": ("fork_exec",),
     "os": (
         "chroot", "mkfifo", "mknod", "pidfd_open", "sched_setaffinity", "sched_setparam", "sched_setscheduler",
@@ -53,37 +60,39 @@ WITHOUT_EVENT = {
 
 
 def main(request: str, result: str, ready: int) -> None:
-    """Read the request, run it behind the fence, write the result and stop at once, threads or not."""
+    """Read the request, run it with restrictions, write the result, and exit at once even if threads are running."""
     here = Path(__file__).parent
-    serialization, calling = (_load(here / f"{name}.py") for name in ("serialization", "call_code"))
-    asked = serialization.unpack(Path(request).read_bytes(), serialization.native)
+    serialization, call_code = (_load(here / f"{name}.py") for name in ("serialization", "call_code"))
+    message = serialization.unpack(Path(request).read_bytes(), serialization.native)
     import einops  # noqa: F401
 
-    if asked["uses"] == "torch":
+    if message["uses"] == "torch":
         import torch
 
         torch.set_num_threads(1)
         torch.manual_seed(0)
-    answer = open(result, "wb")  # noqa: SIM115  (opened before the fence, written after the learner's code)
-    limit(asked["seconds"], asked["memory"], asked["file_size"])
-    _fence(os.getcwd(), str(here.parents[1]))
+    result_file = open(result, "wb")  # noqa: SIM115  (the audit hook refuses to open it later)
+    limit(message["seconds"], message["memory"], message["file_size"])
+    _install_audit_hook(os.getcwd(), str(here.parents[1]))
     os.write(ready, b"!")
     os.close(ready)
     try:
-        outcomes = calling.call_all(asked["source"], asked["names"], asked["drive"], asked["cases"], serialization)
+        outcomes = call_code.call_all(
+            message["source"], message["names"], message["drive"], message["cases"], serialization
+        )
         packed = serialization.pack(outcomes)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
-    answer.write(packed if len(packed) <= asked["file_size"] else serialization.pack({"large": len(packed)}))
-    answer.close()
+    result_file.write(packed if len(packed) <= message["file_size"] else serialization.pack({"large": len(packed)}))
+    result_file.close()
     os._exit(0)
 
 
 def limit(seconds: float, memory: int, file_size: int) -> None:
-    """Have the kernel hold this process to so much more time and memory than it has used so far."""
+    """Set kernel limits of this process: so much time and memory beyond what it has used so far."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -92,18 +101,18 @@ def limit(seconds: float, memory: int, file_size: int) -> None:
         (resource.RLIMIT_CPU, cpu),
         (resource.RLIMIT_FSIZE, file_size),
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NPROC, 0),  # no further process or thread: one BLAS thread needs none
+        (resource.RLIMIT_NPROC, 0),  # no new processes or threads; BLAS runs on one thread
     ]
-    if os.path.exists("/proc/self/statm"):  # elsewhere (macOS) the kernel ignores this limit
+    if os.path.exists("/proc/self/statm"):  # macOS ignores this limit
         with open("/proc/self/statm") as sizes:
-            held = int(sizes.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        limits.append((resource.RLIMIT_AS, held + memory))
+            used_bytes = int(sizes.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        limits.append((resource.RLIMIT_AS, used_bytes + memory))
     for which, value in limits:
         resource.setrlimit(which, (value, value))
 
 
-def _fence(folder: str, regard: str) -> None:
-    """Refuse what no exercise needs, for good."""
+def _install_audit_hook(folder: str, regard: str) -> None:
+    """Refuse, permanently, the operations that no exercise needs."""
     realpath, fspath, isdir, fsdecode = os.path.realpath, os.fspath, os.path.isdir, os.fsdecode
     folder, regard = realpath(folder), realpath(regard)
     paths = sysconfig.get_paths()
@@ -128,29 +137,29 @@ def _fence(folder: str, regard: str) -> None:
             real = place(path)
             inside = within(real, {folder})
             library = within(real, libraries) and not within(real, {regard})
-            if not inside and (writes or not (library or real in READABLE) or isdir(real)):
+            if not inside and (writes or not (library or real in READABLE_FILES) or isdir(real)):
                 raise PermissionError(f"an exercise may not {'write' if writes else 'read'} {path}")
-        elif event in CHANGES:
+        elif event in FILE_CHANGES:
             for path in arguments:
                 if isinstance(path, str | bytes | os.PathLike) and not within(place(path), {folder}):
                     raise PermissionError(f"an exercise may not change {path!r}")
-        elif event.startswith(REFUSED):
+        elif event.startswith(REFUSED_EVENTS):
             raise PermissionError(f"an exercise may not use {event}")
 
-    _disarm()
+    _replace_functions()
     sys.addaudithook(hook)
 
 
-def _disarm() -> None:
-    """Refuse what reaches outside the process without an audit event, too."""
+def _replace_functions() -> None:
+    """Replace functions that reach outside the process without an audit event by one that refuses."""
 
-    def refused(*arguments: Any, **options: Any) -> Any:
+    def refuse(*arguments: Any, **options: Any) -> Any:
         raise PermissionError("an exercise may not reach outside its process")
 
-    for module, names in WITHOUT_EVENT.items():
+    for module, names in FUNCTIONS_WITHOUT_EVENT.items():
         for name in names:
             if module in sys.modules and hasattr(sys.modules[module], name):
-                setattr(sys.modules[module], name, refused)
+                setattr(sys.modules[module], name, refuse)
 
 
 def _load(path: Path) -> ModuleType:

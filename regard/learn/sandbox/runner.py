@@ -1,9 +1,9 @@
-"""Run a learner's code in a fresh process that can do no harm by accident, and bring its outcomes back.
+"""Run a learner's code in a new, restricted process and return its outcomes.
 
-The process is a `python -I` of its own session, in a temporary folder, without input, with an almost empty
-environment; `child.py` puts up the fence. Two clocks run. Importing torch takes seconds on a busy machine and is
-not the learner's doing, so starting has a generous limit of its own; the learner's 5 seconds begin when the child
-says that it is ready. When either is over, the whole group of processes is killed.
+The process is `python -I` in its own session and in a temporary folder, without standard input and with an almost empty
+environment; `child.py` restricts it further. There are two time limits. Importing torch takes seconds on slow machines,
+so starting has a generous limit of its own. The learner's 5 seconds begin when the child signals that it is ready. When
+either limit is exceeded, the whole process group is killed.
 """
 
 import os
@@ -22,37 +22,41 @@ from typing import Any, Literal
 
 from regard.learn.sandbox import child, serialization
 
-Trouble = Literal["timeout", "memory", "stopped", "unreadable", "large"]
+Failure = Literal["timeout", "memory", "stopped", "unreadable", "large"]
 
 
 class QueueFull(RuntimeError):
-    """Too many runs are waiting already."""
+    """The queue of waiting runs is full."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may take."""
+    """Limits of one run.
 
-    seconds: float = 5.0  # of the learner's code, by the clock on the wall
-    start: float = 60.0  # of the imports before it
-    memory: int = 1 << 30  # bytes beyond what the libraries hold
-    file_size: int = 32 << 20  # bytes of any file, the outcomes among them
-    output: int = 32 << 10  # bytes kept of what it prints
+    >>> Limits(seconds=1.0).memory == 2**30
+    True
+    """
+
+    seconds: float = 5.0  # wall-clock time of the learner's code
+    start: float = 60.0  # wall-clock time of the imports before it, in seconds
+    memory: int = 1 << 30  # bytes beyond those used by the libraries
+    file_size: int = 32 << 20  # bytes of any file, including the outcomes
+    output: int = 32 << 10  # bytes of printed text that are kept
 
 
 @dataclass(frozen=True)
 class Run:
-    """What came back: the outcomes of `calling.call_all`, or what went wrong instead."""
+    """The result of `call_all`, or the failure that prevented it."""
 
     answer: dict[str, Any] | None
-    trouble: Trouble | None
+    failure: Failure | None
     printed: str
     seconds: float
 
 
 @dataclass(frozen=True)
 class Request:
-    """A source, the names it must define, and the packed arguments of each case."""
+    """A source, the names it must define, and the serialized arguments of each case."""
 
     source: str
     names: Sequence[str]
@@ -63,10 +67,10 @@ class Request:
 
 @dataclass
 class Runner:
-    """Runs of which at most `max_parallel` go on at once; up to `max_waiting` more wait for their turn.
+    """Run requests, at most `max_parallel` at once; up to `max_waiting` more wait.
 
-    >>> squared = Request("def f(x): return x * x", ["f"], [serialization.pack((3,))])
-    >>> serialization.unpack(Runner().run(squared).answer["outcomes"][0]["value"])
+    >>> square = Request("def f(x): return x * x", ["f"], [serialization.pack((3,))])
+    >>> serialization.unpack(Runner().run(square).answer["outcomes"][0]["value"])
     9
     """
 
@@ -80,82 +84,71 @@ class Runner:
                 f"max_parallel must be at least 1 and max_waiting at least 0, "
                 f"got {self.max_parallel} and {self.max_waiting}"
             )
-        self._turns = threading.Semaphore(self.max_parallel)
-        self._places = threading.Semaphore(self.max_parallel + self.max_waiting)
+        self._running = threading.Semaphore(self.max_parallel)
+        self._accepted = threading.Semaphore(self.max_parallel + self.max_waiting)
 
     def run(self, request: Request) -> Run:
-        """Run the request when its turn comes; `QueueFull` when the queue is full."""
-        if not self._places.acquire(blocking=False):
-            raise QueueFull(
-                f"{self.max_parallel} runs are going on and {self.max_waiting} are waiting; try again later"
-            )
+        """Run the request as soon as a slot is free; raise `QueueFull` if too many are waiting."""
+        if not self._accepted.acquire(blocking=False):
+            raise QueueFull(f"{self.max_parallel} runs are active and {self.max_waiting} are waiting; try again later")
         try:
-            with self._turns:
+            with self._running:
                 return run_once(request, self.limits)
         finally:
-            self._places.release()
+            self._accepted.release()
 
 
 def run_once(request: Request, limits: Limits) -> Run:
-    """One run in a process of its own."""
+    """Run the request in a new process."""
     if not hasattr(os, "killpg"):
-        raise OSError("running a learner's code needs Linux or macOS, whose processes can be limited and killed")
+        raise OSError("running a learner's code needs Linux or macOS, where process groups can be limited and killed")
     with tempfile.TemporaryDirectory(prefix="regard-run-", ignore_cleanup_errors=True) as folder:
-        asked, result, work = Path(folder, "request"), Path(folder, "result"), Path(folder, "work")
+        request_file, result, work = Path(folder, "request"), Path(folder, "result"), Path(folder, "work")
         work.mkdir()
-        asked.write_bytes(serialization.pack(_asked(request, limits)))
-        with _started(asked, result, work) as (process, ready):
-            followed = _follow(process, ready, limits)
-        if followed.trouble is None:
-            trouble, answer = _read(result, process.returncode, limits.file_size)
-        else:
-            trouble, answer = followed.trouble, None
-        return Run(answer, trouble, followed.printed, followed.seconds)
-
-
-@dataclass(frozen=True)
-class _Followed:
-    trouble: Trouble | None
-    printed: str
-    seconds: float
-
-
-def _asked(request: Request, limits: Limits) -> dict[str, Any]:
-    return {
-        "source": request.source,
-        "names": list(request.names),
-        "cases": list(request.cases),
-        "uses": request.uses,
-        "drive": request.drive,
-        "seconds": limits.seconds,
-        "memory": limits.memory,
-        "file_size": limits.file_size,
-    }
+        message = {
+            "source": request.source,
+            "names": list(request.names),
+            "cases": list(request.cases),
+            "uses": request.uses,
+            "drive": request.drive,
+            "seconds": limits.seconds,
+            "memory": limits.memory,
+            "file_size": limits.file_size,
+        }
+        request_file.write_bytes(serialization.pack(message))
+        with _start_child(request_file, result, work) as (process, ready):
+            timed_out, printed, seconds = _wait(process, ready, limits)
+        if timed_out:
+            return Run(None, "timeout", printed, seconds)
+        failure, answer = _read_result(result, process.returncode, limits.file_size)
+        return Run(answer, failure, printed, seconds)
 
 
 @contextmanager
-def _started(
+def _start_child(
     request: Path, result: Path, work: Path, script: Path = Path(child.__file__)
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The child and the pipe on which it says that it is ready; at the end its whole group is killed."""
-    ready, says = os.pipe()
-    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
-    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
+    """Yield the child and the pipe on which it signals that it is ready; kill its process group at the end."""
+    ready, ready_writer = os.pipe()
+    threads = dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+    )
+    library_paths = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     process = subprocess.Popen(
-        [sys.executable, "-I", "-B", "-X", "utf8", str(script), str(request), str(result), str(says)],
+        [sys.executable, "-I", "-B", "-X", "utf8", str(script), str(request), str(result), str(ready_writer)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=work,
-        env={"HOME": str(work), "TMPDIR": str(work), "PATH": os.defpath, "LANG": "C.UTF-8", **one, **kept},
-        pass_fds=[says],
+        env={"HOME": str(work), "TMPDIR": str(work), "PATH": os.defpath, "LANG": "C.UTF-8", **threads, **library_paths},
+        pass_fds=[ready_writer],
         start_new_session=True,
     )
-    os.close(says)
+    os.close(ready_writer)
     try:
         yield process, ready
     finally:
-        # Before the child is reaped, so that its number cannot be another's yet.
+        # Kill before reaping the child: afterwards its process id may belong to another process.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -164,11 +157,11 @@ def _started(
         process.stdout.close()
 
 
-def _follow(process: subprocess.Popen[bytes], ready: int, limits: Limits) -> _Followed:
-    """Wait for the end or the limit, keeping the beginning of what is printed."""
+def _wait(process: subprocess.Popen[bytes], ready: int, limits: Limits) -> tuple[bool, str, float]:
+    """Wait for the end of the child; return whether it timed out, the text it printed, and its seconds."""
     assert process.stdout is not None
     out = process.stdout.fileno()
-    printed, began = bytearray(), None
+    printed, start = bytearray(), None
     deadline = time.monotonic() + limits.start
     with selectors.DefaultSelector() as open_pipes:
         for pipe in (out, ready):
@@ -180,41 +173,39 @@ def _follow(process: subprocess.Popen[bytes], ready: int, limits: Limits) -> _Fo
                 if key.fd == out:
                     printed += data[: limits.output - len(printed)]
                 elif data:
-                    began = time.monotonic()
-                    deadline = began + limits.seconds
+                    start = time.monotonic()
+                    deadline = start + limits.seconds
                 if not data:
                     open_pipes.unregister(key.fd)
             if not open_pipes.get_map():
                 time.sleep(0.005)
-    while ended and (data := _rest(out)):
+    while ended and (data := _read_rest(out)):
         printed += data[: limits.output - len(printed)]
-    said = printed.decode(errors="replace")
-    if began is None and ended and _rest(ready):
-        began = time.monotonic()  # on a busy machine it was ready and done before we looked
-    if began is None:
-        what = "ended" if ended else f"was not ready within {limits.start:g} s"
-        raise ChildProcessError(
-            f"the process for the exercise {what} before it could run anything: {said[-600:].strip()}"
-        )
-    return _Followed(None if ended else "timeout", said, time.monotonic() - began)
+    text = printed.decode(errors="replace")
+    if start is None and ended and _read_rest(ready):
+        start = time.monotonic()  # on a busy machine the child may be ready and done before the first look
+    if start is None:
+        reason = "ended before it was ready" if ended else f"was not ready within {limits.start:g} s"
+        raise ChildProcessError(f"the process for the exercise {reason}: {text[-600:].strip()}")
+    return not ended, text, time.monotonic() - start
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the child has ended, leaving it unreaped where the system can (macOS before Python 3.13 cannot)."""
+    """Return whether the child has ended, without reaping it where possible (not on macOS before Python 3.13)."""
     if not hasattr(os, "waitid"):
         return process.poll() is not None
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _rest(pipe: int) -> bytes:
+def _read_rest(pipe: int) -> bytes:
     try:
         return os.read(pipe, 1 << 16)
     except BlockingIOError:
         return b""
 
 
-def _read(result: Path, code: int, most: int) -> tuple[Trouble | None, dict[str, Any] | None]:
-    """The answer in the result file, or why there is none."""
+def _read_result(result: Path, code: int, max_size: int) -> tuple[Failure | None, dict[str, Any] | None]:
+    """Return the answer in the result file, or the reason why there is none."""
     if code == -signal.SIGXCPU:
         return "timeout", None
     if code == child.OUT_OF_MEMORY:
@@ -222,7 +213,7 @@ def _read(result: Path, code: int, most: int) -> tuple[Trouble | None, dict[str,
     size = result.stat().st_size
     if code != 0 or size == 0:
         return "stopped", None
-    if size > most:
+    if size > max_size:
         return "large", None
     try:
         answer = serialization.unpack(result.read_bytes())

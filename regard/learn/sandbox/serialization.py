@@ -1,13 +1,13 @@
-"""What goes into the child process and what comes out, as bytes: never a pickle, and nothing to run.
+"""Serialize values exchanged with the child process; nothing in the bytes can be executed.
 
 A value is a JSON tree followed by the raw numbers of its arrays:
 
-    8 bytes: length of the tree · the tree, in which an array is its type, shape and place · the numbers
+    8 bytes: length of the tree · the tree, in which an array is its dtype, shape and position · the numbers
 
-An .npz would do for honest files. But `np.load` sets aside as much memory as a file's header claims, and what a
-learner's process wrote is not to be believed: here no array can be larger than the bytes that are there.
+The output of a learner's process is not trusted. `np.load` would allocate as much memory as the header of an .npz
+claims; here an array cannot be larger than the bytes present.
 
-The child loads this file by its path, without the package: it must import nothing of regard's.
+The child loads this file by its path, so it must not import regard.
 """
 
 import json
@@ -21,11 +21,11 @@ DTYPES = {
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "float32", "float64", "complex64", "complex128",
 }  # fmt: skip
-DEEPEST = 12  # nesting of tuples, lists and dicts
+MAX_DEPTH = 12  # nesting of tuples, lists and dicts
 
 
 class Array(NamedTuple):
-    """An array as it was sent: its numbers, its library, and its type there (NumPy has no name for bfloat16)."""
+    """An unpacked array: its numbers, its library, and its dtype there (NumPy has no bfloat16)."""
 
     values: np.ndarray
     library: str
@@ -33,13 +33,13 @@ class Array(NamedTuple):
 
 
 class Other(NamedTuple):
-    """Something that is no number, array, text or collection of these; only its type's name was sent."""
+    """A value that cannot be serialized, represented by the name of its type."""
 
     type: str
 
 
 def pack(value: Any) -> bytes:
-    """The value as bytes.
+    """Return the value as bytes.
 
     >>> unpack(pack((1, None, [2.5, "text"], b"raw")))
     (1, None, [2.5, 'text'], b'raw')
@@ -50,7 +50,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes, build: Callable[[np.ndarray, str, str], Any] = Array) -> Any:
-    """The value in the bytes, each array made by `build(values, library, dtype)`; ValueError if they are damaged.
+    """Return the value in the bytes; arrays are made by `build(values, library, dtype)`. Damaged bytes: ValueError.
 
     >>> unpack(pack(np.eye(1)))
     Array(values=array([[1.]]), library='numpy', dtype='float64')
@@ -67,7 +67,7 @@ def unpack(data: bytes, build: Callable[[np.ndarray, str, str], Any] = Array) ->
 
 
 def native(values: np.ndarray, library: str, dtype: str) -> Any:
-    """An array of the library it is meant for, writable and its own."""
+    """Return a writable copy as an array of its library."""
     if library == "numpy":
         return values.copy()
     import torch
@@ -76,7 +76,7 @@ def native(values: np.ndarray, library: str, dtype: str) -> Any:
 
 
 def _tree(value: Any, numbers: list[bytes], depth: int) -> dict[str, Any]:
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         return {"other": "a deeply nested " + type(value).__name__}
     if isinstance(value, Array):
         return _array(value.values, value.library, value.dtype, numbers)
@@ -85,7 +85,7 @@ def _tree(value: Any, numbers: list[bytes], depth: int) -> dict[str, Any]:
     if isinstance(value, int | float) and not isinstance(value, np.generic):
         return {"plain": value} if abs(value) < 2**63 or value != value or isinstance(value, float) else _other(value)
     if isinstance(value, bytes):
-        return {"bytes": _place(value, numbers)}
+        return {"bytes": _append(value, numbers)}
     if isinstance(value, tuple | list):
         kind = "tuple" if isinstance(value, tuple) else "list"
         return {kind: [_tree(item, numbers, depth + 1) for item in value]}
@@ -103,12 +103,12 @@ def _tree(value: Any, numbers: list[bytes], depth: int) -> dict[str, Any]:
 def _array(values: np.ndarray, library: str, dtype: str, numbers: list[bytes]) -> dict[str, Any]:
     if values.dtype.name not in DTYPES:
         return {"other": f"an array of {values.dtype.name}"}
-    shape = list(values.shape)  # before ascontiguousarray, which gives a lone number an axis
+    shape = list(values.shape)  # before ascontiguousarray, which adds an axis to a scalar
     raw = np.ascontiguousarray(values).tobytes()
-    return {"array": [values.dtype.name, shape, _place(raw, numbers), library, dtype]}
+    return {"array": [values.dtype.name, shape, _append(raw, numbers), library, dtype]}
 
 
-def _place(raw: bytes, numbers: list[bytes]) -> list[int]:
+def _append(raw: bytes, numbers: list[bytes]) -> list[int]:
     start = sum(map(len, numbers))
     numbers.append(raw)
     return [start, len(raw)]
@@ -125,7 +125,7 @@ def _value(tree: dict[str, Any], numbers: memoryview, build: Callable[[np.ndarra
     if kind == "other":
         return Other(str(content))
     if kind == "bytes":
-        return bytes(_cut(content, numbers))
+        return bytes(_slice(content, numbers))
     if kind in ("tuple", "list"):
         items = [_value(item, numbers, build) for item in content]
         return tuple(items) if kind == "tuple" else items
@@ -133,13 +133,13 @@ def _value(tree: dict[str, Any], numbers: memoryview, build: Callable[[np.ndarra
         return {key: _value(item, numbers, build) for key, item in content.items()}
     if kind != "array" or content[0] not in DTYPES:
         raise ValueError(kind)
-    stored, shape, place, library, dtype = content
-    values = np.frombuffer(_cut(place, numbers), dtype=stored).reshape(shape)
+    stored, shape, position, library, dtype = content
+    values = np.frombuffer(_slice(position, numbers), dtype=stored).reshape(shape)
     return build(values, str(library), str(dtype))
 
 
-def _cut(place: list[int], numbers: memoryview) -> memoryview:
-    start, length = place
+def _slice(position: list[int], numbers: memoryview) -> memoryview:
+    start, length = position
     if not 0 <= start <= start + length <= len(numbers):
         raise ValueError("outside the file")
     return numbers[start : start + length]
