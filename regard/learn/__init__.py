@@ -1,8 +1,10 @@
-"""The course: exercises with a grader that names the mistake, drills by hand, cards, a diagram, and what was learned.
+"""The course: graded exercises, drills by hand, interview cards, a diagram, and the learner's progress.
 
-An exercise is a folder under `exercises/`; `grade` runs a learner's code in a process of its own and says what is wrong
-with it. A topic of cards is a file under `cards/`. Everything a learner reads is in English and Chinese. Names are
-loaded when first used.
+`exercise` reads the exercises, one folder each under `exercises/`. `grader` runs a learner's code on the cases of an
+exercise in a separate process (`sandbox`) and returns a `Verdict` that names the mistake. `drills` generates
+calculations by hand and grades their steps. `cards` holds interview questions, their spaced repetition and the mock
+interview. `diagram` checks a diagram of attention assembled by the learner. `progress` stores all results in one file,
+and `mastery_checklist` summarizes them. Every text is in English and Chinese. Names are loaded when first used.
 """
 
 import lazy_loader

@@ -1,39 +1,39 @@
-"""The exercises, one folder each: everything about an exercise is in its folder, and a test checks all of it.
+"""Programming exercises, one folder each.
 
     exercises/01-softmax/
-        statement.en.md, statement.zh.md    the task; the first line is the title; the examples are run by a test
-        hints.en.md, hints.zh.md            from a nudge to nearly the answer, divided by lines of ---
-        starter.py                          what the learner begins with
-        reference.py                        the answer that is shown after passing, and what cases are judged by
+        statement.en.md, statement.zh.md    the task; its first line is the title; tests run its examples
+        hints.en.md, hints.zh.md            hints, the last one nearly the solution, separated by lines of ---
+        starter.py                          code to start from
+        reference.py                        the solution shown after passing, which also gives the expected results
         cases.py                            NAMES, USES and cases(rng), see below
-        drive.py                            optional: drive(code, *arguments), for what is more than one call
-        mistakes.toml                       wrong answers by name, each an edit of the reference
-        correct/*.py                        other right answers
+        drive.py                            optional: drive(code, *arguments), if a case needs more than one call
+        mistakes.toml                       known mistakes, each an edit of the reference
+        correct/*.py                        other correct solutions
 
-`cases.py` says `NAMES`, the functions or classes the learner must define; `USES`, "numpy" or "torch"; optionally
-`MUST_CALL`, names of which one has to be called (an einsum exercise is not solved by a matmul); and
-`cases(rng)`, a list of `Case` with new shapes and values for every seed.
+`cases.py` defines `NAMES`, the functions or classes the learner must define; `USES`, "numpy" or "torch"; optionally
+`MUST_CALL`, names of which the code must call at least one (for an einsum exercise, matmul is not accepted); and
+`cases(rng)`, which returns a list of `Case` with new shapes and values for every seed.
 
-A mistake in `mistakes.toml` has two texts a language, its name and what to look at, and edits of the reference:
+A mistake in `mistakes.toml` has a title and an advice in each language, and edits of the reference:
 
     [wrong-axis]
     en = ["Softmax over the wrong axis", "Your columns sum to 1, the rows do not. …"]
     zh = ["softmax 的轴弄错了", "……"]
     edits = [["axis=-1", "axis=0"]]
 
-Written as edits, a mistake shows at a glance how it differs from the right answer, and nothing else differs.
+The edits show how the mistake differs from the reference; the rest of the code is the same.
 """
 
 import ast
 import importlib.util
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from regard.languages import LANGUAGES, Language
+from regard.languages import LANGUAGES, Bilingual, Language
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -45,17 +45,17 @@ FOLDER = Path(__file__).parent / "exercises"
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong answer: its name, in words and as a key, and the source that makes it."""
+    """A known mistake: its key, title and advice, and a source that makes it."""
 
     key: str
-    title: Mapping[Language, str]
-    advice: Mapping[Language, str]
+    title: Bilingual
+    advice: Bilingual
     source: str
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """One folder of the course.
+    """One exercise, read from its folder.
 
     >>> find_exercise("softmax").title("en")
     'Softmax that never overflows'
@@ -65,77 +65,77 @@ class Exercise:
 
     @property
     def name(self) -> str:
-        """The folder's name, such as 01-softmax."""
+        """Return the name of the folder, such as 01-softmax."""
         return self.folder.name
 
     def title(self, language: Language) -> str:
-        """The first line of the statement."""
+        """Return the first line of the statement."""
         return self.statement(language).partition("\n")[0].removeprefix("# ").strip()
 
     def statement(self, language: Language) -> str:
-        """The task, in Markdown."""
+        """Return the task, in Markdown."""
         return self._text(f"statement.{language}.md")
 
     def hints(self, language: Language) -> list[str]:
-        """Hints in Markdown, the last one nearly the answer."""
+        """Return the hints, in Markdown; the last one is nearly the solution."""
         return [hint.strip("\n") for hint in self._text(f"hints.{language}.md").split("\n---\n")]
 
     @property
     def starter(self) -> str:
-        """What the learner begins with."""
+        """Return the code to start from."""
         return self._text("starter.py")
 
     @property
     def reference(self) -> str:
-        """The answer."""
+        """Return the source of the solution."""
         return self._text("reference.py")
 
     @property
     def drive(self) -> str | None:
-        """How the learner's code is called, where that is more than one call."""
+        """Return the source that calls the learner's code; None if a case is one call."""
         return self._text("drive.py") if (self.folder / "drive.py").exists() else None
 
     @property
     def names(self) -> list[str]:
-        """What the learner must define."""
+        """Return the names that the learner's code must define."""
         return list(self._definition.NAMES)
 
     @cached_property
     def argument_names(self) -> list[str]:
-        """What the arguments of a case are called."""
+        """Return the names of the arguments of a case."""
         tree = ast.parse(self.drive or self.reference)
-        wanted = "drive" if self.drive else self.names[0]
-        function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == wanted)
+        name = "drive" if self.drive else self.names[0]
+        function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
         names = [argument.arg for argument in function.args.args]
         return names[1:] if self.drive else names
 
     @property
     def uses(self) -> Literal["numpy", "torch"]:
-        """The library of the exercise."""
+        """Return the library that the exercise uses."""
         uses: Literal["numpy", "torch"] = self._definition.USES
         return uses
 
     @property
     def must_call(self) -> Sequence[str]:
-        """Names of which one must be called; none for most exercises."""
+        """Return names of which the code must call at least one; empty for most exercises."""
         return getattr(self._definition, "MUST_CALL", ())
 
     def cases(self, seed: int) -> "list[Case]":
-        """The cases of this seed."""
+        """Return the test cases of a seed."""
         import numpy as np
 
-        made: list[Case] = self._definition.cases(np.random.default_rng(seed))
-        return made
+        cases: list[Case] = self._definition.cases(np.random.default_rng(seed))
+        return cases
 
     @cached_property
     def mistakes(self) -> list[Mistake]:
-        """The wrong answers that are known by name."""
+        """Return the known mistakes."""
         entries = tomllib.loads(self._text("mistakes.toml"))
         return [_mistake(key, entry, self.reference, self.name) for key, entry in entries.items()]
 
     @property
     def correct(self) -> dict[str, str]:
-        """Other right answers, by the name of their file."""
+        """Return other correct solutions, by the name of their file."""
         return {path.stem: path.read_text(encoding="utf-8") for path in sorted((self.folder / "correct").glob("*.py"))}
 
     def _text(self, name: str) -> str:
@@ -151,23 +151,27 @@ class Exercise:
 
 @lru_cache(maxsize=1)
 def exercises() -> tuple[Exercise, ...]:
-    """All exercises, in the order of the course."""
+    """Return all exercises, in the order of the course.
+
+    >>> exercises()[0].name
+    '01-softmax'
+    """
     return tuple(Exercise(folder) for folder in sorted(FOLDER.iterdir()) if (folder / "cases.py").exists())
 
 
 def find_exercise(name: str) -> Exercise:
-    """The exercise called 01-softmax, by that name, its number or the rest: "1", "01", "softmax", "01_softmax".
+    """Return the exercise with this name: "01-softmax", "01_softmax", "softmax", "01" or "1".
 
     >>> find_exercise("1") is find_exercise("softmax") is find_exercise("01_softmax")
     True
     """
-    wanted = name.strip().lower().replace("_", "-")
+    normalized = name.strip().lower().replace("_", "-")
     for exercise in exercises():
         number, _, rest = exercise.name.partition("-")
-        if wanted in (exercise.name, rest, number, number.lstrip("0")):
+        if normalized in (exercise.name, rest, number, number.lstrip("0")):
             return exercise
-    known = ", ".join(exercise.name for exercise in exercises())
-    raise ValueError(f"no exercise is called {name!r}; there are {known}")
+    names = ", ".join(exercise.name for exercise in exercises())
+    raise ValueError(f"no exercise is called {name!r}; the exercises are {names}")
 
 
 def _mistake(key: str, entry: dict[str, Any], reference: str, exercise: str) -> Mistake:

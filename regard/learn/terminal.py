@@ -1,8 +1,6 @@
-"""The course in the terminal: what there is to do, the task, the verdict."""
+"""Print exercises, hints, solutions and verdicts in the terminal; texts are in terminal.toml."""
 
 import re
-import tomllib
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +11,26 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from regard.languages import Language
+from regard.languages import Language, read_texts
 from regard.learn.exercise import Exercise, exercises
 from regard.learn.grader.verdict import Verdict
 from regard.learn.progress import Progress
 
+TEXTS = Path(__file__).with_suffix(".toml")
 
-def phrase(key: str, language: Language, **values: Any) -> str:
-    """A phrase of terminal.toml.
+
+def phrase(key: str, language: Language, /, **values: Any) -> str:
+    """Return a text of terminal.toml in one language, with its placeholders filled in.
 
     >>> phrase("hint", "en", which=1, all=3)
     'hint 1 of 3'
     """
-    return _words()[key][language].format(**values)
+    text: str = read_texts(TEXTS)[key][language]
+    return text.format(**values)
 
 
 def print_status(progress: Progress, language: Language, console: Console) -> None:
-    """All exercises, and how far one is."""
+    """Print all exercises with the learner's runs, hints and results."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for key in ("exercise", "", "attempts", "hints", "last"):
         table.add_column(
@@ -52,12 +53,12 @@ def print_status(progress: Progress, language: Language, console: Console) -> No
 
 
 def print_exercise(exercise: Exercise, language: Language, console: Console) -> None:
-    """The statement."""
-    console.print(Markdown(_for_reading(exercise.statement(language)), code_theme="ansi_dark"))
+    """Print the statement of an exercise."""
+    console.print(Markdown(_prepare_markdown(exercise.statement(language)), code_theme="ansi_dark"))
 
 
 def print_hint(exercise: Exercise, which: int, language: Language, console: Console) -> None:
-    """One hint, from 0."""
+    """Print one hint; `which` counts from 0."""
     hints = exercise.hints(language)
     console.print(f"{exercise.name} · {phrase('hint', language, which=which + 1, all=len(hints))}\n", style="dim")
     console.print(Markdown(hints[which], code_theme="ansi_dark"))
@@ -66,9 +67,9 @@ def print_hint(exercise: Exercise, which: int, language: Language, console: Cons
 def print_solution(
     exercise: Exercise, language: Language, console: Console, forced: bool = False, way: str | None = None
 ) -> None:
-    """The reference or another right way, and the names of the others."""
+    """Print the reference or another correct solution, and the names of the others."""
     if way is not None and way not in exercise.correct:
-        raise ValueError(f"no way of {exercise.name} is called {way!r}; there are {', '.join(exercise.correct)}")
+        raise ValueError(f"{exercise.name} has no solution {way!r}; there are {', '.join(exercise.correct)}")
     source = exercise.reference if way is None else exercise.correct[way]
     if forced:
         console.print(phrase("forced", language) + "\n", style="yellow", highlight=False)
@@ -78,7 +79,7 @@ def print_solution(
 
 
 def print_verdict(verdict: Verdict, language: Language, console: Console) -> None:
-    """What is wrong, the first case that shows it, and where to go from here."""
+    """Print the mistake, the first failing case, and what to do next."""
     mark, style = ("✓", "bold green") if verdict.passed else ("✗", "bold red")
     console.print(Text(f"{mark} {verdict.exercise}  {verdict.title[language]}", style=style))
     if not verdict.passed:
@@ -93,8 +94,7 @@ def print_verdict(verdict: Verdict, language: Language, console: Console) -> Non
         sides.add_column(phrase("expected", language) + part)
         sides.add_column(phrase("yours", language))
         sides.add_row(Text(verdict.failing.expected, style="green"), Text(verdict.failing.yours, style="red"))
-        given = Group(Text(phrase("given", language), style="dim"), Text(verdict.failing.inputs))
-        table.add_row(given)
+        table.add_row(Group(Text(phrase("given", language), style="dim"), Text(verdict.failing.inputs)))
         table.add_row("")
         table.add_row(sides)
         console.print(Padding(table, (0, 0, 0, 2)))
@@ -102,18 +102,15 @@ def print_verdict(verdict: Verdict, language: Language, console: Console) -> Non
         console.print(Padding(Text(phrase("printed", language), style="dim"), (1, 0, 0, 2)))
         console.print(Padding(Text(verdict.printed.rstrip()[-2000:]), (0, 0, 0, 2)))
     key = "well" if verdict.passed else "again"
-    said = phrase(key, language, seed=verdict.seed, name=verdict.exercise, cases=verdict.cases, seconds=verdict.seconds)
-    console.print(Padding(Text(said, style="dim"), (1, 0, 0, 2)))
+    advice = phrase(
+        key, language, seed=verdict.seed, name=verdict.exercise, cases=verdict.cases, seconds=verdict.seconds
+    )
+    console.print(Padding(Text(advice, style="dim"), (1, 0, 0, 2)))
 
 
-def _for_reading(text: str) -> str:
-    """Without doctest's <BLANKLINE>, and without the space that Markdown puts where a line of Chinese was broken."""
+def _prepare_markdown(text: str) -> str:
+    """Remove doctest's <BLANKLINE>, and the line breaks inside Chinese text, which Markdown would show as spaces."""
     parts = re.split(r"(^```.*?^```$)", text.replace("<BLANKLINE>\n", "\n"), flags=re.DOTALL | re.MULTILINE)
     wide = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
     parts[::2] = [re.sub(f"(?<={wide})\n {{0,3}}(?={wide})", "", part) for part in parts[::2]]
     return "".join(parts)
-
-
-@lru_cache(maxsize=1)
-def _words() -> dict[str, dict[str, str]]:
-    return tomllib.loads((Path(__file__).parent / "terminal.toml").read_text(encoding="utf-8"))

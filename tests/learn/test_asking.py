@@ -72,7 +72,7 @@ def test_the_locale_chooses_the_language(monkeypatch, capsys) -> None:
 
 def test_nothing_left_to_ask(tmp_path, monkeypatch, capsys) -> None:
     assert run("\n4\n" * 20, "cards", "--topic", "board", monkeypatch=monkeypatch) == 0
-    assert "Nothing is due and no card is new. The next one comes in 8 days." in capsys.readouterr().out
+    assert "No card is due and none is new. The next card is due in 8 days." in capsys.readouterr().out
 
 
 def test_an_interview_is_summed_up_also_when_stopped(tmp_path, monkeypatch, capsys) -> None:
@@ -100,7 +100,7 @@ def test_a_drill_is_judged_step_by_step(tmp_path, monkeypatch, capsys) -> None:
     task = drill(1, 5, "scaling")
     right = [format_answer(answer) for answer in task.answers().values()]
     assert run("\n".join(right) + "\n", "drill", "--kind", "scaling", "--seed", "5", monkeypatch=monkeypatch) == 0
-    assert "All right." in capsys.readouterr().out
+    assert "All steps are right." in capsys.readouterr().out
     assert kept(tmp_path)["drills"] == {
         task.name: {"level": 2, "passed": True, "wrong": [], "last": kept(tmp_path)["drills"][task.name]["last"]}
     }
@@ -139,7 +139,7 @@ def test_the_diagram_is_put_in_order(tmp_path, monkeypatch, capsys) -> None:
     assert "Right" in capsys.readouterr().out
     assert kept(tmp_path)["flow"]["self-attention"]["tries"] == 2
     assert main(["learn", "checklist"]) == 0
-    assert "[ ] Put the diagrams of attention together (1/2)" in capsys.readouterr().out
+    assert "[ ] Assemble the diagrams of attention (1/2)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_ctrl_c_leaves_cleanly(tmp_path) -> None:
         said += child.stdout.read(1)
     child.stdin.write("\n3\n\n")
     child.stdin.flush()
-    while said.count("How did it go") < 2:
+    while said.count("How well did you answer") < 2:
         said += child.stdout.read(1)
     child.send_signal(signal.SIGINT)
     rest, complaints = child.communicate(timeout=30)

@@ -64,7 +64,7 @@ def test_from_the_first_look_to_the_solution(capsys: pytest.CaptureFixture[str],
 
 def test_a_starter_is_not_written_over_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
     Path("01-softmax.py").write_text("mine")
-    assert "left as it is" in said(capsys, "next")
+    assert "was not changed" in said(capsys, "next")
     assert Path("01-softmax.py").read_text() == "mine"
     said(capsys, "next", "--overwrite")
     assert Path("01-softmax.py").read_text() == SOFTMAX.starter
@@ -81,7 +81,7 @@ def test_hints_come_one_by_one_and_the_last_stays(capsys: pytest.CaptureFixture[
 
 
 def test_force_shows_the_solution_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "Shown before you passed" in said(capsys, "solution", "softmax", "--force")
+    assert "shown because of --force" in said(capsys, "solution", "softmax", "--force")
     assert "np.logaddexp" in said(capsys, "solution", "softmax", "--force", "--way", "logarithm")
     assert "there are einops_reduce, logarithm, loops" in said(
         capsys, "solution", "softmax", "--force", "--way", "x", code=2
@@ -109,7 +109,7 @@ def test_reset_forgets_one_or_all_and_nothing_by_accident(capsys: pytest.Capture
     def passed() -> list[bool]:
         return [Progress.load().exercise_record(exercise).passed is not None for exercise in exercises()[:2]]
 
-    assert "say what to forget" in said(capsys, "reset", code=2)
+    assert "name what to delete" in said(capsys, "reset", code=2)
     assert passed() == [True, True]
     assert "01-softmax" in said(capsys, "reset", "softmax")
     assert passed() == [False, True]
@@ -131,10 +131,10 @@ def test_reset_by_part_asks_first(capsys: pytest.CaptureFixture[str], monkeypatc
     said(capsys, "reset", "--cards", code=1)
     assert left() == list(COURSE_SECTIONS)
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    assert "Forgotten: all drills, all cards" in said(capsys, "reset", "--cards", "--drills")
+    assert "Deleted the progress of: all drills, all cards" in said(capsys, "reset", "--cards", "--drills")
     assert left() == ["exercises", "flow"]
-    assert "say what to forget" in said(capsys, "reset", "softmax", "--cards", code=2)
-    assert "全部练习、全部手算、全部卡片、全部流程图" in said(capsys, "reset", "--all", "--yes", "--lang", "zh")
+    assert "name what to delete" in said(capsys, "reset", "softmax", "--cards", code=2)
+    assert "全部练习、全部手算题、全部卡片、全部流程图" in said(capsys, "reset", "--all", "--yes", "--lang", "zh")
     assert left() == []
     assert Progress.load().settings == {"language": "zh"}
 
@@ -160,10 +160,10 @@ def test_json_and_a_seed_that_repeats(capsys: pytest.CaptureFixture[str]) -> Non
     ("arguments", "complaint"),
     [
         (["run", "01-softmax.py"], "No such file"),
-        (["run", "answer.py"], "not named like an exercise"),
+        (["run", "answer.py"], "not named after an exercise"),
         (["run", "answer.py", "--exercise", "sofmax"], "no exercise is called 'sofmax'"),
         (["run", "latin.py", "--exercise", "1"], "must be text in UTF-8"),
-        (["hint", "99"], "no exercise is called '99'; there are 01-softmax"),
+        (["hint", "99"], "no exercise is called '99'; the exercises are 01-softmax"),
         (["watch", "01-softmax.py"], "No such file"),
         (["dance"], "No such command"),
     ],

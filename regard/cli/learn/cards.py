@@ -1,6 +1,6 @@
-"""`regard learn cards` and `regard learn interview`: questions of an interview, asked in the terminal.
+"""`regard learn cards` and `regard learn interview`: interview questions in the terminal.
 
-Everything is kept after each answer, so Ctrl-C or the end of the input loses nothing.
+Progress is saved after each answer, so Ctrl-C loses nothing.
 """
 
 import time
@@ -10,198 +10,175 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.errors import report_user_errors
-from regard.cli.learn.prompts import Lang, Speaker, load_state
+from regard.cli.learn.prompts import Lang, Terminal, load_progress
 
 if TYPE_CHECKING:
     from regard.learn import Card, Deck, Progress
     from regard.learn.cards.interview import TopicResult
     from regard.learn.cards.spaced_repetition import Grade
 
-TopicName = Annotated[str | None, typer.Option(metavar="NAME", help="Only this topic, such as masks or scaling.")]
-
-SAID = {
-    "deck": (
-        "{due} due, {new} new, {ease} of {cards} at ease",
-        "到期 {due} 张，未学 {new} 张，{ease}/{cards} 张已熟练",
-    ),
-    "think": ("Answer aloud, then press Enter (q stops) ", "先自己说一遍，再按回车看答案（q 退出）"),
-    "shown by": ("See it: {place}", "动手看：{place}"),
-    "lab": ("the {view} view of regard lab", "regard lab 的 {view} 视图"),
-    "grade": (
-        "How did it go? 1 again, 2 hard, 3 good, 4 easy (d for details, q stops) ",
-        "答得如何？1 不会，2 勉强，3 不错，4 轻松（d 看详解，q 退出）",
-    ),
-    "which": ("Type 1, 2, 3, 4, d or q.", "请输入 1、2、3、4、d 或 q。"),
-    "due": ("Asked again {when}.", "{when}再问。"),
-    "minutes": ("in {n} minutes", "{n} 分钟后"),
-    "days": ("in {n} days", "{n} 天后"),
-    "day": ("tomorrow", "明天"),
-    "none": (
-        "Nothing is due and no card is new. The next one comes {when}.",
-        "没有到期的卡片，也没有新卡片。下一张{when}。",
-    ),
-    "kept": ("{n} answered; kept in {file}", "已答 {n} 题，记录在 {file}"),
-    "question": ("Question {i} of {n} · {topic} · {seconds:.0f} s", "第 {i}/{n} 题 · {topic} · 限时 {seconds:.0f} 秒"),
-    "took": ("{seconds:.0f} s", "用时 {seconds:.0f} 秒"),
-    "late": ("{seconds:.0f} s, {over:.0f} s too long", "用时 {seconds:.0f} 秒，超时 {over:.0f} 秒"),
-    "summary": ("By topic, the weakest first", "按主题汇总，弱项在前"),
-    "columns": ("topic|asked|good or easy|mean time|too long", "主题|题数|不错或轻松|平均用时|超时"),
-    "seed": (
-        "The same questions again: regard learn interview --seed {seed}",
-        "再来一遍同样的题：regard learn interview --seed {seed}",
-    ),
-}
+TopicName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Ask only cards of this topic, e.g. masks or scaling.")
+]
 
 
 def cards(
-    card: Annotated[str | None, typer.Argument(metavar="[CARD]", help="Print this card and ask nothing.")] = None,
+    card: Annotated[
+        str | None, typer.Argument(metavar="CARD", help="Print the card with this id, e.g. formula.")
+    ] = None,
     topic: TopicName = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Ask this many at most.")] = 20,
-    every: Annotated[bool, typer.Option("--list", help="List the cards and how you stand with each.")] = False,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Largest number of cards to ask.")] = 20,
+    list_all: Annotated[
+        bool, typer.Option("--list", help="List all cards and which of them you have mastered.")
+    ] = False,
     lang: Lang = None,
 ) -> None:
-    """Be asked interview questions, each again just before you would forget it.
+    """Review interview questions with spaced repetition: each card returns shortly before you would forget it.
 
-    InterviewAnswer aloud, look at the standard answer, say how it went. Example: regard learn cards --topic masks
+    Answer aloud, read the standard answer, then grade yourself. Example: regard learn cards --topic masks
     """
     with report_user_errors("learn cards"):
         from regard.learn import Deck, all_cards, find_card, find_topic
 
-        speaker = Speaker(SAID, lang)
+        terminal = Terminal(lang)
         if card is not None:
-            print_card(find_card(card), speaker, detail=True)
+            print_card(find_card(card), terminal, detail=True)
             return
-        state = load_state()
-        deck = Deck(all_cards() if topic is None else find_topic(topic).cards, state.cards)
-        if every:
-            print_deck(deck, speaker)
+        progress = load_progress()
+        deck = Deck(all_cards() if topic is None else find_topic(topic).cards, progress.cards)
+        if list_all:
+            print_deck(deck, terminal)
             return
-        asked = 0
-        with speaker.until_stopped():
-            while asked < limit:
+        count = 0
+        with terminal.until_stopped():
+            while count < limit:
                 now = datetime.now(UTC)
-                speaker.say("deck", due=len(deck.due(now)), new=len(deck.new()), **_ease(deck))
+                terminal.say("deck", **_counts(deck, now))
                 due = deck.next(now)
                 if due is None:
                     coming = deck.next_due() or now
-                    speaker.say("none", when=_when(coming - now, speaker))
+                    terminal.say("nothing-due", when=_describe_wait(coming - now, terminal))
                     break
-                ask(due, deck, state, speaker)
-                asked += 1
+                ask(due, deck, progress, terminal)
+                count += 1
                 now = datetime.now(UTC)
-                speaker.say("due", when=_when(deck.due_at(due.id) - now, speaker))
-        speaker.print(speaker.text("kept", n=asked, file=state.file), style="dim", wrapped=False)
+                terminal.say("due", when=_describe_wait(deck.due_at(due.id) - now, terminal))
+        terminal.print(terminal.text("saved", n=count, file=progress.file), style="dim", wrapped=False)
 
 
 def interview(
-    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Which questions; today's if none.")] = None,
-    questions: Annotated[int, typer.Option(metavar="N", min=1, help="How many questions.")] = 10,
-    seconds: Annotated[float, typer.Option(metavar="N", min=1, help="Time for each, in seconds.")] = 120.0,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Seed of the questions; default: those of today.")
+    ] = None,
+    questions: Annotated[int, typer.Option(metavar="N", min=1, help="Number of questions.")] = 10,
+    seconds: Annotated[
+        float, typer.Option(metavar="N", min=1, help="Time limit for each question, in seconds.")
+    ] = 120.0,
     lang: Lang = None,
 ) -> None:
-    """Sit a mock interview: ten questions across the topics, with a timer on each.
+    """Take a mock interview: questions across all topics, each with a time limit.
 
-    You grade yourself; the summary says which topics to go back to.
+    You grade yourself; the summary shows your weakest topics first.
     """
     with report_user_errors("learn interview"):
         from regard.learn import Deck, all_cards, find_topic
         from regard.learn.cards.interview import InterviewAnswer, draw_questions, results_by_topic
 
-        speaker = Speaker(SAID, lang)
+        terminal = Terminal(lang)
         seed = datetime.now(UTC).toordinal() if seed is None else seed
-        drawn = draw_questions(all_cards(), seed, questions)
-        state = load_state()
-        deck = Deck(all_cards(), state.cards)
+        question_cards = draw_questions(all_cards(), seed, questions)
+        progress = load_progress()
+        deck = Deck(all_cards(), progress.cards)
         answers: list[InterviewAnswer] = []
-        with speaker.until_stopped():
-            for number, card in enumerate(drawn, 1):
-                title = find_topic(card.topic).title[speaker.language]
-                speaker.say("question", i=number, n=questions, topic=title, seconds=seconds)
-                grade, took = ask(card, deck, state, speaker, seconds)
+        with terminal.until_stopped():
+            for number, card in enumerate(question_cards, 1):
+                title = find_topic(card.topic).title[terminal.language]
+                terminal.say("question", i=number, n=questions, topic=title, seconds=seconds)
+                grade, took = ask(card, deck, progress, terminal, seconds)
                 answers.append(InterviewAnswer(card, grade, took))
         if answers:
-            print_summary(results_by_topic(answers, seconds), speaker)
-        speaker.print(speaker.text("kept", n=len(answers), file=state.file), style="dim", wrapped=False)
-        speaker.say("seed", seed=seed)
+            print_summary(results_by_topic(answers, seconds), terminal)
+        terminal.print(terminal.text("saved", n=len(answers), file=progress.file), style="dim", wrapped=False)
+        terminal.say("same-questions", seed=seed)
 
 
 def ask(
-    card: "Card", deck: "Deck", state: "Progress", speaker: Speaker, limit: float | None = None
+    card: "Card", deck: "Deck", progress: "Progress", terminal: Terminal, limit: float | None = None
 ) -> "tuple[Grade, float]":
-    """Ask one card, keep the grade, and say how long the answer took; with a limit, whether that was too long."""
+    """Ask one card and save the grade; return the grade and the seconds taken."""
     from regard.learn.cards.spaced_repetition import GRADES
 
-    speaker.print(f"\n{card.question[speaker.language]}\n", style="bold")
+    terminal.print(f"\n{card.question[terminal.language]}\n", style="bold")
     started = time.monotonic()
-    speaker.ask(speaker.text("think"))
+    terminal.ask(terminal.text("think"))
     took = time.monotonic() - started
     if limit is not None:
         late = {"over": took - limit} if took > limit else {}
-        speaker.say("late" if late else "took", seconds=took, **late)
-    print_card(card, speaker, question=False)
+        terminal.say("late" if late else "took", seconds=took, **late)
+    print_card(card, terminal, question=False)
     while True:
-        typed = speaker.ask(speaker.text("grade")).lower()
-        if typed in ("1", "2", "3", "4"):
+        key = terminal.ask(terminal.text("grade")).lower()
+        if key in ("1", "2", "3", "4"):
             break
-        if typed == "d":
-            speaker.print(f"\n{card.detail[speaker.language]}\n")
+        if key == "d":
+            terminal.print(f"\n{card.detail[terminal.language]}\n")
         else:
-            speaker.say("which")
-    grade = GRADES[int(typed) - 1]
+            terminal.say("grade-keys")
+    grade = GRADES[int(key) - 1]
     deck.grade(card.id, grade, datetime.now(UTC))
-    state.save()
+    progress.save()
     return grade, took
 
 
-def print_card(card: "Card", speaker: Speaker, question: bool = True, detail: bool = False) -> None:
-    """A card, its standard answer first."""
+def print_card(card: "Card", terminal: Terminal, question: bool = True, detail: bool = False) -> None:
+    """Print a card: question, standard answer, details, and the command or view that demonstrates it."""
     if question:
-        speaker.print(f"{card.question[speaker.language]}\n", style="bold")
+        terminal.print(f"{card.question[terminal.language]}\n", style="bold")
     for text in (card.answer, *([card.detail] if detail else [])):
-        speaker.print(f"{text[speaker.language]}\n")
+        terminal.print(f"{text[terminal.language]}\n")
     view = card.shows.removeprefix("lab: ")
-    place = card.shows if view == card.shows else speaker.text("lab", view=view)
-    speaker.print(speaker.text("shown by", place=place), style="dim", wrapped=False)
+    place = card.shows if view == card.shows else terminal.text("lab-view", view=view)
+    terminal.print(terminal.text("shown-by", place=place), style="dim", wrapped=False)
 
 
-def print_deck(deck: "Deck", speaker: Speaker) -> None:
-    """Every card in a line, by topic."""
+def print_deck(deck: "Deck", terminal: Terminal) -> None:
+    """Print every card in one line, grouped by topic."""
     from regard.learn import find_topic
 
-    for name, ease in deck.summary_by_topic().items():
-        title = find_topic(name).title[speaker.language]
-        speaker.print(f"\n{title} ({name}): {ease.at_ease}/{ease.cards}", style="bold")
+    for name, mastery in deck.mastery_by_topic().items():
+        title = find_topic(name).title[terminal.language]
+        terminal.print(f"\n{title} ({name}): {mastery.mastered}/{mastery.cards}", style="bold")
         for card in deck.cards.values():
             if card.topic == name:
-                mark = "●" if deck.at_ease(card.id) else "○" if card.id in deck.memory else "·"
-                line = f"  {mark} {card.id}: {card.question[speaker.language]}"
-                speaker.console.print(line, highlight=False, markup=False, no_wrap=True, overflow="ellipsis")
-    speaker.say("deck", due=len(deck.due(datetime.now(UTC))), new=len(deck.new()), **_ease(deck))
+                mark = "●" if deck.is_mastered(card.id) else "○" if card.id in deck.memory else "·"
+                line = f"  {mark} {card.id}: {card.question[terminal.language]}"
+                terminal.console.print(line, highlight=False, markup=False, no_wrap=True, overflow="ellipsis")
+    terminal.say("deck", **_counts(deck, datetime.now(UTC)))
 
 
-def print_summary(rows: "list[TopicResult]", speaker: Speaker) -> None:
-    """How the interview went, a row a topic."""
+def print_summary(rows: "list[TopicResult]", terminal: Terminal) -> None:
+    """Print the results of an interview, one row per topic."""
     from rich.table import Table
 
     from regard.learn import find_topic
 
-    table = Table(title=speaker.text("summary"), title_justify="left")
-    for place, heading in enumerate(speaker.text("columns").split("|")):
+    table = Table(title=terminal.text("summary"), title_justify="left")
+    for place, heading in enumerate(terminal.text("columns").split("|")):
         table.add_column(heading, justify="right" if place else "left")
     for row in rows:
-        title = find_topic(row.topic).title[speaker.language]
+        title = find_topic(row.topic).title[terminal.language]
         table.add_row(title, str(row.asked), str(row.good), f"{row.seconds:.0f} s", str(row.late))
-    speaker.console.print()
-    speaker.console.print(table)
+    terminal.console.print()
+    terminal.console.print(table)
 
 
-def _ease(deck: "Deck") -> dict[str, int]:
-    ease = deck.ease()
-    return {"ease": ease.at_ease, "cards": ease.cards}
+def _counts(deck: "Deck", now: datetime) -> dict[str, int]:
+    mastery = deck.mastery()
+    return {"due": len(deck.due(now)), "new": len(deck.new()), "mastered": mastery.mastered, "cards": mastery.cards}
 
 
-def _when(wait: timedelta, speaker: Speaker) -> str:
+def _describe_wait(wait: timedelta, terminal: Terminal) -> str:
     if wait < timedelta(hours=12):
-        return speaker.text("minutes", n=max(1, round(wait.total_seconds() / 60)))
+        return terminal.text("minutes", n=max(1, round(wait.total_seconds() / 60)))
     days = max(1, round(wait / timedelta(days=1)))
-    return speaker.text("day" if days == 1 else "days", n=days)
+    return terminal.text("day" if days == 1 else "days", n=days)

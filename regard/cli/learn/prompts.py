@@ -1,7 +1,7 @@
-"""What the sub-commands of the course share: a language, questions that may be stopped, and the learner's state."""
+"""Terminal input and output shared by the commands of `regard learn`: language, prompts, the learner's progress."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,51 +13,52 @@ if TYPE_CHECKING:
     from regard.languages import Language
     from regard.learn import Progress
 
-Lang = Annotated[str | None, typer.Option(metavar="en|zh", help="Language; that of your locale if not given.")]
+Lang = Annotated[str | None, typer.Option(metavar="en|zh", help="Language of the texts; default: that of your locale.")]
 BREAKABLE = re.compile(r"\s*(?:[一-鿿]|[^\s一-鿿，。；：、？！）”]+)[，。；：、？！）”]*|\s+|[，。；：、？！）”]+")
-Sayings = Mapping[str, tuple[str, str]]  # English, Chinese
 
 
 class Stopped(Exception):
-    """The learner has had enough."""
+    """The learner typed q."""
 
 
-class Speaker:
-    """Prints what a table of sayings holds, in one language and without colour that would matter."""
-
-    def __init__(self, sayings: Sayings, lang: str | None) -> None:
-        from rich.console import Console
-
-        from regard.languages import choose_language
-
-        self.sayings, self.language, self.console = sayings, choose_language(lang), Console()
+class Terminal:
+    """Prints the texts of terminal.toml in one language and reads answers."""
 
     language: "Language"
     console: "Console"
 
-    def text(self, what: str, **values: object) -> str:
-        """One saying."""
-        return self.sayings[what][self.language == "zh"].format(**values)
+    def __init__(self, lang: str | None) -> None:
+        from rich.console import Console
 
-    def say(self, what: str, **values: object) -> None:
-        """Print a saying."""
-        self.print(self.text(what, **values), style="dim")
+        from regard.languages import choose_language
+
+        self.language, self.console = choose_language(lang), Console()
+
+    def text(self, key: str, **values: object) -> str:
+        """Return a text of terminal.toml."""
+        from regard.learn.terminal import phrase
+
+        return phrase(key, self.language, **values)
+
+    def say(self, key: str, **values: object) -> None:
+        """Print a text of terminal.toml."""
+        self.print(self.text(key, **values), style="dim")
 
     def print(self, text: str, style: str | None = None, wrapped: bool = True) -> None:
-        """Print text as it stands: brackets in it are no colours. What is to be copied is not wrapped."""
-        shown = "\n".join(wrap(line, self.console.width) for line in text.split("\n")) if wrapped else text
-        self.console.print(shown, style=style, highlight=False, markup=False, soft_wrap=True)
+        """Print text literally: brackets are not markup. Text to be copied is not wrapped."""
+        lines = "\n".join(wrap(line, self.console.width) for line in text.split("\n")) if wrapped else text
+        self.console.print(lines, style=style, highlight=False, markup=False, soft_wrap=True)
 
     def ask(self, prompt: str) -> str:
-        """What is typed; q stops."""
-        typed = self.console.input(prompt, markup=False).strip()
-        if typed.lower() in ("q", "quit", "exit"):
+        """Return the typed answer; raise `Stopped` for q."""
+        answer = self.console.input(prompt, markup=False).strip()
+        if answer.lower() in ("q", "quit", "exit"):
             raise Stopped
-        return typed
+        return answer
 
     @contextmanager
     def until_stopped(self) -> Iterator[None]:
-        """Ends with q, Ctrl-C and the end of the input alike."""
+        """End the block silently on q, Ctrl-C or the end of the input."""
         try:
             yield
         except (Stopped, EOFError, KeyboardInterrupt):
@@ -65,7 +66,7 @@ class Speaker:
 
 
 def wrap(text: str, width: int) -> str:
-    """Lines of at most this width; Chinese may break after any character, but no line begins with punctuation.
+    """Wrap text to this width; Chinese may break after any character, but no line begins with punctuation.
 
     >>> wrap("缩放点积 attention，掩码", 12)
     '缩放点积\\nattention，\\n掩码'
@@ -81,11 +82,11 @@ def wrap(text: str, width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def load_state() -> "Progress":
-    """What the learner has done; on the standard error, what they should know about the file."""
+def load_progress() -> "Progress":
+    """Read the learner's progress; print a notice to stderr if the file could not be read."""
     from regard.learn import Progress
 
-    state = Progress.load()
-    if state.notice:
-        typer.echo(f"regard learn: {state.notice}", err=True)
-    return state
+    progress = Progress.load()
+    if progress.notice:
+        typer.echo(f"regard learn: {progress.notice}", err=True)
+    return progress

@@ -64,14 +64,20 @@ def _cards(memory: dict[str, Any]) -> dict[str, Any]:
     from regard.learn import Deck, all_cards, topics
 
     deck, now = Deck(all_cards(), memory), datetime.now(UTC)
-    due, ease = deck.due(now), deck.ease()
+    due, mastery = deck.due(now), deck.mastery()
     rows = []
     for topic in topics():
-        topic_ease = deck.ease(topic.name)
+        counts = deck.mastery(topic.name)
         waiting = sum(card.topic == topic.name for card in due)
         row = {"name": topic.name, "title": translations(topic.title), "due": waiting}
-        rows.append({**row, "cards": topic_ease.cards, "seen": topic_ease.seen, "at_ease": topic_ease.at_ease})
-    return {"due": len(due), "new": len(deck.new()), "cards": ease.cards, "at_ease": ease.at_ease, "topics": rows}
+        rows.append({**row, "cards": counts.cards, "seen": counts.reviewed, "at_ease": counts.mastered})
+    return {
+        "due": len(due),
+        "new": len(deck.new()),
+        "cards": mastery.cards,
+        "at_ease": mastery.mastered,
+        "topics": rows,
+    }
 
 
 def _drills(done: dict[str, Any]) -> dict[str, Any]:

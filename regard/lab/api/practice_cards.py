@@ -141,8 +141,8 @@ def _deck(fields: Fields, file: Path) -> "Deck":
 
 
 def _counts(deck: "Deck", now: datetime) -> dict[str, int]:
-    ease = deck.ease()
-    return {"due": len(deck.due(now)), "new": len(deck.new()), "at_ease": ease.at_ease, "cards": ease.cards}
+    mastery = deck.mastery()
+    return {"due": len(deck.due(now)), "new": len(deck.new()), "at_ease": mastery.mastered, "cards": mastery.cards}
 
 
 def _card(fields: Fields) -> "Card":

@@ -1,1 +1,5 @@
-"""Questions of an interview, one file a topic; `card.py` says what a card holds and reads them."""
+"""Interview questions as cards, one TOML file per topic.
+
+`card` reads the files, `spaced_repetition` decides when a card is due again, `interview` draws the questions of a mock
+interview and summarizes the answers by topic.
+"""

@@ -1,26 +1,25 @@
-"""A question of an interview, with its answer in two depths and two languages.
+"""Interview questions with a short and a detailed answer, in English and Chinese.
 
-The cards of a topic are one TOML file, English and Chinese side by side:
+The cards of a topic are in one TOML file, both languages side by side:
 
     title.en = "Scaling"
     title.zh = "缩放"
 
     [[card]]
     id = "why-scale"
-    shows = 'regard trace "The cat sat on the mat" --no-scale'      a command that runs, or "lab: trace"
-    wrong = [4]                         optional: the widespread mistakes that it corrects, by their number below
+    shows = 'regard trace "The cat sat on the mat" --no-scale'      a command that demonstrates it, or "lab: trace"
+    misconceptions = [4]                optional: numbers of the misconceptions below that the card corrects
     question.en = "…"
     question.zh = "…"
-    answer.en = "…"                     two to four sentences: what one says in an interview
+    answer.en = "…"                     two to four sentences, as spoken in an interview
     answer.zh = "…"
     detail.en = "…"                     the formula and the numbers
     detail.zh = "…"
-    given = ["512"]                     numbers that the text sets and does not claim
+    premises = ["512"]                  numbers that the text assumes
     checks = [["8 MiB", "512**2 * 8 * 4 / 2**20"]]
 
-A check ties a number in the text to the expression that gives it ("in English|in Chinese" where they are said
-differently). Tests evaluate every one and find every longer number that is neither given nor checked, so a card cannot
-state a false one.
+A check relates a number in the text to the expression that computes it ("English text|Chinese text" where the texts
+differ). Tests evaluate every expression, and require that each longer number in a text is a premise or is checked.
 """
 
 import tomllib
@@ -34,7 +33,7 @@ from regard.languages import LANGUAGES, Bilingual, bilingual
 
 FOLDER = Path(__file__).parent
 
-# In the order in which one learns them.
+# In the order of learning.
 TOPICS = (
     "mechanism", "scaling", "heads", "masks", "positions", "layers", "models", "cost", "inference", "long", "pytorch",
     "looking", "board",
@@ -42,32 +41,40 @@ TOPICS = (
 
 LAB_VIEWS = ("trace", "heads", "model", "geometry", "cost", "practice")  # of the lab
 
-# What is widely written about attention and is not so; a card's `wrong` names the numbers.
+# Common false statements about attention; the field `misconceptions` of a card refers to their numbers.
 MISCONCEPTIONS: Mapping[int, Bilingual] = {
     1: bilingual("nn.MultiheadAttention returns weights per head", "nn.MultiheadAttention 返回每个头的权重"),
     2: bilingual("nn.Linear starts with Xavier", "nn.Linear 用 Xavier 初始化"),
     3: bilingual(
-        "an attention matrix printed beside code is what the code prints", "代码旁印出的注意力矩阵就是它的输出"
+        "the attention matrix printed next to a code example is its real output",
+        "代码旁边印的注意力矩阵就是这段代码的真实输出",
     ),
     4: bilingual(
-        "multi-head attention in NumPy does without small weights and without a maximum in its softmax",
-        "NumPy 多头注意力不必用小的权重，softmax 也不必减去最大值",
+        "multi-head attention in NumPy needs neither small initial weights nor the maximum subtracted in softmax",
+        "用 NumPy 写多头注意力，权重不必初始化得小，softmax 也不必减去最大值",
     ),
     5: bilingual("the outer product of similarities is a similarity matrix", "相似度的外积就是相似度矩阵"),
     6: bilingual(
-        "heads, batch and projections do not count in the cost of attention", "注意力的开销与头数、批大小和投影无关"
+        "heads, batch size and projections do not affect the cost of attention", "注意力的开销与头数、批大小和投影无关"
     ),
-    7: bilingual("a setting that is out of range may be changed quietly", "超出范围的设置可以悄悄改成范围内的值"),
-    8: bilingual("the divisors of 144 end at 24", "144 的因数到 24 为止"),
+    7: bilingual(
+        "a setting out of range may be changed without telling the user", "超出范围的参数可以不声不响地改成范围内的值"
+    ),
+    8: bilingual("24 is the largest divisor of 144", "144 的因数最大是 24"),
     9: bilingual("−∞ goes where the mask is not 0", "−∞ 填在掩码不为 0 的位置"),
-    10: bilingual("a row with everything hidden is harmless", "整行都被遮住也没有关系"),
+    10: bilingual("a row in which every key is hidden is harmless", "某一行的键全被遮住也没有关系"),
     11: bilingual("the W of x @ W is nn.Linear.weight", "x @ W 里的 W 就是 nn.Linear.weight"),
 }
 
 
 @dataclass(frozen=True)
 class Card:
-    """One question. `shows` is a command of regard, or a view of the lab as `lab: VIEW`."""
+    """One question. `shows` is a command of regard, or a view of the lab as `lab: VIEW`.
+
+    >>> from regard.learn import find_card
+    >>> find_card("formula").shows.startswith("regard trace")
+    True
+    """
 
     id: str
     topic: str
@@ -82,7 +89,12 @@ class Card:
 
 @dataclass(frozen=True)
 class Topic:
-    """The cards of one file."""
+    """The cards of one file.
+
+    >>> from regard.learn import find_topic
+    >>> len(find_topic("masks").cards) >= 3
+    True
+    """
 
     name: str
     title: Bilingual
@@ -91,7 +103,7 @@ class Topic:
 
 @lru_cache(maxsize=1)
 def topics() -> tuple[Topic, ...]:
-    """All topics, in the order in which one learns them.
+    """Return all topics, in the order of learning.
 
     >>> topics()[0].title["zh"]
     '注意力机制'
@@ -100,7 +112,7 @@ def topics() -> tuple[Topic, ...]:
 
 
 def all_cards() -> tuple[Card, ...]:
-    """The cards of all topics.
+    """Return the cards of all topics.
 
     >>> len(all_cards()) >= 60
     True
@@ -109,7 +121,7 @@ def all_cards() -> tuple[Card, ...]:
 
 
 def find_card(id: str) -> Card:
-    """The card of this name.
+    """Return the card with this id.
 
     >>> find_card("formula").topic
     'mechanism'
@@ -121,7 +133,7 @@ def find_card(id: str) -> Card:
 
 
 def find_topic(name: str) -> Topic:
-    """The topic of this name.
+    """Return the topic with this name.
 
     >>> find_topic("masks").title["en"]
     'Masks'
@@ -134,25 +146,25 @@ def find_topic(name: str) -> Topic:
 
 def _read(topic: str, text: str) -> Topic:
     document = tomllib.loads(text)
-    return Topic(topic, _words(document["title"]), tuple(_card(topic, entry) for entry in document["card"]))
+    return Topic(topic, _bilingual(document["title"]), tuple(_card(topic, entry) for entry in document["card"]))
 
 
 def _card(topic: str, entry: Mapping[str, Any]) -> Card:
-    known = {"id", "shows", "misconceptions", "question", "answer", "detail", "premises", "checks"}
-    if set(entry) - known:
-        raise ValueError(f"{topic}.toml: a card has {sorted(known)}, got {sorted(set(entry) - known)} as well")
+    keys = {"id", "shows", "misconceptions", "question", "answer", "detail", "premises", "checks"}
+    if set(entry) - keys:
+        raise ValueError(f"{topic}.toml: the keys of a card are {sorted(keys)}, got {sorted(set(entry) - keys)}")
     return Card(
         id=entry["id"],
         topic=topic,
-        question=_words(entry["question"]),
-        answer=_words(entry["answer"]),
-        detail=_words(entry["detail"]),
+        question=_bilingual(entry["question"]),
+        answer=_bilingual(entry["answer"]),
+        detail=_bilingual(entry["detail"]),
         shows=entry["shows"],
         misconceptions=tuple(entry.get("misconceptions", ())),
         premises=tuple(entry.get("premises", ())),
-        checks=tuple((said, expression) for said, expression in entry.get("checks", ())),
+        checks=tuple((text, expression) for text, expression in entry.get("checks", ())),
     )
 
 
-def _words(entry: Mapping[str, str]) -> Bilingual:
+def _bilingual(entry: Mapping[str, str]) -> Bilingual:
     return {language: entry[language].strip() for language in LANGUAGES}

@@ -1,4 +1,4 @@
-"""A mock interview: ten questions across the topics, a timer on each, graded by the learner, summed up by topic."""
+"""A mock interview: questions across the topics, timed, graded by the learner, summarized by topic."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from regard.learn.cards.card import Card
 from regard.learn.cards.spaced_repetition import GRADES, Grade
 
 QUESTION_COUNT = 10
-SECONDS_PER_QUESTION = 120.0  # for one question
+SECONDS_PER_QUESTION = 120.0  # time for one question
 
 POINTS: dict[Grade, int] = {grade: points for points, grade in enumerate(GRADES)}  # again 0 … easy 3
 
 
 @dataclass(frozen=True)
 class InterviewAnswer:
-    """One question of the interview: how it went by the learner's own judgement, and how long it took."""
+    """One answered question: the learner's own grade, and the time it took."""
 
     card: Card
     grade: Grade
@@ -24,7 +24,7 @@ class InterviewAnswer:
 
 @dataclass(frozen=True)
 class TopicResult:
-    """The answers of one topic: how many, how many were good or easy, their mean seconds, how many took too long."""
+    """Result of one topic: number of questions, of good or easy answers, mean seconds, answers over the time limit."""
 
     topic: str
     asked: int
@@ -34,11 +34,11 @@ class TopicResult:
 
 
 def draw_questions(cards: Sequence[Card], seed: int, questions: int = QUESTION_COUNT) -> list[Card]:
-    """Questions across the topics, the same for the same seed; no topic twice before each had one.
+    """Return questions across the topics, determined by the seed; every topic comes once before any comes twice.
 
     >>> from regard.learn.cards.card import all_cards
-    >>> drawn = draw_questions(all_cards(), seed=1)
-    >>> len(drawn), len({card.topic for card in drawn})
+    >>> cards = draw_questions(all_cards(), seed=1)
+    >>> len(cards), len({card.topic for card in cards})
     (10, 10)
     """
     if not 1 <= questions <= len(cards):
@@ -48,15 +48,15 @@ def draw_questions(cards: Sequence[Card], seed: int, questions: int = QUESTION_C
     stacks = {topic: [card for card in cards if card.topic == topic] for topic in topics}
     for stack in stacks.values():
         random.shuffle(stack)
-    drawn: list[Card] = []
-    while len(drawn) < questions:
+    drawn_cards: list[Card] = []
+    while len(drawn_cards) < questions:
         random.shuffle(topics)
-        drawn += [stacks[topic].pop() for topic in topics if stacks[topic]]
-    return drawn[:questions]
+        drawn_cards += [stacks[topic].pop() for topic in topics if stacks[topic]]
+    return drawn_cards[:questions]
 
 
 def results_by_topic(answers: Sequence[InterviewAnswer], limit: float = SECONDS_PER_QUESTION) -> list[TopicResult]:
-    """The answers by topic, the weakest first."""
+    """Return the result of each topic, the weakest first."""
     by_topic: dict[str, list[InterviewAnswer]] = {}
     for answer in answers:
         by_topic.setdefault(answer.card.topic, []).append(answer)

@@ -1,0 +1,77 @@
+"""`regard learn checklist`, `reset` and `export`: the learner's progress."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.errors import report_user_errors
+from regard.cli.learn.prompts import Lang, Terminal, load_progress
+from regard.files import write_atomic
+
+
+def checklist(lang: Lang = None) -> None:
+    """Show the checklist of mastery and how much of it you have done."""
+    with report_user_errors("learn checklist"):
+        from regard.learn import checklist as items
+
+        terminal = Terminal(lang)
+        terminal.say("mastery")
+        for item in items(load_progress()):
+            mark = "[x]" if item.done else "[ ]"
+            terminal.print(f" {mark} {item.title[terminal.language]} ({min(item.have, item.need)}/{item.need})")
+
+
+def reset(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Exercise whose progress is deleted, e.g. softmax.")
+    ] = None,
+    exercises: Annotated[bool, typer.Option("--exercises", help="Delete the progress of all exercises.")] = False,
+    drills: Annotated[bool, typer.Option("--drills", help="Delete the progress of all drills.")] = False,
+    cards: Annotated[bool, typer.Option("--cards", help="Delete the review history of all cards.")] = False,
+    diagrams: Annotated[bool, typer.Option("--diagrams", help="Delete the progress of the diagrams.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Delete all progress.")] = False,
+    sure: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    lang: Lang = None,
+) -> None:
+    """Delete your progress in one exercise or in whole parts of the course; your own files are not changed.
+
+    Example: regard learn reset --cards --drills
+    """
+    with report_user_errors("learn reset"):
+        from regard.learn import find_exercise
+
+        terminal = Terminal(lang)
+        options = {"exercises": exercises, "drills": drills, "cards": cards, "flow": diagrams}
+        sections = [section for section, chosen in options.items() if chosen or everything]
+        if (name is None) == (not sections):
+            raise ValueError(
+                "name what to delete: one exercise, or --exercises, --drills, --cards, --diagrams or --all"
+            )
+        if name is not None:
+            exercise = find_exercise(name)
+            load_progress().clear_exercise(exercise)
+            what = exercise.name
+        else:
+            what = ("、" if terminal.language == "zh" else ", ").join(terminal.text(section) for section in sections)
+            if not sure and not typer.confirm(terminal.text("sure", what=what)):
+                raise typer.Exit(1)
+            progress = load_progress()
+            progress.clear(*sections)
+            progress.save()
+        typer.echo(terminal.text("forgotten", what=what))
+
+
+def export(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="File to write; default: standard output.")
+    ] = None,
+) -> None:
+    """Write your progress as JSON, as a backup or to move it to another machine."""
+    with report_user_errors("learn export"):
+        text = load_progress().to_json()
+        if file is None:
+            typer.echo(text, nl=False)
+        else:
+            write_atomic(file, text)
+            typer.echo(f"wrote {file}", err=True)
