@@ -1,6 +1,10 @@
-"""Claims about attention as experiments: the claim, what is done, the figures, and the verdict a rule makes of them.
+"""Textbook claims about attention, tested by experiments.
 
-Every experiment is one file in `experiments/`. Names are loaded when first used.
+Each experiment is one file in `experiments/`, with its texts and settings in `experiments/texts/NAME.toml`. `run`
+measures it part by part and writes rows to a result file (`result.py`); the claim's `judge` computes a verdict with its
+figures from the rows, and its `draw` a chart (`charts/`). `write_report` makes docs/claims.md from the stored results.
+`statistics/` averages rows over seeds, `tasks/` has the small models and training tasks that experiments share.
+Names are loaded when first used.
 """
 
 import lazy_loader

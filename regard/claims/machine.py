@@ -1,4 +1,4 @@
-"""What a result was measured on."""
+"""Description of the machine on which a result was measured."""
 
 import os
 import platform
@@ -10,8 +10,8 @@ import torch
 import regard
 
 
-def machine() -> dict[str, str | int]:
-    """Processor, cores that this process may use, threads of torch, versions. Nothing that names a person or a host."""
+def describe_machine() -> dict[str, str | int]:
+    """Return processor, usable cores, torch threads and versions; nothing that identifies a person or a host."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,

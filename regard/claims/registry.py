@@ -1,4 +1,4 @@
-"""The claims there are, in the order in which they are told."""
+"""List of the claims, in the order in which they are shown."""
 
 from importlib import import_module
 
@@ -23,17 +23,21 @@ NAMES = (
 
 
 def claim_named(name: str) -> Claim:
-    """The claim of this name.
+    """Return the claim with this name.
 
     >>> claim_named("scale").title["en"]
     'Why √d_k'
     """
     if name not in NAMES:
         raise ValueError(f"there is no claim {name!r}; the claims are {', '.join(NAMES)}")
-    found: Claim = import_module(f"regard.claims.experiments.{name.replace('-', '_')}").CLAIM
-    return found
+    claim: Claim = import_module(f"regard.claims.experiments.{name.replace('-', '_')}").CLAIM
+    return claim
 
 
 def claims() -> list[Claim]:
-    """All of them."""
+    """Return all claims.
+
+    >>> len(claims())
+    14
+    """
     return [claim_named(name) for name in NAMES]

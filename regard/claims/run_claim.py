@@ -1,4 +1,4 @@
-"""Running a claim: part by part, each written down when it is done, so that a run that was stopped goes on."""
+"""Running a claim part by part. Each finished part is stored, so that an interrupted run can be resumed."""
 
 import os
 import random
@@ -8,14 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.random  # NumPy would load it at its first use, and a Ctrl-C within that is swallowed
+import numpy.random  # NumPy loads it at its first use, and a Ctrl-C during that import is swallowed
 import torch
 
 from regard.claims.claim import Claim, Settings, Size
-from regard.claims.machine import machine
+from regard.claims.machine import describe_machine
 from regard.claims.result import FOLDER, Part, Result, read
-
-Done = Callable[[Part | None], None]
 
 
 def run(
@@ -25,14 +23,20 @@ def run(
     seeds: int | None = None,
     folder: str | os.PathLike[str] = FOLDER,
     again: bool = False,
-    on_part: Done = lambda part: None,
+    on_part: Callable[[Part | None], None] = lambda part: None,
 ) -> Result:
-    """Do what is not done yet, and return the whole result.
+    """Measure the parts that are not stored yet and return the complete result.
 
-    seeds       how often everything is repeated; the claim's own number unless given
-    folder      where NAME.json is written, and read from if it was begun with the same settings
-    again       begin anew
-    on_part     called with every part that is done, and with None for one that was found done
+    seeds       number of repetitions; by default that of the claim
+    folder      where NAME.json is written; a result there with the same settings is resumed
+    again       discard a stored result and start anew
+    on_part     called with each finished part, and with None for a part that was stored already
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from regard.claims import claim_named
+    >>> with TemporaryDirectory() as folder:
+    ...     run(claim_named("errata"), "tiny", folder=folder).complete
+    True
     """
     settings = {name: value for name, value in claim.sizes[size].items() if name != "seeds"}
     seeds = claim.sizes[size]["seeds"] if seeds is None else seeds
@@ -41,60 +45,59 @@ def run(
     todo = [(seed, part) for seed in range(seeds) for part in claim.parts(settings)]
     file = Path(folder) / f"{claim.name}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    result = _begun(claim, size, settings, seeds, file, again)
-    result = replace(result, seeds=seeds, expected_parts=len(todo), command=_command(claim, size, seeds))
-    # Of parts found done, those of seeds that are not asked for now are left out.
-    result = replace(result, parts=tuple(part for part in result.parts if part.seed < seeds))
+    fresh = Result(claim.name, size, settings, seeds, len(todo), describe_machine(), _command(claim, size, seeds))
+    result = fresh
+    if file.exists() and not again:
+        stored = _check_stored(read(file), fresh, file)
+        parts = tuple(part for part in stored.parts if part.seed < seeds)
+        result = replace(fresh, machine=stored.machine, parts=parts)
     result.save(file)
     for seed, part in todo:
         if result.has(seed, part):
             on_part(None)
             continue
-        done = _done(claim, settings, part, seed)
-        result = replace(result, parts=(*result.parts, done))
+        finished = _measure(claim, settings, part, seed)
+        result = replace(result, parts=(*result.parts, finished))
         result.save(file)
-        on_part(done)
+        on_part(finished)
     return read(file)
 
 
 def count(claim: Claim, size: Size, seeds: int | None = None) -> int:
-    """How many parts a run has."""
+    """Return the number of parts of a run.
+
+    >>> from regard.claims import claim_named
+    >>> count(claim_named("mask"), "tiny")
+    4
+    """
     settings = claim.sizes[size]
     return len(claim.parts(settings)) * (settings["seeds"] if seeds is None else seeds)
 
 
-def _begun(claim: Claim, size: Size, settings: Settings, seeds: int, file: Path, again: bool) -> Result:
-    fresh = Result(claim.name, size, settings, seeds, 0, machine(), "")
-    if again or not file.exists():
-        return fresh
-    found = read(file)
-    # Compared as JSON has them, where a tuple is a list.
-    if (found.claim, found.size, _as_lists(found.settings)) != (claim.name, size, _as_lists(settings)):
+def _check_stored(stored: Result, fresh: Result, file: Path) -> Result:
+    """Return the stored result if a run can resume it."""
+    if (stored.claim, stored.size, stored.settings) != (fresh.claim, fresh.size, fresh.settings):
         raise ValueError(
-            f"{file} has a result of other settings (size {found.size}, {len(found.parts)} parts); "
+            f"{file} has a result with other settings (size {stored.size}, {len(stored.parts)} parts); "
             "--again replaces it, --out DIR writes elsewhere"
         )
-    if found.machine != fresh.machine and not found.complete:
+    if stored.machine != fresh.machine and not stored.complete:
         raise ValueError(
-            f"{file} was begun on another machine or with other threads, and parts of two do not mix; "
-            "--again begins anew, --out DIR writes elsewhere"
+            f"{file} was started on another machine or with another number of threads, and parts of both cannot be "
+            "mixed; --again starts anew, --out DIR writes elsewhere"
         )
-    return found
+    return stored
 
 
-def _as_lists(settings: Settings) -> dict[str, object]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
-
-
-def _done(claim: Claim, settings: Settings, part: Settings, seed: int) -> Part:
+def _measure(claim: Claim, settings: Settings, part: Settings, seed: int) -> Part:
     start = time.perf_counter()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         random.seed(seed)
         rows = claim.measure(settings, part, seed)
-    plain = tuple({name: _plain(value) for name, value in row.items()} for row in rows)
+    plain_rows = tuple({name: _plain(value) for name, value in row.items()} for row in rows)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    return Part(seed, dict(part), time.perf_counter() - start, plain, load)
+    return Part(seed, dict(part), time.perf_counter() - start, plain_rows, load)
 
 
 def _plain(value: object) -> object:
@@ -102,6 +105,5 @@ def _plain(value: object) -> object:
 
 
 def _command(claim: Claim, size: Size, seeds: int) -> str:
-    own = claim.sizes[size]["seeds"]
     options = {"tiny": " --tiny", "default": "", "full": " --full"}[size]
-    return f"regard claims run {claim.name}{options}" + (f" --seeds {seeds}" if seeds != own else "")
+    return f"regard claims run {claim.name}{options}" + (f" --seeds {seeds}" * (seeds != claim.sizes[size]["seeds"]))

@@ -1,4 +1,4 @@
-"""`regard claims`: list, run, show and report the claims."""
+"""`regard claims`: list, run, show and report the textbook claims."""
 
 import os
 from collections.abc import Callable
@@ -7,26 +7,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.errors import report_user_errors
+from regard.languages import choose_language
 
 if TYPE_CHECKING:
     from regard.claims import Claim, Size
-    from regard.languages import Language
 
 app = typer.Typer(
     name="claims",
-    help="Claims about attention, each as an experiment with a verdict.",
+    help="Textbook claims about attention, tested by experiments with a verdict.",
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Folder = Annotated[
-    str | None, typer.Option(metavar="DIR", help="Results of this folder; ./claims, then the shipped, if none.")
+    str | None,
+    typer.Option(metavar="DIR", help="Folder with result files. Default: ./claims, then the shipped results."),
 ]
-Lang = Annotated[str | None, typer.Option(metavar="CODE", help="en or zh; the locale's unless given.")]
+Lang = Annotated[str | None, typer.Option(metavar="CODE", help="Language: en or zh. Default: that of the locale.")]
 
 
 @app.callback(invoke_without_command=True)
-def listed(context: typer.Context, out: Folder = None, lang: Lang = None) -> None:
+def list_claims(context: typer.Context, out: Folder = None, lang: Lang = None) -> None:
     """List the claims with their verdicts.
 
     Example: regard claims run scale mask, then regard claims show mask
@@ -38,44 +39,48 @@ def listed(context: typer.Context, out: Folder = None, lang: Lang = None) -> Non
 
         from regard.claims import claims, claims_table
 
-        Console().print(claims_table(claims(), out, _language(lang)))
+        Console().print(claims_table(claims(), out, choose_language(lang)))
 
 
 @app.command()
 def run(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="Which; regard claims lists them.")
+        list[str] | None, typer.Argument(metavar="NAME...", help="Claims to run; `regard claims` lists their names.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="The long version.")] = False,
-    tiny: Annotated[bool, typer.Option("--tiny", help="A few seconds, to see that it works; proves nothing.")] = False,
-    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="Repeat everything so often.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Begin anew, whatever is stored.")] = False,
-    out: Annotated[str, typer.Option(metavar="DIR", help="Where NAME.json is written.")] = "claims",
+    every: Annotated[bool, typer.Option("--all", help="Run all claims.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Run the full size, which takes hours.")] = False,
+    tiny: Annotated[
+        bool, typer.Option("--tiny", help="Run a tiny size that takes seconds; its verdict means nothing.")
+    ] = False,
+    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of seeds of each experiment.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Discard stored results and start anew.")] = False,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Folder for the result files NAME.json.")] = "claims",
 ) -> None:
-    """Run claims and judge them. Ctrl-C keeps every part that is done; the same command goes on.
+    """Run claims and print their verdicts. After Ctrl-C the same command resumes: finished parts are stored.
 
     Example: regard claims run scale positions
     """
     with report_user_errors("claims run"):
         if every == bool(names):
-            raise ValueError("say which claims to run, or --all; regard claims lists them")
+            raise ValueError("name the claims to run, or give --all; regard claims lists them")
         if full and tiny:
             raise ValueError("--full and --tiny exclude each other")
         from regard.claims import NAMES, claim_named
 
-        chosen = [claim_named(name) for name in (NAMES if every else dict.fromkeys(names or ()))]
-        _run(chosen, "full" if full else "tiny" if tiny else "default", seeds, again, out)
+        selection = [claim_named(name) for name in (NAMES if every else dict.fromkeys(names or ()))]
+        _run(selection, "full" if full else "tiny" if tiny else "default", seeds, again, out)
 
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which; regard claims lists them.")],
-    picture: Annotated[str | None, typer.Option(metavar="FILE", help="Draw it as .png, .svg, .pdf or .html.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Claim to show; `regard claims` lists the names.")],
+    picture: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the chart to a .png, .svg, .pdf or .html file.")
+    ] = None,
     out: Folder = None,
     lang: Lang = None,
 ) -> None:
-    """Show a claim: what it says, what is done, the rule, the figures and the verdict.
+    """Show one claim: the statement, the experiment, the rule, the figures and the verdict.
 
     Example: regard claims show quadratic --picture quadratic.png
     """
@@ -84,21 +89,23 @@ def show(
 
         from regard.claims import claim_named, claim_text, find
 
-        one = claim_named(name)
-        Console(highlight=False, markup=False).print(claim_text(one, out, _language(lang)))
+        claim = claim_named(name)
+        Console(highlight=False, markup=False).print(claim_text(claim, out, choose_language(lang)))
         if picture is not None:
             result = find(name, out)
             if result is None or not result.complete:
-                raise ValueError(f"there is no whole result of {name} to draw; run it with: regard claims run {name}")
-            typer.echo(f"wrote {one.draw(result.rows).save(picture)}", err=True)
+                raise ValueError(f"there is no complete result of {name} to draw; run: regard claims run {name}")
+            typer.echo(f"wrote {claim.draw(result.rows).save(picture)}", err=True)
 
 
 @app.command()
 def report(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="The page; plots go in a folder beside it.")
+        str, typer.Argument(metavar="FILE", help="Markdown file to write; plots go to a folder of the same name.")
     ] = "docs/claims.md",
-    out: Annotated[str | None, typer.Option(metavar="DIR", help="Results of this folder; the shipped if none.")] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder with result files. Default: the shipped results.")
+    ] = None,
 ) -> None:
     """Write a page of all claims with figures, plots and verdicts, from the stored results.
 
@@ -111,36 +118,28 @@ def report(
             typer.echo(f"wrote {path}")
 
 
-def _run(chosen: "list[Claim]", size: "Size", seeds: int | None, again: bool, out: str) -> None:
+def _run(claims: "list[Claim]", size: "Size", seeds: int | None, again: bool, out: str) -> None:
     from rich.console import Console
     from rich.markup import escape
 
     from regard.claims import count, run, verdict_text
     from regard.cli.progress_bar import count_bar
 
-    console, done = Console(stderr=True, highlight=False, soft_wrap=True), 0
-    total = sum(count(one, size, seeds) for one in chosen)
-    at = ""
+    console, done, name = Console(stderr=True, highlight=False, soft_wrap=True), 0, ""
+    total = sum(count(claim, size, seeds) for claim in claims)
     try:
-        for one in chosen:
-            at = one.name
-            with count_bar(one.name, count(one, size, seeds)) as advance:
+        for claim in claims:
+            name = claim.name
+            with count_bar(name, count(claim, size, seeds)) as advance:
 
                 def on_part(_: object, advance: Callable[..., None] = advance) -> None:
                     nonlocal done
                     done += 1
                     advance()
 
-                result = run(one, size, seeds=seeds, folder=out, again=again, on_part=on_part)
-            said = verdict_text(one.judge(result.rows))
-            typer.echo(f"{one.name}: {said}")
-            console.print(escape(f"  {result.seconds:,.0f} s; {os.path.join(out, one.name)}.json"), style="dim")
+                result = run(claim, size, seeds=seeds, folder=out, again=again, on_part=on_part)
+            typer.echo(f"{name}: {verdict_text(claim.judge(result.rows))}")
+            console.print(escape(f"  {result.seconds:,.0f} s; {os.path.join(out, name)}.json"), style="dim")
     except KeyboardInterrupt:
-        console.print(f"stopped in {at} after {done} of {total} parts; they are kept, the same command goes on")
+        console.print(f"stopped in {name} after {done} of {total} parts; the same command resumes the run")
         raise typer.Exit(130) from None
-
-
-def _language(asked: str | None) -> "Language":
-    from regard.languages import choose_language
-
-    return choose_language(asked)

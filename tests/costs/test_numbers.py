@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import regard
 from regard import masks
-from regard.claims.tasks.document_costs import SAID, corrected, of_the_document
+from regard.claims.tasks.document_costs import DOCUMENT_MEGABYTES, corrected, document_bytes
+from regard.costs.layer import plain_layer
+from regard.costs.memory import kept
 from regard.costs.operations import PARTS
 from regard.costs.plot import cost_figure, find_crossing
 from support.strategies import rules
@@ -75,8 +77,10 @@ def test_visible_pairs_are_those_of_the_mask(data: st.DataObject) -> None:
 
 
 def test_the_document_and_what_it_leaves_out() -> None:
-    assert {seq: of_the_document(seq) / 2**20 for seq in SAID} == SAID  # exactly 5, 32, 320 MiB
-    for seq in SAID:
+    assert {
+        seq: document_bytes(seq) / 2**20 for seq in DOCUMENT_MEGABYTES
+    } == DOCUMENT_MEGABYTES  # exactly 5, 32, 320 MiB
+    for seq in DOCUMENT_MEGABYTES:
         right = corrected(seq)
         assert right.materialised - right.document == 4 * 7 * seq**2  # the matrices of the other seven heads
         assert right.fused < right.document

@@ -17,7 +17,7 @@ class Chart:
     >>> from regard.claims import claim_named, find
     >>> chart = claim_named("mask").draw(find("mask").rows)
     >>> chart.title["en"], len(chart.panels)
-    ('A decoder trained with and without its mask', 1)
+    ('A decoder trained with and without the causal mask', 1)
     """
 
     title: Bilingual

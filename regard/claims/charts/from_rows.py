@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from regard.claims.charts.chart import Chart
 from regard.claims.charts.labels import label
 from regard.claims.charts.panels import Plot, Point, ReferenceLine, Series
 from regard.claims.claim import Row
 from regard.claims.statistics.intervals import interval
 from regard.claims.statistics.rows import by_seed, values, where
-from regard.languages import Bilingual, bilingual
+from regard.languages import bilingual
 
 CHANCE = bilingual("chance", "随机猜测")
 
@@ -56,7 +55,7 @@ def bars(rows: Sequence[Row], x: str, y: str, by: str | None = None, **options: 
 
     >>> rows = [{"seed": 0, "task": "sort", "accuracy": 0.5}]
     >>> bars(rows, "task", "accuracy").categories
-    {'sort': {'en': 'sort', 'zh': '排序'}}
+    {'sort': {'en': 'sorting', 'zh': '排序'}}
     """
     categories = values(rows, x)
     series = []
@@ -67,11 +66,3 @@ def bars(rows: Sequence[Row], x: str, y: str, by: str | None = None, **options: 
         series.append(Series(label(y if key is None else key), points))
     names = {str(category): label(category) for category in categories}
     return Plot("bars", tuple(series), **{"categories": names, **options})
-
-
-def level(value: float, name: Bilingual = CHANCE, x: str | None = None) -> ReferenceLine:
-    return ReferenceLine(value, name, x)
-
-
-def chart(title: Bilingual, *panels: Any) -> Chart:
-    return Chart(title, panels)

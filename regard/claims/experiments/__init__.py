@@ -1,1 +1,1 @@
-"""One file a claim: what is said, what is done, the rule of the verdict, the plot."""
+"""Experiments, one claim in each module; their texts and settings are in `texts/NAME.toml`."""

@@ -1,1 +1,1 @@
-"""Statistics of claim results: rows by seed, confidence intervals, timing."""
+"""Statistics of result rows: selection and averages by seed, confidence intervals, timing."""

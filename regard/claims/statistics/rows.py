@@ -1,24 +1,27 @@
-"""Reading rows: one number a seed, means with intervals, differences seed by seed."""
+"""Selection and averaging of result rows: values by seed, means with intervals, paired differences, figures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
+from regard.claims.charts.labels import label
 from regard.claims.claim import Figure, Row
+from regard.claims.definition import fill
 from regard.claims.statistics.intervals import Interval, interval
 from regard.languages import Bilingual
 
 
-def where(rows: Sequence[Row], **wanted: Any) -> list[Row]:
-    """The rows that have these values.
+def where(rows: Sequence[Row], **conditions: Any) -> list[Row]:
+    """Return the rows that have these values.
 
     >>> where([{"heads": 1, "seed": 0}, {"heads": 2, "seed": 0}], heads=2)
     [{'heads': 2, 'seed': 0}]
     """
-    return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
+    return [row for row in rows if all(row.get(name) == value for name, value in conditions.items())]
 
 
 def values(rows: Sequence[Row], name: str) -> list[Any]:
-    """What there is of this name, each once, in the order of the rows.
+    """Return the distinct values of a column, in the order of the rows.
 
     >>> values([{"heads": 2}, {"heads": 1}, {"heads": 2}, {}], "heads")
     [2, 1]
@@ -26,38 +29,56 @@ def values(rows: Sequence[Row], name: str) -> list[Any]:
     return list(dict.fromkeys(row[name] for row in rows if name in row))
 
 
-def by_seed(rows: Sequence[Row], name: str, **wanted: Any) -> dict[int, float]:
-    """The mean of a number for each seed.
+def by_seed(rows: Sequence[Row], name: str, **conditions: Any) -> dict[int, float]:
+    """Return the mean of a column for each seed, over the rows that meet the conditions.
 
     >>> by_seed([{"seed": 0, "x": 1.0}, {"seed": 0, "x": 3.0}, {"seed": 1, "x": 5.0}], "x")
     {0: 2.0, 1: 5.0}
     """
-    found: dict[int, list[float]] = {}
-    for row in where(rows, **wanted):
+    numbers: dict[int, list[float]] = {}
+    for row in where(rows, **conditions):
         if row.get(name) is not None:
-            found.setdefault(int(row["seed"]), []).append(float(row[name]))
-    return {seed: sum(numbers) / len(numbers) for seed, numbers in sorted(found.items())}
+            numbers.setdefault(int(row["seed"]), []).append(float(row[name]))
+    return {seed: sum(own) / len(own) for seed, own in sorted(numbers.items())}
 
 
-def over_seeds(rows: Sequence[Row], name: str, **wanted: Any) -> Interval:
-    """Mean and interval over the seeds."""
-    found = by_seed(rows, name, **wanted)
-    if not found:
-        raise ValueError(f"no row has {name!r} with {wanted}: is a part of the result missing?")
-    return interval(list(found.values()))
+def over_seeds(rows: Sequence[Row], name: str, **conditions: Any) -> Interval:
+    """Return the mean and interval of a column over the seeds."""
+    means = by_seed(rows, name, **conditions)
+    if not means:
+        raise ValueError(f"no row has {name!r} with {conditions}; a part of the result is missing")
+    return interval(list(means.values()))
 
 
-def difference(rows: Sequence[Row], name: str, one: dict[str, Any], other: dict[str, Any]) -> Interval:
-    """How much more the one has than the other: differences of the same seed, then mean and interval."""
-    a, b = by_seed(rows, name, **one), by_seed(rows, name, **other)
-    both = sorted(a.keys() & b.keys())
-    if not both:
-        raise ValueError(f"no seed has {name!r} with both {one} and {other}: is a part of the result missing?")
-    return interval([a[seed] - b[seed] for seed in both])
+def difference(rows: Sequence[Row], name: str, first: dict[str, Any], second: dict[str, Any]) -> Interval:
+    """Return the mean and interval of first − second, paired by seed."""
+    a, b = by_seed(rows, name, **first), by_seed(rows, name, **second)
+    seeds = sorted(a.keys() & b.keys())
+    if not seeds:
+        raise ValueError(f"no seed has {name!r} with both {first} and {second}; a part of the result is missing")
+    return interval([a[seed] - b[seed] for seed in seeds])
 
 
-def figure(name: Bilingual, found: Interval | float, unit: str = "") -> Figure:
-    """A figure of an interval, or of a number that does not vary."""
-    if isinstance(found, Interval):
-        return Figure(name, found.mean, found.low, found.high, unit)
-    return Figure(name, found, unit=unit)
+def figure(name: Bilingual, value: Interval | float, unit: str = "") -> Figure:
+    """Return a figure with an interval, or of a number that does not vary."""
+    if isinstance(value, Interval):
+        return Figure(name, value.mean, value.low, value.high, unit)
+    return Figure(name, value, unit=unit)
+
+
+def figures(rows: Sequence[Row], column: str, name: Bilingual, unit: str = "", **axes: Iterable[Any]) -> list[Figure]:
+    """Return the mean of a column over the seeds for each combination of values of the axes.
+
+    The name has a {field} for each axis.
+
+    >>> rows = [{"seed": 0, "heads": heads, "accuracy": heads / 4} for heads in (1, 2)]
+    >>> name = {"en": "accuracy, {heads}", "zh": "准确率，{heads}"}
+    >>> [(one.name["en"], one.value) for one in figures(rows, "accuracy", name, heads=(1, 2))]
+    [('accuracy, 1', 0.25), ('accuracy, 2', 0.5)]
+    """
+    result = []
+    for combination in product(*axes.values()):
+        conditions = dict(zip(axes, combination, strict=True))
+        labels = {axis: label(value) for axis, value in conditions.items()}
+        result.append(figure(fill(name, **labels), over_seeds(rows, column, **conditions), unit))
+    return result

@@ -1,4 +1,4 @@
-"""Against the clock on a machine that does other things as well: in turn, and the best of several."""
+"""Timing on a machine that other processes use as well: calls take turns, and the fastest run counts."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -8,17 +8,16 @@ import torch
 
 
 def best_times(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Seconds of the fastest run of each call. They take turns, so that a busy moment slows all of them.
+    """Return the seconds of the fastest run of each call. The calls alternate, so that a busy moment slows all of them.
 
     >>> sorted(best_times({"a": lambda: 1, "b": lambda: 2}, repeats=2))
     ['a', 'b']
     """
     best = dict.fromkeys(calls, float("inf"))
     for call in calls.values():
-        call()  # the first run makes what later ones find made
+        call()  # warm-up: the first run allocates and compiles
     for turn in range(repeats):
-        order = list(calls) if turn % 2 == 0 else list(calls)[::-1]
-        for name in order:
+        for name in list(calls) if turn % 2 == 0 else list(calls)[::-1]:
             start = time.perf_counter()
             calls[name]()
             best[name] = min(best[name], time.perf_counter() - start)
@@ -26,8 +25,8 @@ def best_times(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
-    """So many threads for torch, for a while."""
+def torch_threads(count: int) -> Iterator[None]:
+    """Temporarily set torch's number of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

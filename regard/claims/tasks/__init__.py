@@ -1,1 +1,1 @@
-"""Small learning tasks and cost figures that several claims use."""
+"""What several experiments share: small models, training tasks, a training loop, and the cost figures of a document."""

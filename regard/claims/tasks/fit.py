@@ -1,6 +1,7 @@
-"""Training at the size of an experiment: AdamW, a short warm-up, a long fall, and marks along the way.
+"""Training at the size of an experiment: AdamW with warm-up and cosine decay, evaluated along the way.
 
-The full loop with checkpoints is `regard.training`; here a run takes seconds, and is done again if it was stopped.
+The full training loop with checkpoints is `regard.training`; these runs take seconds and are simply repeated if
+they were interrupted.
 """
 
 import math
@@ -10,11 +11,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class Mark(NamedTuple):
-    """Where a run stood: updates so far, seconds of training so far, and what was measured."""
+class Evaluation(NamedTuple):
+    """Progress of a run: updates and seconds of training so far, smoothed training loss, and score."""
 
     step: int
     seconds: float
@@ -24,87 +26,97 @@ class Mark(NamedTuple):
 
 def fit(
     model: nn.Module,
-    loss_of: Callable[[int], Tensor],
+    loss: Callable[[], Tensor],
     steps: int,
     *,
-    score_of: Callable[[], float] | None = None,
-    marks: int = 1,
+    score: Callable[[], float] | None = None,
+    evaluations: int = 1,
     learning_rate: float = 1e-3,
-    seconds: float | None = None,
-) -> list[Mark]:
-    """Train, and return `marks` marks, evenly spread; the last is the end.
+) -> list[Evaluation]:
+    """Train a model and return evenly spaced evaluations; the last one is at the end.
 
-    loss_of         the loss of update number n, on a fresh batch
-    score_of        what is measured at each mark, in eval mode; its time is not counted
-    seconds         stop after so much training, if `steps` are not done before
+    loss            returns the loss on a fresh batch
+    score           measured in eval mode at each evaluation; its time is not counted
 
-    The learning rate rises over the first twentieth and falls to a tenth along a cosine, by the share that is done.
+    The learning rate rises during the first 5 % of the steps, then falls to a tenth along a cosine.
 
     >>> line = nn.Linear(1, 1)
     >>> x = torch.linspace(-1, 1, 16)[:, None]
-    >>> end = fit(line, lambda _: (line(x) - 3 * x).square().mean(), 200, learning_rate=0.1)[-1]
+    >>> end = fit(line, lambda: (line(x) - 3 * x).square().mean(), 200, learning_rate=0.1)[-1]
     >>> end.step, end.loss < 1e-3
     (200, True)
     """
-    if steps < 1 or not 1 <= marks <= steps:
-        raise ValueError(f"a run has at least one step and no more marks than steps, got {steps} steps, {marks} marks")
-    optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01)
-    found: list[Mark] = []
-    spent, recent, share = 0.0, float("nan"), 0.0
+    if not 1 <= evaluations <= steps:
+        raise ValueError(f"evaluations must be between 1 and the number of steps, {steps}, got {evaluations}")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01)
+    results: list[Evaluation] = []
+    seconds, smoothed = 0.0, float("nan")
     for step in range(1, steps + 1):
         start = time.perf_counter()
         model.train()
-        for group in optimiser.param_groups:
-            group["lr"] = learning_rate * _share_of_rate(share)
-        loss = loss_of(step)
-        optimiser.zero_grad()
-        loss.backward()
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * _rate_factor((step - 1) / steps)
+        value = loss()
+        optimizer.zero_grad()
+        value.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        now = float(loss.detach())
-        recent = now if step == 1 else 0.9 * recent + 0.1 * now
-        spent += time.perf_counter() - start
-        share = max(step / steps, spent / seconds if seconds else 0.0)
-        if share >= 1 or int(share * marks) > len(found):
-            found.append(Mark(step, spent, recent, _scored(model, score_of)))
-        if share >= 1:
-            break
-    return found
+        optimizer.step()
+        current = float(value.detach())
+        smoothed = current if step == 1 else 0.9 * smoothed + 0.1 * current
+        seconds += time.perf_counter() - start
+        if step == steps or int(step / steps * evaluations) > len(results):
+            results.append(Evaluation(step, seconds, smoothed, _evaluate(model, score)))
+    return results
 
 
-def _share_of_rate(share: float) -> float:
-    if share < 0.05:
-        return 0.1 + 0.9 * share / 0.05
-    return 0.1 + 0.45 * (1 + math.cos(math.pi * min((share - 0.05) / 0.95, 1.0)))
+def _rate_factor(progress: float) -> float:
+    if progress < 0.05:
+        return 0.1 + 0.9 * progress / 0.05
+    return 0.1 + 0.45 * (1 + math.cos(math.pi * min((progress - 0.05) / 0.95, 1.0)))
 
 
-def _scored(model: nn.Module, score_of: Callable[[], float] | None) -> float:
-    if score_of is None:
+def _evaluate(model: nn.Module, score: Callable[[], float] | None) -> float:
+    if score is None:
         return float("nan")
     model.eval()
     with torch.no_grad():
-        return float(score_of())
+        return float(score())
 
 
-def parameters(model: nn.Module) -> int:
-    """How many numbers a model learns.
+def token_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean cross-entropy of logits (..., classes) over all targets (...) other than −100."""
+    return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
-    >>> parameters(nn.Linear(2, 3))
+
+def share_correct(logits: Tensor, targets: Tensor) -> float:
+    """Return the share of targets (...) to which logits (..., classes) give the largest value; −100 is not counted.
+
+    >>> share_correct(torch.eye(3), torch.tensor([0, 1, 0]))
+    0.6666666865348816
+    """
+    counted = targets != -100
+    return float((logits.argmax(-1) == targets)[counted].float().mean())
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Return the number of trainable parameters.
+
+    >>> parameter_count(nn.Linear(2, 3))
     9
     """
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def match_parameters(make: Callable[[int], nn.Module], target: int, widths: range) -> nn.Module:
-    """The model whose number of parameters is nearest the target, of those that `make` builds at these widths.
+    """Return the model, among `make(width)` for these widths, whose parameter count is nearest to the target.
 
-    More width must mean more parameters: the widths are halved until two are left.
+    The count must grow with the width: the width is found by bisection.
 
     >>> match_parameters(lambda width: nn.Linear(width, width, bias=False), 100, range(1, 20)).in_features
     10
     """
     with torch.device("meta"):
-        above = bisect_left(widths, target, key=lambda width: parameters(make(width)))
-        near = [widths[at] for at in (above - 1, above) if 0 <= at < len(widths)]
-        width = min(near, key=lambda width: abs(parameters(make(width)) - target))
+        above = bisect_left(widths, target, key=lambda width: parameter_count(make(width)))
+        nearest = [widths[at] for at in (above - 1, above) if 0 <= at < len(widths)]
+        width = min(nearest, key=lambda width: abs(parameter_count(make(width)) - target))
     return make(width)

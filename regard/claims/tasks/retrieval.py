@@ -1,10 +1,10 @@
-"""Finding one thing among many: the smallest task that needs attention, and the smallest model that can do it.
+"""Retrieval of one item among many: the smallest task that needs attention, and the smallest model that solves it.
 
-    items       S of them, each with a key and a value:       x_j = E_key[key_j] + E_value[value_j]
+    items       S items, each with a key and a value:         x_j = E_key[key_j] + E_value[value_j]
     query       one of the keys; the answer is its value
     model       scores_j = (W_q q) · (W_k x_j) · scale,  w = weigh(scores),  answer = W_a norm(Σ_j w_j W_v x_j)
 
-`weigh` is softmax in attention; experiments put other things in its place and leave all else as it is.
+`weigh` is softmax in attention; experiments replace it and leave everything else unchanged.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.claims.claim import Settings
+from regard.claims.tasks.fit import Evaluation, fit, share_correct
+
 KEYS, VALUES = 32, 8
+ITEMS = 16
 Weigh = Callable[[Tensor], Tensor]
 
 
 class Items(NamedTuple):
-    """A batch: keys and values (B, S), the key asked for (B,), and the right answer (B,)."""
+    """A batch: keys and values (B, S), the key of the query (B,), and the correct answer (B,)."""
 
     keys: Tensor
     values: Tensor
@@ -27,8 +31,8 @@ class Items(NamedTuple):
     answer: Tensor
 
 
-def retrieval(batch: int, items: int) -> Items:
-    """Random keys, each once in a row, with random values; the answer is the value of the key asked for.
+def retrieval(batch: int, items: int = ITEMS) -> Items:
+    """Return random distinct keys with random values; the answer is the value of the query's key.
 
     >>> batch = retrieval(4, 8)
     >>> bool((batch.values[batch.keys == batch.query[:, None]] == batch.answer).all())
@@ -36,18 +40,18 @@ def retrieval(batch: int, items: int) -> Items:
     """
     keys = torch.rand(batch, KEYS).argsort(1)[:, :items]
     values = torch.randint(VALUES, (batch, items))
-    place = torch.randint(items, (batch, 1))
-    return Items(keys, values, keys.gather(1, place)[:, 0], values.gather(1, place)[:, 0])
+    position = torch.randint(items, (batch, 1))
+    return Items(keys, values, keys.gather(1, position)[:, 0], values.gather(1, position)[:, 0])
 
 
-def majority(batch: int, items: int) -> Items:
-    """The same items, but the answer is the value that occurs most often; a tie goes to the smallest."""
-    found = retrieval(batch, items)
-    return found._replace(answer=F.one_hot(found.values, VALUES).sum(1).argmax(1))
+def majority(batch: int, items: int = ITEMS) -> Items:
+    """Return the same items with the most frequent value as the answer, the smallest one in a tie."""
+    batch_items = retrieval(batch, items)
+    return batch_items._replace(answer=F.one_hot(batch_items.values, VALUES).sum(1).argmax(1))
 
 
 class Reader(nn.Module):
-    """One query, one head: items → scores of the answer (B, VALUES)."""
+    """One query and one head: items → logits of the answer (B, VALUES)."""
 
     def __init__(self, width: int, weigh: Weigh | nn.Module, scale: float | None = None) -> None:
         super().__init__()
@@ -65,16 +69,22 @@ class Reader(nn.Module):
         return answer
 
 
-def loss(model: nn.Module, items: Items) -> Tensor:
-    """Cross-entropy of the answer."""
-    return F.cross_entropy(model(items), items.answer)
+def train_reader(
+    model: Reader, settings: Settings, task: Callable[[int], Items] = retrieval, evaluations: int = 1
+) -> list[Evaluation]:
+    """Train on fresh batches of 64 and return evaluations whose score is the accuracy on settings["test"] examples."""
+    test = task(settings["test"])
 
+    def loss() -> Tensor:
+        items = task(64)
+        return F.cross_entropy(model(items), items.answer)
 
-def accuracy(model: nn.Module, items: Items) -> float:
-    """The share of right answers."""
-    return float((model(items).argmax(-1) == items.answer).float().mean())
+    def accuracy() -> float:
+        return share_correct(model(test), test.answer)
+
+    return fit(model, loss, settings["steps"], score=accuracy, evaluations=evaluations, learning_rate=settings["rate"])
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """The weights of attention."""
+    """Return the weights of attention."""
     return torch.softmax(scores, -1)
