@@ -91,7 +91,7 @@ def machine_text(result: Result) -> str:
 
     >>> from regard.claims import SHIPPED, read
     >>> machine_text(read(SHIPPED / "mask.json")).partition("; ")[2]
-    '3 seeds, 488 s at size default, load average 16'
+    '3 seeds, 465 s at size default, load average 20'
     """
     machine = result.machine
 

@@ -1,4 +1,4 @@
-"""`regard claims`, as it is typed, and the page that is made of the results."""
+"""The command `regard claims`, the shipped results, and the page made from them."""
 
 import json
 import signal
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "claims.md"
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "140")
     monkeypatch.setenv("LANG", "en_GB.UTF-8")
@@ -24,30 +24,30 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_the_list_names_them_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_of_claims(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["claims"]) == 0
-    said = capsys.readouterr().out
-    assert all(name in said for name in NAMES)
+    output = capsys.readouterr().out
+    assert all(name in output for name in NAMES)
     assert main(["claims", "--out", "nowhere", "--lang", "zh"]) == 0
     assert capsys.readouterr().out.count("尚未运行") == len(NAMES)
 
 
 def test_run_then_show_then_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["claims", "run", "stable-softmax", "errata", "--tiny", "--seeds", "1"]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("stable-softmax: ")
-    assert "errata: does not hold here" in said
-    assert find("errata") == read(tmp_path / "claims" / "errata.json")  # before the shipped one
+    output = capsys.readouterr().out
+    assert output.startswith("stable-softmax: ")
+    assert "errata: does not hold here" in output
+    assert find("errata") == read(tmp_path / "claims" / "errata.json")  # preferred to the shipped one
     assert main(["claims", "show", "errata", "--picture", "errata.png"]) == 0
     shown = capsys.readouterr().out
-    for words in (
+    for expected in (
         "experiment:",
         "rule:",
         "verdict: does not hold here",
         "measured on:",
         "regard claims run errata --tiny",
     ):
-        assert words in shown
+        assert expected in shown
     assert (tmp_path / "errata.png").read_bytes().startswith(b"\x89PNG")
     assert main(["claims", "show", "errata", "--lang", "zh"]) == 0
     assert "结论: 此处不成立" in capsys.readouterr().out
@@ -59,27 +59,25 @@ def test_run_then_show_then_report(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
-        (["run"], "say which claims to run"),
-        (["run", "scale", "--all"], "say which claims to run"),
+        (["run"], "name the claims to run, or give --all"),
+        (["run", "scale", "--all"], "name the claims to run, or give --all"),
         (["run", "scaling"], "there is no claim 'scaling'"),
         (["run", "scale", "--full", "--tiny"], "exclude each other"),
         (["show", "softmaxx"], "there is no claim"),
-        (["show", "scale", "--out", "nowhere", "--picture", "x.png"], "no whole result of scale"),
+        (["show", "scale", "--out", "nowhere", "--picture", "x.png"], "no complete result of scale"),
         (["--lang", "fr"], "--lang must be en or zh"),
     ],
 )
-def test_mistakes_are_said_in_one_line(
-    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_user_errors_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["claims", *arguments]) == 2
-    said = capsys.readouterr().err
-    assert complaint in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert message in output
+    assert output.count("\n") == 1
 
 
-def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
+def test_interrupted_run_keeps_finished_parts(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "regard", "claims", "run", "stable-softmax", "--full", "--seeds", "1000"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         file = tmp_path / "claims" / "stable-softmax.json"
@@ -87,16 +85,16 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        said = process.communicate()[1]
-    assert process.returncode == 130, said
-    assert "they are kept, the same command goes on" in said
-    kept = read(file)
-    assert 0 < len(kept.parts) < kept.expected_parts
+        errors = process.communicate()[1]
+    assert process.returncode == 130, errors
+    assert "the same command resumes the run" in errors
+    stored = read(file)
+    assert 0 < len(stored.parts) < stored.expected_parts
     assert [path.name for path in file.parent.iterdir()] == [file.name]
     assert "unfinished" in claim_text(claim_named("stable-softmax"), file.parent)
 
 
-def test_shipped_results_are_whole_small_and_of_their_claim() -> None:
+def test_shipped_results_are_complete_and_current() -> None:
     for file in SHIPPED.glob("*.json"):
         result = read(file)
         assert result.claim == file.stem
@@ -104,14 +102,14 @@ def test_shipped_results_are_whole_small_and_of_their_claim() -> None:
         assert result.complete
         assert result.size != "tiny"
         assert file.stat().st_size < 200_000
-        wanted = {
+        settings = {
             name: value for name, value in claim_named(result.claim).sizes[result.size].items() if name != "seeds"
         }
-        assert json.loads(json.dumps(wanted)) == result.settings, "the experiment has changed: run it again"
+        assert json.loads(json.dumps(settings)) == result.settings, "the settings have changed: run the claim again"
 
 
-def test_the_page_is_what_the_results_say(tmp_path: Path) -> None:
+def test_page_is_up_to_date(tmp_path: Path) -> None:
     write_report(tmp_path / "claims.md")
-    assert (tmp_path / "claims.md").read_text() == PAGE.read_text(), "regard claims report writes it anew"
+    assert (tmp_path / "claims.md").read_text() == PAGE.read_text(), "run: regard claims report"
     plots = {path.name for path in (tmp_path / "claims").iterdir()}
     assert plots == {path.name for path in PAGE.with_suffix("").glob("*.svg")}

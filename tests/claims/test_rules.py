@@ -1,4 +1,4 @@
-"""Verdicts follow from the numbers: other numbers, another verdict."""
+"""Verdicts computed from made-up rows by the rules of the claims."""
 
 from typing import Any
 
@@ -14,51 +14,51 @@ def verdict(name: str, rows: list[Row]) -> str:
     return claim_named(name).judge(rows).verdict
 
 
-def learned(found: float, frequent: float) -> list[Row]:
-    """Accuracy of attention on the two tasks; every fixed mean has 0.4."""
+def accuracies(retrieval: float, majority: float) -> list[Row]:
+    """Return rows with these accuracies of attention on the two tasks, and 0.4 for every fixed mean."""
     ways = ("attention", "plain mean", "random weights", "learned by place")
     return [
         {"seed": seed, "task": task, "way": way, "accuracy": (score if way == "attention" else 0.4) + 0.001 * seed}
         for seed in SEEDS
-        for task, score in (("find one", found), ("most frequent", frequent))
+        for task, score in (("find one", retrieval), ("most frequent", majority))
         for way in ways
     ]
 
 
 @pytest.mark.parametrize(
-    ("found", "frequent", "wanted"),
+    ("retrieval", "majority", "expected"),
     [(0.9, 0.9, "holds"), (0.9, 0.4, "holds when"), (0.4, 0.4, "does not hold here"), (0.2, 0.3, "does not hold here")],
 )
-def test_learned_mean(found: float, frequent: float, wanted: str) -> None:
-    assert verdict("learned-mean", learned(found, frequent)) == wanted
+def test_learned_mean(retrieval: float, majority: float, expected: str) -> None:
+    assert verdict("learned-mean", accuracies(retrieval, majority)) == expected
 
 
-def masked(on: float, off_training: float, off_writing: float, leak: float = 0.0) -> list[Row]:
+def mask_rows(on: float, off_training: float, off_generation: float, leak: float = 0.0) -> list[Row]:
     return [
         row
         for seed in SEEDS
         for row in (
             {"seed": seed, "way": "mask on", "training": on, "generation": on, "leak": leak},
-            {"seed": seed, "way": "mask off", "training": off_training, "generation": off_writing, "leak": 1.0},
+            {"seed": seed, "way": "mask off", "training": off_training, "generation": off_generation, "leak": 1.0},
         )
     ]
 
 
 @pytest.mark.parametrize(
-    ("rows", "wanted"),
+    ("rows", "expected"),
     [
-        (masked(0.99, 0.99, 0.15), "holds"),
-        (masked(0.99, 0.99, 0.6), "holds when"),
-        (masked(0.99, 0.99, 0.99), "does not hold here"),
-        (masked(0.99, 0.99, 0.15, leak=0.5), "does not hold here"),
+        (mask_rows(0.99, 0.99, 0.15), "holds"),
+        (mask_rows(0.99, 0.99, 0.6), "holds when"),
+        (mask_rows(0.99, 0.99, 0.99), "does not hold here"),
+        (mask_rows(0.99, 0.99, 0.15, leak=0.5), "does not hold here"),
     ],
 )
-def test_mask(rows: list[Row], wanted: str) -> None:
-    assert verdict("mask", rows) == wanted
+def test_mask(rows: list[Row], expected: str) -> None:
+    assert verdict("mask", rows) == expected
 
 
-def grown(time: dict[str, float], memory: dict[str, float]) -> list[Row]:
-    """Seconds and bytes that grow with these powers of the length."""
+def power_law_rows(time: dict[str, float], memory: dict[str, float]) -> list[Row]:
+    """Return rows whose seconds and bytes grow with these powers of the length."""
     rows: list[Row] = [
         {"seed": seed, "what": "length", "tokens": n, "way": way, "seconds": n**power, "peak": n ** memory[way]}
         for seed in SEEDS
@@ -85,23 +85,23 @@ ALL = ("materialised", "fused", "causal", "window")
 
 
 @pytest.mark.parametrize(
-    ("time", "memory", "wanted"),
+    ("time", "memory", "expected"),
     [
         ((2, 2, 2, 2), (2, 2, 2, 2), "holds"),
         ((2, 2, 2, 1), (2, 1, 1, 1), "holds when"),
         ((1, 1, 1, 1), (1, 1, 1, 1), "does not hold here"),
     ],
 )
-def test_quadratic(time: tuple[float, ...], memory: tuple[float, ...], wanted: str) -> None:
+def test_quadratic(time: tuple[float, ...], memory: tuple[float, ...], expected: str) -> None:
     conclusion = claim_named("quadratic").judge(
-        grown(dict(zip(ALL, time, strict=True)), dict(zip(ALL, memory, strict=True)))
+        power_law_rows(dict(zip(ALL, time, strict=True)), dict(zip(ALL, memory, strict=True)))
     )
-    assert conclusion.verdict == wanted
+    assert conclusion.verdict == expected
     assert conclusion.figures[0].value == pytest.approx(time[0])
     assert conclusion.figures[-1].value == pytest.approx(1024)
 
 
-def deep(losses: dict[str, float]) -> list[Row]:
+def depth_rows(losses: dict[str, float]) -> list[Row]:
     return [
         {"seed": seed, "what": "end", "depth": depth, "way": way, "loss": loss + 0.001 * seed, "first_over_last": 1.0}
         for seed in SEEDS
@@ -110,23 +110,23 @@ def deep(losses: dict[str, float]) -> list[Row]:
     ]
 
 
-BAD = {"neither": 2.0, "residual only": 2.0, "norm only": 2.0}
+UNTRAINED = {"neither": 2.0, "residual only": 2.0, "norm only": 2.0}
 
 
 @pytest.mark.parametrize(
-    ("losses", "wanted"),
+    ("losses", "expected"),
     [
-        ({**BAD, "post-norm": 0.1, "pre-norm": 0.1}, "holds"),
-        ({**BAD, "post-norm": 2.0, "pre-norm": 0.1}, "holds when"),
-        ({**BAD, "residual only": 0.1, "post-norm": 0.1, "pre-norm": 0.1}, "holds when"),
-        ({**BAD, "post-norm": 2.0, "pre-norm": 2.0}, "does not hold here"),
+        ({**UNTRAINED, "post-norm": 0.1, "pre-norm": 0.1}, "holds"),
+        ({**UNTRAINED, "post-norm": 2.0, "pre-norm": 0.1}, "holds when"),
+        ({**UNTRAINED, "residual only": 0.1, "post-norm": 0.1, "pre-norm": 0.1}, "holds when"),
+        ({**UNTRAINED, "post-norm": 2.0, "pre-norm": 2.0}, "does not hold here"),
     ],
 )
-def test_residual_norm(losses: dict[str, float], wanted: str) -> None:
-    assert verdict("residual-norm", deep(losses)) == wanted
+def test_residual_norm(losses: dict[str, float], expected: str) -> None:
+    assert verdict("residual-norm", depth_rows(losses)) == expected
 
 
-def errors(*wrong: Any) -> list[Row]:
+def errata_rows(*wrong: Any) -> list[Row]:
     return [
         {"seed": seed, "item": n, "about": f"item {n}", "document": "a", "is": "b", "wrong": one}
         for seed in SEEDS
@@ -135,19 +135,19 @@ def errors(*wrong: Any) -> list[Row]:
 
 
 @pytest.mark.parametrize(
-    ("rows", "wanted"),
+    ("rows", "expected"),
     [
-        (errors(True, True, None), "does not hold here"),
-        (errors(True, False, None), "holds when"),
-        (errors(False, False), "holds"),
+        (errata_rows(True, True, None), "does not hold here"),
+        (errata_rows(True, False, None), "holds when"),
+        (errata_rows(False, False), "holds"),
     ],
 )
-def test_errata(rows: list[Row], wanted: str) -> None:
-    assert verdict("errata", rows) == wanted
+def test_errata(rows: list[Row], expected: str) -> None:
+    assert verdict("errata", rows) == expected
 
 
-def trained(gain: float) -> list[Row]:
-    """Random rows as the argument has them, and what the division gains in training at the wider of two widths."""
+def scale_rows(gain: float) -> list[Row]:
+    """Return rows that agree with the claim for random scores, with this gain in training at the larger width."""
     rows: list[Row] = []
     for seed in SEEDS:
         for d_k in (4, 1024):
@@ -160,11 +160,11 @@ def trained(gain: float) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize(("gain", "wanted"), [(0.2, "holds"), (0.0, "holds when")])
-def test_scale(gain: float, wanted: str) -> None:
-    assert verdict("scale", trained(gain)) == wanted
+@pytest.mark.parametrize(("gain", "expected"), [(0.2, "holds"), (0.0, "holds when")])
+def test_scale(gain: float, expected: str) -> None:
+    assert verdict("scale", scale_rows(gain)) == expected
 
 
-def test_scale_of_another_spread_does_not_hold() -> None:
-    rows = [{**row, "variance": 1.0} if "variance" in row else row for row in trained(0.2)]
+def test_scale_does_not_hold_for_another_variance() -> None:
+    rows = [{**row, "variance": 1.0} if "variance" in row else row for row in scale_rows(0.2)]
     assert verdict("scale", rows) == "does not hold here"

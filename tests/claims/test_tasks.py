@@ -1,30 +1,50 @@
-"""The tasks that experiments train on: the answers are right, and a question can be answered."""
+"""Tasks, models and training loop of the experiments."""
 
+import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
 
 from regard.claims.experiments import connectx_attention as board
 from regard.claims.experiments import mask, not_only_nlp, positions, rnn_vs_transformer
-from regard.claims.experiments.errata import ITEMS
-from regard.claims.experiments.heads_not_speed import OFFSETS, apart, batch_of
-from regard.claims.experiments.learned_mean import ITEMS as SIZE
-from regard.claims.experiments.learned_mean import Fixed
+from regard.claims.experiments.errata import ITEMS as ERRATA
+from regard.claims.experiments.heads_not_speed import OFFSETS, make_batch, map_distance
+from regard.claims.experiments.learned_mean import FixedWeights
 from regard.claims.experiments.softmax import WAYS
-from regard.claims.tasks.retrieval import majority, retrieval
+from regard.claims.tasks.fit import fit, match_parameters, parameter_count
+from regard.claims.tasks.retrieval import ITEMS, majority, retrieval
 from regard.connectx import Board, Solver
 from regard.models import attention_pattern
 
 
+def test_fit_returns_evenly_spaced_evaluations() -> None:
+    line = nn.Linear(1, 1)
+    evaluations = fit(line, lambda: line.weight.square().sum(), 10, evaluations=5, score=lambda: float(line.training))
+    assert [one.step for one in evaluations] == [2, 4, 6, 8, 10]
+    assert all(one.score == 0 for one in evaluations)  # measured in eval mode
+    assert evaluations[-1].seconds >= evaluations[0].seconds
+    with pytest.raises(ValueError, match="evaluations must be between 1 and the number of steps, 2, got 3"):
+        fit(line, lambda: line.weight.sum(), 2, evaluations=3)
+
+
+@given(st.integers(1, 5000))
+def test_nearest_parameter_count_is_found(target: int) -> None:
+    model = match_parameters(lambda width: nn.Linear(width, 7), target, range(1, 64))
+    assert abs(parameter_count(model) - target) == min(abs(7 * width + 7 - target) for width in range(1, 64))
+
+
 def test_retrieval_and_majority() -> None:
-    found = retrieval(50, 16)
-    assert all(len(set(row.tolist())) == 16 for row in found.keys)
-    most = majority(50, 16)
+    items = retrieval(50)
+    assert all(len(set(row.tolist())) == ITEMS for row in items.keys)
+    most = majority(50)
     for row, answer in zip(most.values.tolist(), most.answer.tolist(), strict=True):
         assert row.count(answer) == max(row.count(value) for value in row)
 
 
-def test_weights_that_are_fixed_do_not_see_the_scores() -> None:
-    fixed = Fixed(learned=False)
-    one, other = fixed(torch.randn(3, SIZE)), fixed(torch.randn(3, SIZE))
+def test_fixed_weights_do_not_depend_on_the_scores() -> None:
+    fixed = FixedWeights(learned=False)
+    one, other = fixed(torch.randn(3, ITEMS)), fixed(torch.randn(3, ITEMS))
     assert torch.equal(one, other)
     assert not list(filter(lambda p: p.requires_grad, fixed.parameters()))
     scores = torch.randn(4, 9)
@@ -34,40 +54,40 @@ def test_weights_that_are_fixed_do_not_see_the_scores() -> None:
         assert torch.equal(weights.argmax(-1), scores.argmax(-1)), name
 
 
-def test_sequences_follow_their_rule() -> None:
+def test_tokens_are_sums_of_the_two_before() -> None:
     tokens = mask.sequences(20, 12)
     assert torch.equal(tokens[:, 2:], (tokens[:, 1:-1] + tokens[:, :-2]) % mask.MODULUS)
 
 
-def test_orders() -> None:
-    tokens, wanted = positions.delay(5, 6)
-    assert torch.equal(wanted[:, 1:], tokens[:, :-1])
-    tokens, wanted = positions.arrange(5, 6)
-    assert (wanted.diff(dim=1) >= 0).all()
-    assert torch.equal(tokens.sort(1).values, wanted)
+def test_sorting_and_previous_token() -> None:
+    tokens, targets = positions.previous_token_task(5, 6)
+    assert torch.equal(targets[:, 1:], tokens[:, :-1])
+    tokens, targets = positions.sort_task(5, 6)
+    assert (targets.diff(dim=1) >= 0).all()
+    assert torch.equal(tokens.sort(1).values, targets)
 
 
-def test_questions_of_the_long_distance() -> None:
-    tokens, wanted = rnn_vs_transformer.far(8, 5)
-    assert tokens.shape == wanted.shape == (8, 7)
-    assert torch.equal(wanted[:, -1], tokens[:, 0])
-    assert (wanted[:, :-1] == -100).all()
-    tokens, wanted = rnn_vs_transformer.recall(8, 16)
-    for row, answer in zip(tokens.tolist(), wanted[:, -1].tolist(), strict=True):
+def test_answers_of_the_recall_tasks() -> None:
+    tokens, targets = rnn_vs_transformer.distant_value_task(8, 5)
+    assert tokens.shape == targets.shape == (8, 7)
+    assert torch.equal(targets[:, -1], tokens[:, 0])
+    assert (targets[:, :-1] == -100).all()
+    tokens, targets = rnn_vs_transformer.recall_task(8, 16)
+    for row, answer in zip(tokens.tolist(), targets[:, -1].tolist(), strict=True):
         assert row[row.index(row[-1]) + 1] == answer
-    bits, odd = rnn_vs_transformer.parity(8, 5)
+    bits, odd = rnn_vs_transformer.parity_task(8, 5)
     assert torch.equal(odd[:, -1], bits.sum(1) % 2)
 
 
-def test_equal_parameters_of_transformer_and_lstm() -> None:
+def test_transformer_and_lstm_have_as_many_parameters() -> None:
     counts = [
-        sum(p.numel() for p in rnn_vs_transformer.model_of(kind, 17, 64, 32).parameters())
+        sum(p.numel() for p in rnn_vs_transformer.make_model(kind, 17, 64, 32).parameters())
         for kind in rnn_vs_transformer.MODELS
     ]
     assert abs(counts[0] / counts[1] - 1) < 0.03
 
 
-def test_boards_with_four_in_a_row_have_them() -> None:
+def test_labels_of_boards_with_four_in_a_row() -> None:
     planes, label = not_only_nlp.boards(60)
     assert set(label.tolist()) == {0, 1}
     for stones, won in zip(planes[:, 0], label.tolist(), strict=True):
@@ -80,18 +100,18 @@ def test_boards_with_four_in_a_row_have_them() -> None:
         assert any(lines) == bool(won)
 
 
-def test_the_four_relations() -> None:
-    tokens, wanted = batch_of(3)
+def test_relations_and_distances_between_maps() -> None:
+    tokens, targets = make_batch(3)
     for at, offset in enumerate(OFFSETS):
-        assert torch.equal(wanted[:, 4, at], tokens[:, (4 + offset) % tokens.shape[1]])
+        assert torch.equal(targets[:, 4, at], tokens[:, (4 + offset) % tokens.shape[1]])
     same, other = torch.eye(4).expand(2, 4, 4), torch.stack([torch.eye(4), torch.eye(4).roll(1, 0)])
-    assert apart(same) == 0
-    assert apart(other) == 1
-    assert apart(same[:1]) is None
+    assert map_distance(same) == 0
+    assert map_distance(other) == 1
+    assert map_distance(same[:1]) is None
 
 
-def test_positions_are_labelled_as_the_solver_says() -> None:
-    planes, legal, kept, result = board.positions(12, 28, 0)
+def test_positions_are_labelled_by_the_solver() -> None:
+    planes, legal, keeping, result = board.solved_positions(12, 28, 0)
     solver = Solver(table_bits=20)
     for at in range(12):
         own, theirs = (
@@ -101,15 +121,15 @@ def test_positions_are_labelled_as_the_solver_says() -> None:
         assert [score is not None for score in scores] == legal[at].tolist()
         signs = [None if score is None else (score > 0) - (score < 0) for score in scores]
         best = max(sign for sign in signs if sign is not None)
-        assert [sign == best for sign in signs] == kept[at].tolist()
+        assert [sign == best for sign in signs] == keeping[at].tolist()
         assert result[at] == best
 
 
-def test_heads_that_follow_lines_are_told_from_those_that_do_not() -> None:
+def test_heads_that_follow_lines_are_recognised() -> None:
     square = torch.arange(42)
     king = torch.maximum((square[:, None] // 7 - square // 7).abs(), (square[:, None] % 7 - square % 7).abs())
-    near = 0.5 ** king.float()  # nearer squares get more, whatever the direction
-    rows = board.along_lines(torch.stack([attention_pattern("row", 6, 7).float(), near]), 200)
+    near = 0.5 ** king.float()  # nearer squares get more weight, in every direction
+    rows = board.weight_along_lines(torch.stack([attention_pattern("row", 6, 7).float(), near]), 200)
     row_head = {row["direction"]: row for row in rows if row["head"] == 0}
     assert row_head["row"]["ratio"] > board.STRONG
     assert row_head["row"]["p"] < 0.01
@@ -119,5 +139,5 @@ def test_heads_that_follow_lines_are_told_from_those_that_do_not() -> None:
         assert abs(row["ratio"] - 1) < 1e-3
 
 
-def test_the_list_of_errors_is_whole() -> None:
-    assert {number for number, _, _ in ITEMS} == set(range(1, 12))
+def test_list_of_errors_is_complete() -> None:
+    assert {number for number, _, _ in ERRATA} == set(range(1, 12))

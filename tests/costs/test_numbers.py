@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 import regard
 from regard import masks
 from regard.claims.tasks.document_costs import DOCUMENT_MEGABYTES, corrected, document_bytes
-from regard.costs.layer import plain_layer
-from regard.costs.memory import kept
 from regard.costs.operations import PARTS
 from regard.costs.plot import cost_figure, find_crossing
 from support.strategies import rules

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from regard.claims import NAMES, SHIPPED, claim_named, read, stored_conclusion
+from regard.claims.charts.labels import label
 from regard.lab.api.claims import all_claims, run_claim
 from regard.lab.server.job_queue import Job, JobStopped
 from support.lab_page import Opened, needs_axe
@@ -54,7 +55,8 @@ def test_the_plots_are_means_of_the_rows(results: Path) -> None:
     rows = read(results / "learned-mean.json").rows
     for series in plot["series"]:
         for place, mean, low, high in series["points"]:
-            seeds = [row["accuracy"] for row in rows if (row["way"], row["task"]) == (series["name"]["en"], place)]
+            own = [row for row in rows if (label(row["way"]), row["task"]) == (series["name"], place)]
+            seeds = [row["accuracy"] for row in own]
             assert mean == pytest.approx(statistics.fmean(seeds), abs=1e-12)
             margin = 2.776 * statistics.stdev(seeds) / len(seeds) ** 0.5  # Student's t for five seeds
             assert (high - mean, mean - low) == pytest.approx((margin, margin), abs=1e-9)
@@ -208,11 +210,11 @@ def test_a_small_run_and_a_file_that_opens_without_a_network(opened: Open, tmp_p
     assert figures(page) == numbers  # the stored result stays
     small = tried_here.locator(".value").all_inner_texts()
     svg = page.kept("svg", tmp_path).read_text(encoding="utf-8")
-    assert "The mask keeps the future out" in svg
+    assert "The causal mask hides the future" in svg
     assert svg.count('class="bar"') == 4
     assert page.kept("png", tmp_path).stat().st_size > 20_000
     asked = page.from_disk(page.kept("page", tmp_path))
-    expect(page.tab.locator(".claims-one h2")).to_have_text("The mask keeps the future out")
+    expect(page.tab.locator(".claims-one h2")).to_have_text("The causal mask hides the future")
     assert figures(page) == numbers
     assert page.tab.locator(".claims-tried .value").all_inner_texts() == small
     page.tab.locator("[data-stands=all]").click()

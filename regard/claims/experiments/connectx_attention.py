@@ -22,7 +22,7 @@ from regard.claims.statistics.intervals import interval
 from regard.claims.statistics.rows import difference, figure, figures, over_seeds, values, where
 from regard.claims.tasks.fit import Evaluation, fit, match_parameters, parameter_count
 from regard.connectx import Boards, Solver
-from regard.models import BoardConfig, BoardNet, sight
+from regard.models import BoardConfig, BoardNet, attention_pattern
 from regard.watching import watch
 
 WITHOUT, MATCHED = "no attention", "no attention, equal parameters"
@@ -182,7 +182,7 @@ def weight_along_lines(maps: Tensor, permutations: int) -> list[Row]:
     other_squares = 1 - torch.eye(42)
     maps = maps * other_squares
     maps = maps / maps.sum(-1, keepdim=True).clamp_min(1e-12)
-    on_line = torch.stack([sight(direction, 6, 7) for direction in DIRECTIONS]).float() * other_squares
+    on_line = torch.stack([attention_pattern(direction, 6, 7) for direction in DIRECTIONS]).float() * other_squares
     weight = torch.einsum("hqk,dqk->hd", maps, on_line) / 42
     square = torch.arange(42)
     king = torch.maximum((square[:, None] // 7 - square // 7).abs(), (square[:, None] % 7 - square % 7).abs()).float()
