@@ -52,7 +52,7 @@ def staircase(length: int) -> list[Row]:
 
         def run() -> object:
             plans.TRIANGLE, plans.BLOCK, plans.SMALL_BLOCK = triangle, block, block
-            plans._remembered.cache_clear()
+            plans._cached_plan.cache_clear()
             return torch.autograd.grad(regard.attend(*qkv, rule), qkv, g)
 
         return run
@@ -60,7 +60,7 @@ def staircase(length: int) -> list[Row]:
     kept = plans.TRIANGLE, plans.BLOCK, plans.SMALL_BLOCK
     ms = race({"kernel": ours(1, 64), **{str(block): ours(1 << 30, block) for block in (64, 128, 256)}}, rounds=7)
     plans.TRIANGLE, plans.BLOCK, plans.SMALL_BLOCK = kept
-    plans._remembered.cache_clear()
+    plans._cached_plan.cache_clear()
     return [
         Row(f"causal in blocks of {block} / the kernel's rule", f"S={length}", ms[block], ms["kernel"], "ms")
         for block in ("64", "128", "256")

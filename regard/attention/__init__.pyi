@@ -3,14 +3,14 @@ from . import reference as reference
 from .attend_dispatch import WithLse as WithLse
 from .attend_dispatch import attend as attend
 from .attend_dispatch import attend_with_lse as attend_with_lse
-from .kernels.streaming import Stream as Stream
-from .kernels.streaming import merge as merge
 from .layers.head_count import check_groups as check_groups
 from .layers.head_count import check_heads as check_heads
 from .layers.head_count import divisors as divisors
 from .layers.head_count import fit_heads as fit_heads
 from .layers.head_count import nearest_heads as nearest_heads
 from .masks import Mask as Mask
+from .streaming import Stream as Stream
+from .streaming import merge as merge
 from .tracing.cell import explain_cell as explain_cell
 from .tracing.record import Part as Part
 from .tracing.record import Step as Step

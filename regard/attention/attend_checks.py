@@ -1,4 +1,4 @@
-"""What `attend` takes: read once, at the door, and an error says what came and what to do."""
+"""Validation of the arguments of `attend`."""
 
 import torch
 from torch import Tensor
@@ -7,17 +7,16 @@ from regard.attention.reference.shape_checks import check_broadcast, check_shape
 
 
 def check_inputs(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Raise unless q, k and v are floating point tensors of one kind whose shapes go together."""
-    named = {"q": q, "k": k, "v": v}
-    for name, x in named.items():
+    """Raise unless q, k and v are floating point tensors of one dtype and device, with shapes that match."""
+    for name, x in {"q": q, "k": k, "v": v}.items():
         if not isinstance(x, Tensor):
             raise TypeError(
                 f"{name} must be a tensor, got {type(x).__name__}; for NumPy use regard.attention.reference"
             )
         if not x.dtype.is_floating_point:
             raise TypeError(
-                f"{name} must be floating point, got {x.dtype}; token ids are embedded first, "
-                f"whole numbers are converted with {name}.float()"
+                f"{name} must be floating point, got {x.dtype}; embed token ids first, "
+                f"and convert whole numbers with {name}.float()"
             )
     if not q.dtype == k.dtype == v.dtype:
         raise TypeError(f"q, k and v must have one dtype, got {q.dtype}, {k.dtype}, {v.dtype}; use .to(q.dtype)")
@@ -39,32 +38,20 @@ def check_mask(mask: Tensor, q: Tensor, k: Tensor) -> None:
         check_broadcast("mask", mask.shape, (*q.shape[:-1], k.shape[-2]))
     except ValueError as error:
         if mask.dim() == 2 and mask.shape[1] == k.shape[-2]:
-            raise ValueError(f"{error}; one value a batch item and key is regard.masks.padding(mask)") from None
+            raise ValueError(f"{error}; for one value per batch item and key use regard.masks.padding(mask)") from None
         raise
 
 
 def check_bias(bias: Tensor, q: Tensor, k: Tensor) -> None:
+    """Raise unless the bias is floating point and broadcasts to (..., H, L, S)."""
     if not bias.dtype.is_floating_point:
         raise TypeError(
-            f"bias is added to the scores and must be floating point, got {bias.dtype}; booleans go to mask="
+            f"bias is added to the scores and must be floating point, got {bias.dtype}; pass booleans as mask="
         )
     check_broadcast("bias", bias.shape, (*q.shape[:-1], k.shape[-2]))
 
 
 def check_dropout(dropout: float) -> None:
+    """Raise unless 0 ≤ dropout < 1."""
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout is the share of weights to drop, 0 ≤ dropout < 1, got {dropout}")
-
-
-def to_four(x: Tensor) -> Tensor:
-    """(..., H, L, d) as (B, H, L, d)."""
-    if x.dim() == 4:
-        return x
-    return x.reshape(-1, *x.shape[-3:]) if x.dim() > 4 else x[(None,) * (4 - x.dim())]
-
-
-def table_to_four(table: Tensor, lead: torch.Size) -> Tensor:
-    """What broadcasts to (*lead, H, L, S), as something that broadcasts to (B, H, L, S), B the product of lead."""
-    if len(lead) <= 1 or table.dim() <= 3:
-        return table[(None,) * (4 - table.dim())]
-    return table.expand(*lead, *table.shape[-3:]).reshape(-1, *table.shape[-3:])

@@ -1,15 +1,17 @@
-"""`attend`: scaled dot-product attention in torch, fused always.
+"""`attend`: scaled dot-product attention in torch, on a fused kernel.
 
-    out = softmax(scale · q kᵀ + bias, over visible keys) v            scale = 1/√d_k unless given
+    out = softmax(scale · q kᵀ + bias, over visible keys) v            scale = 1/√d_k by default
 
-On the CPU it runs on torch's flash kernel, tile by tile where a mask leaves blocks unseen (plan.py, tiles.py);
-elsewhere, and inside torch.compile, on `F.scaled_dot_product_attention`. No path builds the L×S matrix of
-weights unless weights are asked for, or dropout is (torch has no fused dropout on the CPU).
+`attend` checks its arguments, then takes the first path of `PATHS` whose condition holds. On the CPU attention runs on
+torch's flash kernel, tile by tile, and skips blocks that a mask hides (kernels/block_plan.py, kernels/tiles.py). On
+other devices and inside torch.compile it runs on `F.scaled_dot_product_attention`. The L×S matrix of weights is built
+only if weights or dropout are requested (torch has no fused dropout on the CPU).
 
-An empty row (nothing visible) has zero output, zero weights and zero gradient. NaN in an input is passed on:
-it reaches every output that the number takes part in, hidden keys and values included (0 · NaN is NaN).
+An empty row (nothing visible) has zero output, zero weights and zero gradient. NaN in an input is propagated to every
+output that it contributes to, including those of hidden keys and values (0 · NaN is NaN).
 """
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, overload
 
 import torch
@@ -18,11 +20,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.attend_checks import check_bias, check_dropout, check_inputs, check_mask
-from regard.attention.kernels import tiles
-from regard.attention.kernels.autograd import Job, flash, written_out
+from regard.attention.kernels.additive_mask import BiasRule, additive_mask, hide, mask_tensor
+from regard.attention.kernels.autograd import TileCall, flash_attention
 from regard.attention.kernels.block_plan import DENSE_BELOW, choose_plan
 from regard.attention.kernels.compile_op import attend_compiled
-from regard.attention.kernels.materialized import by_group, scores, softmax_rows, weigh
+from regard.attention.kernels.materialized import attend_by_formula, attend_with_weights
+from regard.attention.kernels.shape_4d import equal_widths
 from regard.attention.kernels.torch_operators import in_func_transform
 from regard.attention.listeners import call_listeners, listeners_muted
 from regard.attention.masks import Mask
@@ -30,8 +33,9 @@ from regard.attention.masks.bands import Causal
 from regard.attention.masks.custom import split_boolean_tables
 from regard.attention.masks.mask import And
 
-BiasLike = Tensor | tiles.BiasRule
+BiasLike = Tensor | BiasRule
 MaskLike = Mask | Bool[Tensor, "..."]
+Result = tuple[Tensor, Tensor | None, Tensor | None]  # output, log-sum-exp if requested, weights if requested
 
 
 @overload
@@ -62,17 +66,17 @@ def attend(
     dropout: float = 0.0,
     weights: bool | Literal["mean"] = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attention of q (..., H, L, d_k) over k (..., H_kv, S, d_k) and v (..., H_kv, S, d_v) → (..., H, L, d_v).
+    """Return the attention (..., H, L, d_v) of q (..., H, L, d_k) over k (..., H_kv, S, d_k) and v (..., H_kv, S, d_v).
 
-    mask        a rule of `regard.masks` or a boolean tensor that broadcasts to (..., H, L, S); **True = visible**
+    mask        a mask of `regard.masks` or a boolean tensor that broadcasts to (..., H, L, S); **True = visible**
     bias        added to the scaled scores; a tensor that broadcasts to (..., H, L, S), or `Alibi`
-    scale       1/√d_k unless given
-    dropout     share of the weights dropped, now, whatever mode a model is in; 0 unless asked for
-    weights     True: also return the weights (..., H, L, S), before dropout, one map a head;
-                "mean": their mean over heads (..., L, S), without keeping the map of every head
+    scale       factor of the scores; 1/√d_k by default
+    dropout     probability with which a weight is dropped; it applies in training and in evaluation
+    weights     True: also return the weights (..., H, L, S) of each head, before dropout;
+                "mean": their mean over heads (..., L, S), without holding the weights of every head
 
-    H may be a multiple of H_kv: each key/value head then serves H / H_kv query heads in turn (grouped heads).
-    Causal rules are aligned at the end: the last query sees every key, whatever L and S are.
+    H may be a multiple of H_kv: each key/value head then serves H / H_kv consecutive query heads (grouped heads).
+    Causal masks are aligned at the end: the last query sees every key, for any L and S.
 
     >>> import torch
     >>> from regard import masks
@@ -85,6 +89,8 @@ def attend(
 
 
 class WithLse(NamedTuple):
+    """Result of `attend_with_lse`: output (..., H, L, d_v) and log-sum-exp (..., H, L)."""
+
     output: Tensor
     lse: Tensor
 
@@ -98,9 +104,9 @@ def attend_with_lse(
     bias: BiasLike | None = None,
     scale: float | None = None,
 ) -> WithLse:
-    """Attention and the log-sum-exp of each row of scores, both differentiable; −inf for an empty row.
+    """Return attention and the log-sum-exp of each row of scores, both differentiable; −inf for an empty row.
 
-    The weight of any pair is exp(scale · q·k + bias − lse), so any part of the weights can be had later
+    The weight of any pair is exp(scale · q·k + bias − lse), so any part of the weights can be computed later
     without the rest, and attention over two sets of keys can be merged into attention over both.
 
     >>> import torch
@@ -122,44 +128,144 @@ def _attend(
     scale: float | None,
     dropout: float,
     weights: bool | Literal["mean"],
-    want_lse: bool,
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Output; log-sum-exp if wanted; weights if wanted."""
+    lse: bool,
+) -> Result:
+    """Check the arguments, then compute attention by the first path that applies."""
     if call_listeners and not listeners_muted.depth:
-        return _heard(q, k, v, mask, bias, scale, dropout, weights, want_lse)
-    if not _alike(q, k, v):
+        return _notify_and_attend(q, k, v, mask, bias, scale, dropout, weights, lse)
+    if not _is_standard(q, k, v):
         q, k, v = _autocast(q, k, v)
         check_inputs(q, k, v)
         if q.dim() == 1:
-            found = _attend(q[None], k, v, mask, bias, scale, dropout, weights, want_lse)
-            out, lse, maps = (x if x is None else x[0] for x in found)
-            assert out is not None
-            return out, lse, maps
+            out, row_lse, maps = _attend(q[None], k, v, mask, bias, scale, dropout, weights, lse)
+            return out[0], None if row_lse is None else row_lse[0], None if maps is None else maps[0]
         k, v = (x.expand(*q.shape[:-3], *x.shape[-3:]) for x in (k, v))
     scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
-    if mask is bias is None and not (weights or dropout or want_lse or _wants_gradient(q, k, v) or in_func_transform()):
-        return _plain(q, k, v, scale), None, None
+    if mask is bias is None and not (weights or dropout or lse or _requires_grad(q, k, v) or in_func_transform()):
+        return _sdpa_without_mask(q, k, v, scale), None, None
     check_dropout(dropout)
-    rule, seen = _read_mask(mask, q, k)
-    table, computed = _read_bias(bias, seen, q, k)
-
-    if weights or dropout:
-        added = written_out(q, k, rule, table, computed)
-        out, maps = weigh(q, k, v, added, scale, dropout=dropout, weights=weights)
-        return out, None, maps
-    if _not_for_the_kernel(q, k, table) or (want_lse and _not_here(q)):
-        added = written_out(q, k, rule, table, computed)
-        maps, lse = softmax_rows(scores(q, k, added, scale))
-        return by_group(maps, v.to(maps.dtype)).to(q.dtype), lse, None
-    if _not_here(q):
-        return _elsewhere(q, k, v, rule, table, computed, scale), None, None
-    job = Job(choose_plan(rule, q.shape[-2], k.shape[-2], bias=computed), rule, computed, scale, want_lse)
-    width = v.shape[-1]
-    out, lse = flash(*_one_width(q, k, v), table, job)
-    return (out if out.shape[-1] == width else out[..., :width]), (lse if want_lse else None), None
+    rule, visible = _split_mask(mask, q, k)
+    table, bias_rule = _split_bias(bias, visible, q, k)
+    call = _Call(q, k, v, rule, table, bias_rule, scale, dropout, weights, lse)
+    for applies, path in PATHS:
+        if applies(call):
+            return path(call)
+    return _by_tiles(call)
 
 
-def _heard(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor | None, Tensor | None]:
+class _Call(NamedTuple):
+    """Checked arguments. A pair is visible where both `rule` and `table` show it."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    rule: Mask | None  # mask from which a block plan can be made
+    table: Tensor | None  # added to the scores: tensor bias, and −inf where a boolean tensor hides a pair
+    bias: BiasRule | None
+    scale: float
+    dropout: float
+    weights: bool | Literal["mean"]
+    lse: bool
+
+
+def _added(call: _Call) -> Tensor | None:
+    """Return everything that is added to the scores, for all pairs."""
+    return additive_mask(call.q, call.k, call.rule, call.table, call.bias)
+
+
+def _use_weights(call: _Call) -> bool:
+    return bool(call.weights or call.dropout)
+
+
+def _with_weights(call: _Call) -> Result:
+    out, maps = attend_with_weights(
+        call.q, call.k, call.v, _added(call), call.scale, dropout=call.dropout, weights=call.weights
+    )
+    return out, None, maps
+
+
+def _use_formula(call: _Call) -> bool:
+    """Return whether no kernel supports the call.
+
+    The CPU kernel does not handle 0 keys and has no gradient of the mask; other devices return no log-sum-exp.
+    """
+    if call.q.numel() == 0 or call.k.numel() == 0 or (call.lse and _outside_cpu_kernels(call.q)):
+        return True
+    return call.table is not None and call.table.requires_grad and torch.is_grad_enabled()
+
+
+def _by_formula(call: _Call) -> Result:
+    return *attend_by_formula(call.q, call.k, call.v, _added(call), call.scale), None
+
+
+def _use_causal_sdpa(call: _Call) -> bool:
+    """Return whether torch's own causal flag, which aligns at the start, replaces the mask."""
+    square = isinstance(call.rule, Causal) and call.q.shape[-2] == call.k.shape[-2]
+    return square and call.table is None and call.bias is None and _outside_cpu_kernels(call.q)
+
+
+def _by_causal_sdpa(call: _Call) -> Result:
+    return _sdpa(call.q, call.k, call.v, call.scale, is_causal=True), None, None
+
+
+def _use_compiled_tiles(call: _Call) -> bool:
+    """Return whether the tiles run as one operator of a compiled graph: on the CPU, with a mask made of numbers."""
+    q, rule = call.q, call.rule
+    if not (q.is_cpu and torch.compiler.is_compiling()) or rule is None or call.bias is not None:
+        return False
+    return rule.parseable and q.shape[-2] * call.k.shape[-2] > DENSE_BELOW
+
+
+def _by_compiled_tiles(call: _Call) -> Result:
+    assert call.rule is not None
+    out = attend_compiled(*equal_widths(call.q, call.k, call.v), call.table, call.rule, call.scale)
+    return out[..., : call.v.shape[-1]], None, None
+
+
+def _use_sdpa(call: _Call) -> bool:
+    return _outside_cpu_kernels(call.q)
+
+
+def _by_sdpa(call: _Call) -> Result:
+    return _sdpa(call.q, call.k, call.v, call.scale, attn_mask=_added(call)), None, None
+
+
+PATHS: tuple[tuple[Callable[[_Call], bool], Callable[[_Call], Result]], ...] = (
+    (_use_weights, _with_weights),
+    (_use_formula, _by_formula),
+    (_use_causal_sdpa, _by_causal_sdpa),
+    (_use_compiled_tiles, _by_compiled_tiles),
+    (_use_sdpa, _by_sdpa),
+)
+"""Condition → path, in order; `_by_tiles` if no condition holds."""
+
+
+def _by_tiles(call: _Call) -> Result:
+    plan = choose_plan(call.rule, call.q.shape[-2], call.k.shape[-2], bias=call.bias)
+    tile_call = TileCall(plan, call.rule, call.bias, call.scale, call.lse)
+    width = call.v.shape[-1]
+    out, lse = flash_attention(*equal_widths(call.q, call.k, call.v), call.table, tile_call)
+    return (out if out.shape[-1] == width else out[..., :width]), (lse if call.lse else None), None
+
+
+def _sdpa_without_mask(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    """Compute the most common case with as little overhead as torch's own function."""
+    if v.shape[-1] != q.shape[-1] and q.is_cpu:
+        return _sdpa(*equal_widths(q, k, v), scale)[..., : v.shape[-1]]
+    return _sdpa(q, k, v, scale)
+
+
+def _sdpa(q: Tensor, k: Tensor, v: Tensor, scale: float, **mask: Any) -> Tensor:
+    grouped = q.dim() > 2 and q.shape[-3] != k.shape[-3]
+    return F.scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=grouped, **mask)
+
+
+def _outside_cpu_kernels(q: Tensor) -> bool:
+    """Return whether the tiles cannot run directly: on another device, or while a graph is compiled."""
+    return not q.is_cpu or torch.compiler.is_compiling()
+
+
+def _notify_and_attend(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Result:
     names = ("mask", "bias", "scale", "dropout", "weights", "want_lse")
     with listeners_muted:
         for listener in tuple(call_listeners):
@@ -167,8 +273,8 @@ def _heard(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor 
         return _attend(q, k, v, *rest)
 
 
-def _alike(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether the inputs are of the usual kind, with nothing to check, convert or expand."""
+def _is_standard(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Return whether the inputs need no further check, conversion or expansion."""
     return (
         isinstance(q, Tensor)
         and q.dtype.is_floating_point
@@ -178,37 +284,29 @@ def _alike(q: Tensor, k: Tensor, v: Tensor) -> bool:
         and q.shape[:-2] == k.shape[:-2]
         and q.shape[-1] == k.shape[-1]
         and q.device == k.device == v.device
-        and not _autocasting(q)
+        and not _autocast_enabled(q)
     )
 
 
-def _wants_gradient(q: Tensor, k: Tensor, v: Tensor) -> bool:
+def _requires_grad(q: Tensor, k: Tensor, v: Tensor) -> bool:
     return torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
 
 
-def _plain(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-    """The common case, as fast as torch has it."""
-    grouped = q.dim() > 2 and q.shape[-3] != k.shape[-3]
-    if v.shape[-1] != q.shape[-1] and q.is_cpu:
-        return F.scaled_dot_product_attention(*_one_width(q, k, v), scale=scale, enable_gqa=grouped)[..., : v.shape[-1]]
-    return F.scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=grouped)
-
-
-def _autocasting(q: Tensor) -> bool:
-    return not q.is_meta and torch.is_autocast_enabled(q.device.type)  # torch refuses to say it of "meta"
+def _autocast_enabled(q: Tensor) -> bool:
+    return not q.is_meta and torch.is_autocast_enabled(q.device.type)  # torch raises an error for "meta"
 
 
 def _autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Under autocast, what torch's own attention does: all three in autocast's dtype."""
-    if not isinstance(q, Tensor) or not _autocasting(q):
+    """Under autocast, convert q, k and v to its dtype, as torch's own attention does."""
+    if not isinstance(q, Tensor) or not _autocast_enabled(q):
         return q, k, v
     dtype = torch.get_autocast_dtype(q.device.type)
     q, k, v = (x.to(dtype) if x.dtype in (torch.float32, torch.float16, torch.bfloat16) else x for x in (q, k, v))
     return q, k, v
 
 
-def _read_mask(mask: MaskLike | None, q: Tensor, k: Tensor) -> tuple[Mask | None, Tensor | None]:
-    """The mask as a rule to plan by, and a boolean tensor for what is not a rule; both must show a pair."""
+def _split_mask(mask: MaskLike | None, q: Tensor, k: Tensor) -> tuple[Mask | None, Tensor | None]:
+    """Split a mask into a rule that a block plan can be made from, and a boolean tensor for the rest."""
     if mask is None:
         return None, None
     if not isinstance(mask, Mask):
@@ -216,75 +314,23 @@ def _read_mask(mask: MaskLike | None, q: Tensor, k: Tensor) -> tuple[Mask | None
         return None, mask
     heads, queries, keys = q.shape[-3] if q.dim() > 2 else 1, q.shape[-2], k.shape[-2]
     mask.check(q.shape[:-3].numel(), heads, queries, keys)
-    if in_func_transform() or _not_here(q):
-        # Inside a transform the data of a rule may be symbolic: only rules of plain numbers can be planned by.
-        return (mask, None) if mask.parseable else (None, _seen(mask, q, k))
+    if in_func_transform() or _outside_cpu_kernels(q):
+        # Inside a transform the data of a mask may be symbolic, so that no plan can be made from it.
+        return (mask, None) if mask.parseable else (None, mask_tensor(mask, q, k))
     rule, tables = split_boolean_tables(mask)
-    return rule, _seen(And(tables), q, k) if tables else None
+    return rule, mask_tensor(And(tables), q, k) if tables else None
 
 
-def _seen(mask: Mask, q: Tensor, k: Tensor) -> Bool[Tensor, "..."]:
-    """The mask as a tensor that broadcasts to (..., H, L, S)."""
-    seen = mask.tensor(q.shape[-2], k.shape[-2], device=q.device)
-    if seen.dim() == 2 or q.dim() == 4:
-        return seen
-    if q.dim() < 4:
-        return seen[0] if q.dim() == 3 else seen[0, 0]
-    return seen.reshape(*q.shape[:-3], *seen.shape[1:]) if seen.shape[0] > 1 else seen[0]
-
-
-def _read_bias(
-    bias: BiasLike | None, seen: Tensor | None, q: Tensor, k: Tensor
-) -> tuple[Float[Tensor, "..."] | None, tiles.BiasRule | None]:
-    """What is added to the scores: as a tensor (−inf where not seen), and as a rule."""
+def _split_bias(
+    bias: BiasLike | None, visible: Tensor | None, q: Tensor, k: Tensor
+) -> tuple[Float[Tensor, "..."] | None, BiasRule | None]:
+    """Return the tensor that is added to the scores (−inf where not visible), and the bias rule."""
     table = None
     if isinstance(bias, Tensor):
         check_bias(bias, q, k)
         table = bias.to(q.dtype)
     elif bias is not None and bias.heads != (heads := q.shape[-3] if q.dim() > 2 else 1):
         raise ValueError(f"the bias {bias!r} is for {bias.heads} heads, but q has {heads}")
-    if seen is not None:
-        table = torch.where(
-            seen, torch.zeros((), dtype=q.dtype, device=q.device) if table is None else table, float("-inf")
-        )
+    if visible is not None:
+        table = hide(table, visible, q)
     return table, None if isinstance(bias, Tensor) else bias
-
-
-def _not_here(q: Tensor) -> bool:
-    """Whether our tiles are not for this tensor: another device, or a graph being compiled."""
-    return not q.is_cpu or torch.compiler.is_compiling()
-
-
-def _not_for_the_kernel(q: Tensor, k: Tensor, table: Tensor | None) -> bool:
-    """Nothing to compute (the kernel does not stop at 0 keys), or a bias that wants a gradient (it has none)."""
-    return q.numel() == 0 or k.numel() == 0 or (table is not None and table.requires_grad and torch.is_grad_enabled())
-
-
-def _one_width(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The kernel wants d_k = d_v, and likes multiples of 8: zeros at the end change no score and no kept output."""
-    if q.shape[-1] == v.shape[-1]:
-        return q, k, v
-    width = -(-max(q.shape[-1], v.shape[-1]) // 8) * 8
-    q, k, v = (x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
-    return q, k, v
-
-
-def _elsewhere(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    rule: Mask | None,
-    table: Tensor | None,
-    bias: tiles.BiasRule | None,
-    scale: float,
-) -> Tensor:
-    """torch's own choice of kernel, with the mask written out; on the CPU, compiled, our tiles where they skip."""
-    grouped = q.dim() > 2 and q.shape[-3] != k.shape[-3]
-    square = isinstance(rule, Causal) and q.shape[-2] == k.shape[-2]
-    if square and table is None and bias is None:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=grouped)
-    if q.is_cpu and rule is not None and bias is None and rule.parseable and q.shape[-2] * k.shape[-2] > DENSE_BELOW:
-        width = v.shape[-1]
-        return attend_compiled(*_one_width(q, k, v), table, rule, scale)[..., :width]
-    added = written_out(q, k, rule, table, bias)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=added, scale=scale, enable_gqa=grouped)

@@ -5,8 +5,7 @@ layer's output, and one log-sum-exp per row. Stored weights have B·H·L·S numb
 """
 
 from regard.attention import masks
-from regard.attention.kernels.block_plan import plan_tiles
-from regard.attention.kernels.tiles import strip_size
+from regard.attention.kernels.block_plan import plan_tiles, strip_size
 from regard.costs.layer import Layer
 
 CAUSAL = masks.causal()
@@ -80,17 +79,17 @@ def mask_bytes(layer: Layer) -> int:
 def mask_numbers(layer: Layer) -> int:
     """Return the size of all mask strips (see `regard.attention.kernels.tiles`) plus that of the largest table."""
     tiles = [tile for tile in plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi) if tile.runs]
-    masked = [tile for tile in tiles if tile.rule is not None and not (tile.triangle and layer.alibi is None)]
+    masked = [tile for tile in tiles if tile.rule is not None and not (tile.is_triangle and layer.alibi is None)]
     table = 0
     for tile in masked:
         pairs = (tile.rows.stop - tile.rows.start) * tile.keys
-        if not tile.strip and tile.rule is not None:
+        if not tile.is_strip and tile.rule is not None:
             items = tile.rule.batch_size if tile.batch == slice(None) else 1
             table = max(table, items * tile.rule.head_count * pairs)
         if layer.alibi is not None:
             table = max(table, layer.heads * pairs)  # the sum of mask and ALiBi
     strips = 0
-    for rule in {tile.rule for tile in masked if tile.strip}:
+    for rule in {tile.rule for tile in masked if tile.is_strip}:
         height, width, _ = strip_size([tile for tile in masked if tile.rule == rule])
         strips += height * width
     if layer.alibi is not None and tiles:

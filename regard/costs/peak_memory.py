@@ -188,7 +188,7 @@ def _rows_and_items(layer: Layer, tile: Tile) -> tuple[int, int]:
 
 def _pieces(tile: Tile) -> tuple[int, int]:
     """Return in how many pieces the backward pass takes the keys of a tile, and the keys of the largest."""
-    if tile.triangle:
+    if tile.is_triangle:
         return 1, tile.keys
     sizes = [columns.stop - columns.start for _, columns in split_keys(tile.runs)]
     return len(sizes), max(sizes)

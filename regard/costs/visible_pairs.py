@@ -89,7 +89,7 @@ def _computed(layer: Layer) -> int:
     total = 0
     for tile in plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi):
         rows = tile.rows.stop - tile.rows.start
-        triangle = tile.triangle and layer.alibi is None and not layer.mask_tensor
+        triangle = tile.is_triangle and layer.alibi is None and not layer.mask_tensor
         items = len(range(layer.batch)[tile.batch])
         total += items * layer.heads * (rows * (rows + 1) // 2 if triangle else rows * tile.keys)
     return total

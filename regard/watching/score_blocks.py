@@ -62,9 +62,11 @@ def score_blocks(call: CallInputs) -> Iterator[ScoreBlock]:
 
 def _is_triangular(tile: Tile) -> bool:
     """Whether each row of the tile sees exactly one key more than the row before, and the last row sees all keys."""
-    end = tile.place + tile.rows.stop - tile.rows.start
+    end = tile.position + tile.rows.stop - tile.rows.start
     return (
-        tile.rule == masks.causal() and len(tile.runs) == 1 and tile.runs[0][0] <= tile.place < tile.runs[0][1] == end
+        tile.rule == masks.causal()
+        and len(tile.runs) == 1
+        and tile.runs[0][0] <= tile.position < tile.runs[0][1] == end
     )
 
 
@@ -74,7 +76,7 @@ def _chunks(tile: Tile, triangular: bool, group: int) -> Iterator[tuple[slice, s
     step = max(1, min(MAX_ROWS, MAX_SCORES // (group * (last - first))))
     for start in range(tile.rows.start, tile.rows.stop, step):
         stop = min(start + step, tile.rows.stop)
-        yield slice(start, stop), slice(first, tile.place + stop - tile.rows.start if triangular else last)
+        yield slice(start, stop), slice(first, tile.position + stop - tile.rows.start if triangular else last)
 
 
 def _visible(

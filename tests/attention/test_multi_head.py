@@ -458,7 +458,7 @@ X = torch.zeros(2, 3, 8)
     [
         ({}, lambda f: f(torch.zeros(2, 3, 6)), ValueError, r"x of shape \(..., L, 8\), got \(2, 3, 6\)"),
         ({}, lambda f: f(torch.zeros(8)), ValueError, r"got \(8,\)"),
-        ({}, lambda f: f(X.long()), TypeError, r"got torch.int64; token ids are embedded first"),
+        ({}, lambda f: f(X.long()), TypeError, r"got torch.int64; embed token ids first"),
         ({}, lambda f: f(X, torch.zeros(2, 3, 5)), ValueError, r"the context of .* \(..., L, 8\), got \(2, 3, 5\)"),
         ({}, lambda f: f(X, torch.zeros(4, 3, 8)), ValueError, r"batch dimension 0 is 2 in the query and 4"),
         ({}, lambda f: f(X, positions=3), ValueError, r"positions are for rotary, and this layer has none"),

@@ -223,9 +223,9 @@ def test_what_rotary_refuses():
         Rotary(4, rotated=6)
     with pytest.raises(ValueError, match=r"Rotary takes queries and keys of shape \(..., H, L, 4\), got \(2, 3, 6\)"):
         Rotary(4).rotate(torch.zeros(2, 3, 6))
-    with pytest.raises(ValueError, match=r"same places, got lengths 3 and 2 .* with rotate"):
+    with pytest.raises(ValueError, match=r"same positions, got lengths 3 and 2 .* with rotate"):
         Rotary(4)(torch.zeros(1, 3, 4), torch.zeros(1, 2, 4))
-    with pytest.raises(ValueError, match=r"\(3,\) or \(2, 3\) with a place a vector; got shape \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"\(3,\) or \(2, 3\) with a position per vector; got shape \(2, 4\)"):
         Rotary(4).rotate(torch.zeros(2, 1, 3, 4), torch.zeros(2, 4))
 
 

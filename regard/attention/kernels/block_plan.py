@@ -1,15 +1,17 @@
-"""Which blocks of a mask are worth computing.
+"""Block plans: which blocks of pairs have to be computed under a mask.
 
-A plan cuts the queries into blocks and lists, for each, the runs of keys that any of them can see. A block
-in which everything is visible needs no mask at all; a hidden one is never touched:
+A plan cuts the queries into blocks and lists, for each, the runs of keys that any of them can see. A block in which
+all pairs are visible needs no mask; a hidden block is skipped:
 
     keys →   ■ visible: computed without a mask      ■ ■ ░ ·      row of blocks = one Tile
              ░ mixed: computed with a mask           · ■ ■ ░      runs = ((0, 3),), ((1, 4),) …
              · hidden: not computed                               in units of blocks
 
-So time and memory follow the number of visible pairs, rounded up to blocks. Geometry only: no tensor here.
+Time and memory are therefore proportional to the number of visible pairs, rounded up to blocks. This module computes
+with indices only, not with tensors.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -18,42 +20,50 @@ import numpy as np
 
 from regard.attention.masks.bands import Causal
 from regard.attention.masks.custom import split_boolean_tables
-from regard.attention.masks.mask import HIDDEN, VISIBLE, Mask
+from regard.attention.masks.mask import HIDDEN, VISIBLE, Mask, Positions
 
 DENSE_BELOW = 64 * 64  # pairs; one call is faster than several for fewer pairs than this
 BLOCK = 128
-SMALL_BLOCK = 64  # for short sequences, where a finer staircase under the diagonal pays
-TRIANGLE = 1024  # queries from which the kernel's own causal rule beats a staircase of blocks (bench/kernel.py)
+SMALL_BLOCK = 64  # for short sequences, where smaller steps under the diagonal are faster
+TRIANGLE = 1024  # queries from which the kernel's causal flag is faster than a staircase of blocks (bench/kernel.py)
 Run = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One call of the kernel: some batch items, a block of queries, the runs of keys they can see."""
+    """One call of the kernel: batch items, a block of queries, and the runs of keys they can see."""
 
-    batch: slice  # which items of the batch
-    rows: slice  # which queries, as indices
-    place: int  # the place of the first of them
-    runs: tuple[Run, ...]  # which keys; none for queries that see nothing
-    rule: Mask | None  # what hides pairs inside; None when all of them are visible
-    item: int  # the batch index to ask the rule about
+    batch: slice  # batch items
+    rows: slice  # queries, as indices
+    position: int  # position of the first query
+    runs: tuple[Run, ...]  # keys; none for queries that see nothing
+    rule: Mask | None  # mask inside the tile; None if all pairs are visible
+    item: int  # batch index for calls of the rule
 
     @property
     def keys(self) -> int:
+        """Number of keys."""
         return sum(stop - start for start, stop in self.runs)
 
     @property
-    def triangle(self) -> bool:
-        """Whether it is a causal square, which the kernel knows without a mask."""
-        return isinstance(self.rule, Causal) and len(self.runs) == 1 and self.runs[0][0] == self.place
+    def is_triangle(self) -> bool:
+        """Whether the tile is a causal square, for which the kernel needs no mask tensor."""
+        return isinstance(self.rule, Causal) and len(self.runs) == 1 and self.runs[0][0] == self.position
 
     @property
-    def strip(self) -> bool:
-        """Whether its mask is a slice of a strip that many tiles share."""
+    def is_strip(self) -> bool:
+        """Whether the mask of the tile is a slice of a strip that many tiles share."""
         return self.rule is not None and self.rule.relative and len(self.runs) == 1
 
 
 Plan = tuple[Tile, ...]
+
+
+def strip_size(tiles: Sequence[Tile]) -> tuple[int, int, int]:
+    """Return height, width and base of a strip that contains the mask of every tile; `base` is its first distance."""
+    base = max(tile.position - tile.runs[0][0] for tile in tiles)
+    width = max(base - tile.position + tile.runs[-1][1] for tile in tiles)
+    return max(tile.rows.stop - tile.rows.start for tile in tiles), width, base
 
 
 def plan_tiles(mask: Mask | None, queries: int, keys: int, *, bias: object | None = None) -> Plan:
@@ -71,20 +81,25 @@ def plan_tiles(mask: Mask | None, queries: int, keys: int, *, bias: object | Non
 def choose_plan(rule: Mask | None, queries: int, keys: int, *, bias: object | None) -> Plan:
     """Return the plan for a mask without boolean tables (see `split_boolean_tables`)."""
     if queries < 32 or queries * keys <= DENSE_BELOW:
-        return whole(queries, keys, rule)
-    if bias is not None:
-        # A bias rule is evaluated tile by tile; over all pairs of every head it would need the most memory of all.
-        return blockwise(rule, queries, keys)
-    return plan(rule, queries, keys)
+        return one_tile(queries, keys, rule)
+    if bias is None:
+        return plan(rule, queries, keys)
+    # A bias rule is evaluated tile by tile: for all queries at once its values would need the most memory of all.
+    tiles: list[Tile] = []
+    for tile in plan(rule, queries, keys):
+        for start in range(tile.rows.start, tile.rows.stop, BLOCK):
+            rows = slice(start, min(start + BLOCK, tile.rows.stop))
+            tiles.append(replace(tile, rows=rows, position=tile.position + start - tile.rows.start))
+    return tuple(tiles)
 
 
-def whole(queries: int, keys: int, rule: Mask | None = None) -> Plan:
-    """Everything in one call."""
+def one_tile(queries: int, keys: int, rule: Mask | None = None) -> Plan:
+    """Return the plan that computes all pairs in one call."""
     return (Tile(slice(None), slice(0, queries), keys - queries, ((0, keys),), rule, 0),)
 
 
 def plan(mask: Mask | None, queries: int, keys: int, *, block: int | None = None) -> Plan:
-    """The calls that compute attention under a mask, and nothing that it hides.
+    """Return the calls that compute attention under a mask and skip the blocks that it hides.
 
     >>> from regard import masks
     >>> for tile in plan(masks.window(keys=100), 384, 384):
@@ -92,62 +107,48 @@ def plan(mask: Mask | None, queries: int, keys: int, *, block: int | None = None
     slice(0, 128, None) ((0, 128),)
     slice(128, 256, None) ((0, 256),)
     slice(256, 384, None) ((128, 384),)
-    >>> plan(masks.padding([100]), 256, 256)[0].runs       # one call, no mask: the keys are cut off
+    >>> plan(masks.padding([100]), 256, 256)[0].runs       # one call without a mask: padded keys are cut off
     ((0, 100),)
     """
     if mask is None:
-        return whole(queries, keys)
+        return one_tile(queries, keys)
     block = block or (SMALL_BLOCK if queries <= 4 * SMALL_BLOCK else BLOCK)
-    if mask.parseable:
-        return _remembered(mask, queries, keys, block)
-    return _plan(mask, queries, keys, block)
-
-
-def blockwise(mask: Mask | None, queries: int, keys: int) -> Plan:
-    """The same with no tile longer than a block of queries, for what is added to each score."""
-    tiles: list[Tile] = []
-    for tile in plan(mask, queries, keys):
-        for start in range(tile.rows.start, tile.rows.stop, BLOCK):
-            rows = slice(start, min(start + BLOCK, tile.rows.stop))
-            tiles.append(replace(tile, rows=rows, place=tile.place + start - tile.rows.start))
-    return tuple(tiles)
+    return (_cached_plan if mask.parseable else _plan)(mask, queries, keys, block)
 
 
 def _plan(mask: Mask, queries: int, keys: int, block: int) -> Plan:
     tiles: list[Tile] = []
     for item in range(mask.batch_size):
         batch = slice(item, None, mask.batch_size) if mask.batch_size > 1 else slice(None)
-        tiles += _merged(_rows(mask, item, batch, queries, keys, block))
+        tiles += _merge_triangles(_merge_rows(_rows_of_blocks(mask, item, batch, queries, keys, block)))
     return tuple(tiles)
 
 
-_remembered = lru_cache(maxsize=256)(_plan)
+_cached_plan = lru_cache(maxsize=256)(_plan)
 
 
-def _rows(mask: Mask, item: int, batch: slice, queries: int, keys: int, block: int) -> list[Tile]:
+def _rows_of_blocks(mask: Mask, item: int, batch: slice, queries: int, keys: int, block: int) -> list[Tile]:
     first = keys - queries
-    cuts = {place for place in mask.boundaries(item, keys) if 0 < place < keys}
-    if len(cuts) > 2 * keys // block + 1:
-        cuts = set()  # so many that the blocks would be too small to be worth a call each
-    edges = sorted({0, keys} | set(range(block, keys, block)) | cuts)
+    boundaries = {position for position in mask.boundaries(item, keys) if 0 < position < keys}
+    if len(boundaries) > 2 * keys // block + 1:
+        boundaries = set()  # so many boundaries would make blocks too small to be worth a call each
+    edges = sorted({0, keys} | set(range(block, keys, block)) | boundaries)
     starts, stops = np.array(edges[:-1]), np.array(edges[1:])
-    places = sorted({first, keys} | {edge for edge in edges if edge > first} | set(range(0, first, -block)))
+    positions = sorted({first, keys} | {edge for edge in edges if edge > first} | set(range(0, first, -block)))
     tiles = []
-    for q0, q1 in pairwise(places):
+    for q0, q1 in pairwise(positions):
         states = mask.states(item, q0, q1, starts, stops)
-        seen = np.flatnonzero(states != HIDDEN)
-        runs = _runs(starts[seen], stops[seen])
+        visible = np.flatnonzero(states != HIDDEN)
+        runs = _join_runs(starts[visible], stops[visible])
         rule: Mask | None = None
-        if seen.size and not (states[seen] == VISIBLE).all():
-            rest = mask.restrict(item, q0, q1, runs[0][0], runs[-1][1])
-            rule = rest if isinstance(rest, Mask) else None
+        if visible.size and not (states[visible] == VISIBLE).all():
+            restricted = mask.restrict(item, q0, q1, runs[0][0], runs[-1][1])
+            rule = restricted if isinstance(restricted, Mask) else None
         tiles.append(Tile(batch, slice(q0 - first, q1 - first), q0, runs, rule, item))
     return tiles
 
 
-def _runs(
-    starts: "np.ndarray[tuple[int], np.dtype[np.int64]]", stops: "np.ndarray[tuple[int], np.dtype[np.int64]]"
-) -> tuple[Run, ...]:
+def _join_runs(starts: Positions, stops: Positions) -> tuple[Run, ...]:
     runs: list[Run] = []
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         if runs and runs[-1][1] == start:
@@ -157,39 +158,40 @@ def _runs(
     return tuple(runs)
 
 
-def _merged(tiles: list[Tile]) -> list[Tile]:
-    """Neighbours that see the same keys, all of them, are one tile; so is a long staircase under the diagonal."""
-    out: list[Tile] = []
+def _merge_rows(tiles: list[Tile]) -> list[Tile]:
+    """Merge neighbouring tiles that see the same keys without a mask."""
+    merged: list[Tile] = []
     for tile in tiles:
-        if out and out[-1].rule is None and tile.rule is None and out[-1].runs == tile.runs:
-            out[-1] = replace(out[-1], rows=slice(out[-1].rows.start, tile.rows.stop))
+        if merged and merged[-1].rule is None and tile.rule is None and merged[-1].runs == tile.runs:
+            merged[-1] = replace(merged[-1], rows=slice(merged[-1].rows.start, tile.rows.stop))
         else:
-            out.append(tile)
-    return _triangles(out)
+            merged.append(tile)
+    return merged
 
 
-def _triangles(tiles: list[Tile]) -> list[Tile]:
-    out: list[Tile] = []
+def _merge_triangles(tiles: list[Tile]) -> list[Tile]:
+    """Merge long staircases under the diagonal into one causal tile each."""
+    merged: list[Tile] = []
     at = 0
     while at < len(tiles):
         first, end = tiles[at], at + 1
-        while first.triangle and end < len(tiles) and _goes_on(first, tiles[end - 1], tiles[end]):
+        while first.is_triangle and end < len(tiles) and _continues(first, tiles[end - 1], tiles[end]):
             end += 1
         last = tiles[end - 1]
         if last.rows.stop - first.rows.start >= TRIANGLE:
-            out.append(replace(first, rows=slice(first.rows.start, last.rows.stop), runs=last.runs))
+            merged.append(replace(first, rows=slice(first.rows.start, last.rows.stop), runs=last.runs))
         else:
-            out += tiles[at:end]
+            merged += tiles[at:end]
         at = end
-    return out
+    return merged
 
 
-def _goes_on(first: Tile, last: Tile, next_: Tile) -> bool:
-    """Whether the next tile is the next step of the staircase that begins with the first."""
+def _continues(first: Tile, last: Tile, tile: Tile) -> bool:
+    """Return whether the tile is the next step of the staircase that begins with `first` and ends with `last`."""
     return (
-        next_.rule == first.rule
-        and len(next_.runs) == 1
-        and next_.runs[0][0] == first.place
-        and next_.rows.start == last.rows.stop
-        and next_.runs[0][1] == first.place + next_.rows.stop - first.rows.start
+        tile.rule == first.rule
+        and len(tile.runs) == 1
+        and tile.runs[0][0] == first.position
+        and tile.rows.start == last.rows.stop
+        and tile.runs[0][1] == first.position + tile.rows.stop - first.rows.start
     )

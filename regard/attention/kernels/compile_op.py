@@ -1,7 +1,7 @@
-"""The tiles inside torch.compile: one operator, `regard::attend`, that the compiler takes as it is.
+"""The tiles inside torch.compile, as one custom operator, `regard::attend`.
 
-A compiled graph cannot hold a plan made of Python objects. It can hold a string, and a rule made of plain
-numbers is fully said by its repr: so the operator takes the rule as text, and plans when it runs.
+A compiled graph cannot contain a plan made of Python objects, but it can contain a string. The repr of a mask that is
+made of numbers determines it. The operator therefore takes the mask as text, and makes the plan when it runs.
 """
 
 from functools import lru_cache
@@ -10,32 +10,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.kernels.autograd import Job, run, run_backward
+from regard.attention.kernels.autograd import TileCall, run, run_backward
 from regard.attention.kernels.block_plan import plan
 from regard.attention.masks import Mask, parse
 
-_read = lru_cache(maxsize=256)(parse)
+_parse = lru_cache(maxsize=256)(parse)
 
 
-def _job(q: Tensor, k: Tensor, mask: str, scale: float) -> Job:
-    rule = _read(mask)
-    return Job(plan(rule, q.shape[-2], k.shape[-2]), rule, None, scale, False)
+def _tile_call(q: Tensor, k: Tensor, mask: str, scale: float) -> TileCall:
+    rule = _parse(mask)
+    return TileCall(plan(rule, q.shape[-2], k.shape[-2]), rule, None, scale, False)
 
 
 @torch.library.custom_op("regard::attend", mutates_args=())
 def _attend(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, mask: str, scale: float) -> tuple[Tensor, Tensor]:
-    out, lse, _ = run(q, k, v, table, _job(q, k, mask, scale))
+    out, lse, _ = run(q, k, v, table, _tile_call(q, k, mask, scale))
     return out.contiguous(), lse.contiguous()
 
 
 @_attend.register_fake
 def _(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, mask: str, scale: float) -> tuple[Tensor, Tensor]:
-    wide = torch.promote_types(q.dtype, torch.float32)
-    return q.new_empty(q.shape), q.new_empty(q.shape[:-1], dtype=wide)
+    dtype = torch.promote_types(q.dtype, torch.float32)
+    return q.new_empty(q.shape), q.new_empty(q.shape[:-1], dtype=dtype)
 
 
 @torch.library.custom_op("regard::attend_backward", mutates_args=())
-def _backward(
+def _attend_backward(
     grad: Tensor,
     q: Tensor,
     k: Tensor,
@@ -46,30 +46,30 @@ def _backward(
     mask: str,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    dq, dk, dv = run_backward(grad, None, q, k, v, out, lse, table, _job(q, k, mask, scale))
+    dq, dk, dv = run_backward(grad, None, q, k, v, out, lse, table, _tile_call(q, k, mask, scale))
     return dq.contiguous(), dk.contiguous(), dv.contiguous()
 
 
-@_backward.register_fake
+@_attend_backward.register_fake
 def _(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     q, k, v, table, ctx.mask, ctx.scale = inputs
     ctx.save_for_backward(q, k, v, *output, table)
 
 
-def _gradients(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     q, k, v, out, lse, table = ctx.saved_tensors
-    dq, dk, dv = _backward(grad, q, k, v, out, lse, table, ctx.mask, ctx.scale)
+    dq, dk, dv = _attend_backward(grad, q, k, v, out, lse, table, ctx.mask, ctx.scale)
     return dq, dk, dv, None, None, None
 
 
-_attend.register_autograd(_gradients, setup_context=_save)
+_attend.register_autograd(_backward, setup_context=_setup_context)
 
 
 def attend_compiled(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, rule: Mask, scale: float) -> Tensor:
-    """Attention under a rule of plain numbers, as one node of a compiled graph."""
+    """Return attention under a mask made of numbers, as one node of a compiled graph."""
     out: Tensor = _attend(q, k, v, table, repr(rule), scale)[0]
     return out

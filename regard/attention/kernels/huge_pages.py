@@ -1,8 +1,8 @@
-"""Large buffers in large pages.
+"""Huge pages for large buffers.
 
-A fresh buffer costs a page fault for every 4 KiB when it is first written: for the weights of 8 heads over 2,048
-tokens that is 33,000 faults, half the time of the whole computation. Linux hands out 2 MiB pages to those who ask
-(madvise), which makes it 64.
+Writing to a new buffer for the first time causes a page fault for every 4 KiB. For the weights of 8 heads over 2,048
+tokens these are 33,000 faults, half of the time of the whole computation. With pages of 2 MiB, which Linux provides on
+request (madvise), there are 64.
 """
 
 import ctypes
@@ -16,13 +16,13 @@ _PAGE = 2 << 20
 _MADV_HUGEPAGE = 14
 
 
-def large(x: Tensor) -> Tensor:
-    """The same fresh tensor, in large pages where that helps and is possible; call it before x is first written."""
+def use_huge_pages(x: Tensor) -> Tensor:
+    """Request huge pages for the memory of a new tensor if it is large; call it before x is first written."""
     size = x.numel() * x.element_size()
-    if size >= 2 * _PAGE and type(x) is Tensor and x.is_cpu and (advise := _madvise()) is not None:
+    if size >= 2 * _PAGE and type(x) is Tensor and x.is_cpu and (madvise := _madvise()) is not None:
         start = -(-x.data_ptr() // _PAGE) * _PAGE
         stop = (x.data_ptr() + size) // _PAGE * _PAGE
-        advise(start, stop - start, _MADV_HUGEPAGE)  # a refusal changes nothing but the speed
+        madvise(start, stop - start, _MADV_HUGEPAGE)  # if the request is refused, only the speed changes
     return x
 
 
@@ -31,9 +31,9 @@ def _madvise() -> Any:
     if sys.platform != "linux":
         return None
     try:
-        advise = ctypes.CDLL(None).madvise
+        madvise = ctypes.CDLL(None).madvise
     except (OSError, AttributeError):
         return None
-    advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    advise.restype = ctypes.c_int
-    return advise
+    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    madvise.restype = ctypes.c_int
+    return madvise

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend_dispatch import attend
-from regard.attention.kernels.materialized import by_group, scores
+from regard.attention.kernels.materialized import grouped_matmul, scores
 from regard.attention.kernels.torch_operators import in_jit_trace
 from regard.attention.torch_compat.masks import convert_torch_masks, readable, tables
 
@@ -248,7 +248,7 @@ def _written_out(
     maps = scores(q, k, added, scale).softmax(-1)
     maps = maps if empty is None else maps.masked_fill(empty, 0.0)
     maps = F.dropout(maps, dropout) if dropout else maps
-    return by_group(maps, v.to(maps.dtype)).to(q.dtype), maps.to(q.dtype)
+    return grouped_matmul(maps, v.to(maps.dtype)).to(q.dtype), maps.to(q.dtype)
 
 
 def mark(layer: Torchs) -> None:
