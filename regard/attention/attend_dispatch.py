@@ -144,9 +144,10 @@ def _attend(
     if mask is bias is None and not (weights or dropout or lse or _requires_grad(q, k, v) or in_func_transform()):
         return _sdpa_without_mask(q, k, v, scale), None, None
     check_dropout(dropout)
-    rule, visible = _split_mask(mask, q, k)
+    on_cpu = q.is_cpu and not torch.compiler.is_compiling()
+    rule, visible = _split_mask(mask, q, k, on_cpu)
     table, bias_rule = _split_bias(bias, visible, q, k)
-    call = _Call(q, k, v, rule, table, bias_rule, scale, dropout, weights, lse)
+    call = _Call(q, k, v, rule, table, bias_rule, scale, dropout, weights, lse, on_cpu)
     for applies, path in PATHS:
         if applies(call):
             return path(call)
@@ -166,6 +167,7 @@ class _Call(NamedTuple):
     dropout: float
     weights: bool | Literal["mean"]
     lse: bool
+    on_cpu: bool  # whether the CPU kernels can be called: not on another device, and not while a graph is compiled
 
 
 def _added(call: _Call) -> Tensor | None:
@@ -189,7 +191,7 @@ def _use_formula(call: _Call) -> bool:
 
     The CPU kernel does not handle 0 keys and has no gradient of the mask; other devices return no log-sum-exp.
     """
-    if call.q.numel() == 0 or call.k.numel() == 0 or (call.lse and _outside_cpu_kernels(call.q)):
+    if call.q.numel() == 0 or call.k.numel() == 0 or (call.lse and not call.on_cpu):
         return True
     return call.table is not None and call.table.requires_grad and torch.is_grad_enabled()
 
@@ -200,8 +202,9 @@ def _by_formula(call: _Call) -> Result:
 
 def _use_causal_sdpa(call: _Call) -> bool:
     """Return whether torch's own causal flag, which aligns at the start, replaces the mask."""
-    square = isinstance(call.rule, Causal) and call.q.shape[-2] == call.k.shape[-2]
-    return square and call.table is None and call.bias is None and _outside_cpu_kernels(call.q)
+    if call.on_cpu or call.table is not None or call.bias is not None:
+        return False
+    return isinstance(call.rule, Causal) and call.q.shape[-2] == call.k.shape[-2]
 
 
 def _by_causal_sdpa(call: _Call) -> Result:
@@ -210,10 +213,9 @@ def _by_causal_sdpa(call: _Call) -> Result:
 
 def _use_compiled_tiles(call: _Call) -> bool:
     """Return whether the tiles run as one operator of a compiled graph: on the CPU, with a mask made of numbers."""
-    q, rule = call.q, call.rule
-    if not (q.is_cpu and torch.compiler.is_compiling()) or rule is None or call.bias is not None:
+    if call.on_cpu or not call.q.is_cpu or call.rule is None or call.bias is not None:
         return False
-    return rule.parseable and q.shape[-2] * call.k.shape[-2] > DENSE_BELOW
+    return call.rule.parseable and call.q.shape[-2] * call.k.shape[-2] > DENSE_BELOW
 
 
 def _by_compiled_tiles(call: _Call) -> Result:
@@ -223,7 +225,7 @@ def _by_compiled_tiles(call: _Call) -> Result:
 
 
 def _use_sdpa(call: _Call) -> bool:
-    return _outside_cpu_kernels(call.q)
+    return not call.on_cpu
 
 
 def _by_sdpa(call: _Call) -> Result:
@@ -258,11 +260,6 @@ def _sdpa_without_mask(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
 def _sdpa(q: Tensor, k: Tensor, v: Tensor, scale: float, **mask: Any) -> Tensor:
     grouped = q.dim() > 2 and q.shape[-3] != k.shape[-3]
     return F.scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=grouped, **mask)
-
-
-def _outside_cpu_kernels(q: Tensor) -> bool:
-    """Return whether the tiles cannot run directly: on another device, or while a graph is compiled."""
-    return not q.is_cpu or torch.compiler.is_compiling()
 
 
 def _notify_and_attend(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Result:
@@ -305,7 +302,7 @@ def _autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, v
 
 
-def _split_mask(mask: MaskLike | None, q: Tensor, k: Tensor) -> tuple[Mask | None, Tensor | None]:
+def _split_mask(mask: MaskLike | None, q: Tensor, k: Tensor, on_cpu: bool) -> tuple[Mask | None, Tensor | None]:
     """Split a mask into a rule that a block plan can be made from, and a boolean tensor for the rest."""
     if mask is None:
         return None, None
@@ -314,7 +311,7 @@ def _split_mask(mask: MaskLike | None, q: Tensor, k: Tensor) -> tuple[Mask | Non
         return None, mask
     heads, queries, keys = q.shape[-3] if q.dim() > 2 else 1, q.shape[-2], k.shape[-2]
     mask.check(q.shape[:-3].numel(), heads, queries, keys)
-    if in_func_transform() or _outside_cpu_kernels(q):
+    if not on_cpu or in_func_transform():
         # Inside a transform the data of a mask may be symbolic, so that no plan can be made from it.
         return (mask, None) if mask.parseable else (None, mask_tensor(mask, q, k))
     rule, tables = split_boolean_tables(mask)

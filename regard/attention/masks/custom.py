@@ -120,7 +120,10 @@ def split_boolean_tables(mask: Mask) -> tuple[Mask | None, tuple[Mask, ...]]:
 
     A pair is visible where the rules and every table show it. The tables are added to the scores as 0 and −inf.
     """
-    parts = mask.parts if isinstance(mask, And) else (mask,)
-    tables = tuple(part for part in parts if isinstance(part, BooleanTable))
-    rules = tuple(part for part in parts if not isinstance(part, BooleanTable))
+    if type(mask) is BooleanTable:
+        return None, (mask,)
+    if type(mask) is not And:
+        return mask, ()
+    tables = tuple(part for part in mask.parts if type(part) is BooleanTable)
+    rules = tuple(part for part in mask.parts if type(part) is not BooleanTable)
     return (None if not rules else rules[0] if len(rules) == 1 else And(rules)), tables
