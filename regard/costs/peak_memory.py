@@ -83,7 +83,7 @@ def _tiled_forward(layer: Layer) -> int:
         peak = max(peak, previous + items * rows * row + gathered + _kernel_buffers(layer, rows, tile.keys))
         previous = items * rows * row
     # The first mask is made after the causal squares at the start, which need none: their output exists by then.
-    first = layer.batch * (tiles[0].rows.stop - tiles[0].rows.start) * row if tiles[0].triangle else 0
+    first = layer.batch * (tiles[0].rows.stop - tiles[0].rows.start) * row if tiles[0].is_triangle else 0
     return tensor + result + max(mask + peak, first + mask_making_bytes(layer))
 
 
@@ -162,7 +162,7 @@ def _tiled_backward(layer: Layer) -> int:
         pieces, keys = _pieces(tiles[0])
         buffers = _kernel_buffers(layer, layer.queries, keys, backward=True)
         if pieces == 1:
-            return (0 if tiles[0].triangle else mask) + context + key_values + buffers
+            return (0 if tiles[0].is_triangle else mask) + context + key_values + buffers
         return mask + context + key_values + max(key_values, context + buffers)
     peak = previous = 0
     for tile in (tile for tile in tiles if tile.runs):
