@@ -28,8 +28,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from regard.connectx import Solver, Stones, position_of
-from regard.connectx.solver.build_book import to_solve
+from regard.connectx import Board, Solver
+from regard.connectx.solver.build_book import positions_to_solve
 
 RESULTS = Path(__file__).parent / "results"
 SETS = ("L3_R1", "L2_R1", "L2_R2", "L1_R1", "L1_R2", "L1_R3")
@@ -69,7 +69,7 @@ def compare(folder: Path, names: Sequence[str], seconds: float) -> bool:
             n = 0
             while n < len(sample) and (turn or time.monotonic() < began + seconds):
                 some = sample[n : n + AT_ONCE[name]]
-                boards, cores = [position_of(moves) for moves, _, _ in some], []
+                boards, cores = [Board.from_moves(moves) for moves, _, _ in some], []
                 for moves, _, _ in some:
                     cores.append(bitbully.BoardCore())
                     for move in moves:
@@ -136,7 +136,7 @@ def check(folder: Path) -> bool:
         saved = time.monotonic()
         try:
             for moves, score, scores in track(rest, f"{name}, {state['checked']} checked before", console=console):
-                board = position_of(moves)
+                board = Board.from_moves(moves)
                 if solver.score(board) != score or solver.scores(board) != scores:
                     state["wrong"].append(moves)
                 state["checked"] += 1
@@ -150,31 +150,25 @@ def check(folder: Path) -> bool:
     return not any(state["wrong"] for state in done.values())
 
 
-def random_position(stones: int, dice: random.Random) -> Stones:
-    """A position of an unfinished game after random moves."""
+def random_position(stones: int, generator: random.Random) -> Board:
+    """Return a position of an unfinished game after random moves."""
     while True:
         try:
-            moves = [dice.randint(1, 7) for _ in range(stones)]
-            board = position_of(moves)
-            if not _over(board):
-                return board
-        except ValueError:
+            board = Board.from_moves([generator.randint(0, 6) for _ in range(stones)])
+        except ValueError:  # a full column, or a game that is over
             continue
+        if not board.over:
+            return board
 
 
-def _over(board: Stones) -> bool:
-    last = board.position ^ board.mask
-    return any((x := last & (last >> step)) & (x >> 2 * step) for step in (1, 6, 7, 8))
-
-
-def of_layer(stones: int, count: int) -> list[Stones]:
-    """Positions with so many stones that are not settled at a glance, drawn evenly from all of them."""
-    positions, masks, _ = to_solve(stones, 6, 7, 4)
+def layer_positions(stones: int, count: int) -> list[Board]:
+    """Return positions with this many stones that need a search, drawn uniformly from all of them."""
+    positions, masks = positions_to_solve(stones, 6, 7, 4)
     chosen = np.random.default_rng(7).permutation(positions.size)[:count]
-    return [Stones(int(positions[i]), int(masks[i])) for i in chosen]
+    return [Board.from_bits(int(positions[i]), int(masks[i]), check=False) for i in chosen]
 
 
-def any_position(boards: Sequence[Stones], seconds: float | None, *, bound: bool = True) -> bool:
+def any_position(boards: Sequence[Board], seconds: float | None, *, bound: bool = True) -> bool:
     """How long all moves of these positions take with the shipped book."""
     solver = Solver()
     solver.get_ready()
@@ -233,7 +227,7 @@ def main() -> int:
     if arguments.what == "check":
         return int(not check(arguments.sets))
     if arguments.what == "layer":
-        some = of_layer(arguments.stones or 10, arguments.count or 500)
+        some = layer_positions(arguments.stones or 10, arguments.count or 500)
         return int(not any_position(some, arguments.seconds, bound=False))
     dice = random.Random(2026)
     most = 20 if arguments.stones is None else arguments.stones

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from regard.connectx import Board, openings
-from regard.connectx.arena import round_robin as arena
-from regard.connectx.arena.round_robin import Plan, Standing, read_games, run
+from regard.connectx.arena.round_robin import ArenaPlan, ArenaResults, read_games, run_arena
 
-PLAN = Plan(("random", "greedy", "minimax:2"), games=6, opening="random", plies=4)
+PLAN = ArenaPlan(("random", "greedy", "minimax:2"), games=6, opening="random", plies=4)
 
 
 def test_a_round_robin(tmp_path: Path) -> None:
-    standing = run(PLAN, file=tmp_path / "games.jsonl")
+    standing = run_arena(PLAN, file=tmp_path / "games.jsonl")
     assert len(standing.games) == 18
     sides = Counter((game.first, game.second) for game in standing.games)
     assert set(sides.values()) == {3}
@@ -35,12 +34,12 @@ def test_a_round_robin(tmp_path: Path) -> None:
 
 
 def test_it_can_be_repeated() -> None:
-    assert [(g.moves, g.winner) for g in run(PLAN).games] == [(g.moves, g.winner) for g in run(PLAN).games]
+    assert [(g.moves, g.winner) for g in run_arena(PLAN).games] == [(g.moves, g.winner) for g in run_arena(PLAN).games]
 
 
 def test_several_processes_play_the_same_games() -> None:
-    plan = Plan(("random", "greedy"), games=6, opening="random", plies=4)
-    alone, together = run(plan), run(plan, processes=2)
+    plan = ArenaPlan(("random", "greedy"), games=6, opening="random", plies=4)
+    alone, together = run_arena(plan), run_arena(plan, processes=2)
     assert {g.moves for g in alone.games} == {g.moves for g in together.games}
     assert len(together.games) == 6
 
@@ -51,33 +50,33 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
     class Stop(Exception):
         pass
 
-    def stop_soon(standing: Standing) -> None:
+    def stop_soon(standing: ArenaResults) -> None:
         if len(standing.games) >= 8:
             raise Stop
 
     with pytest.raises(Stop):
-        run(PLAN, file=file, on_games=stop_soon)
+        run_arena(PLAN, file=file, on_games=stop_soon)
     before = file.read_bytes()
     file.write_bytes(before[:-20])  # the last line was cut short
     played: list[int] = []
-    standing = run(PLAN, file=file, on_games=lambda now: played.append(len(now.games)))
+    standing = run_arena(PLAN, file=file, on_games=lambda now: played.append(len(now.games)))
     assert played[0] == 7
     assert len(standing.games) == 18
-    whole = run(PLAN)
+    whole = run_arena(PLAN)
     assert {(g.first, g.second, g.moves) for g in standing.games} == {(g.first, g.second, g.moves) for g in whole.games}
     size = file.stat().st_size
-    assert len(run(PLAN, file=file).games) == 18  # nothing is left to play
+    assert len(run_arena(PLAN, file=file).games) == 18  # nothing is left to play
     assert file.stat().st_size == size
     # More games and more players begin from what is there.
-    more = run(Plan((*PLAN.players, "minimax:1"), games=8, opening="random", plies=4), file=file)
+    more = run_arena(ArenaPlan((*PLAN.players, "minimax:1"), games=8, opening="random", plies=4), file=file)
     assert len(more.games) == 4 * 3 // 2 * 8
-    with pytest.raises(ValueError, match="holds games of another arena"):
-        run(Plan(PLAN.players, games=6, opening="none"), file=file)
+    with pytest.raises(ValueError, match="contains games of another arena"):
+        run_arena(ArenaPlan(PLAN.players, games=6, opening="none"), file=file)
 
 
 def test_a_decided_pairing_ends() -> None:
-    plan = Plan(("random", "minimax:3"), games=200, opening="random", plies=2, stop_at=100)
-    standing = run(plan)
+    plan = ArenaPlan(("random", "minimax:3"), games=200, opening="random", plies=2, stop_at=100)
+    standing = run_arena(plan)
     assert standing.verdict("random", "minimax:3") == "worse"
     assert standing.verdict("minimax:3", "random") == "better"
     assert 16 <= len(standing.games) < 60
@@ -86,7 +85,7 @@ def test_a_decided_pairing_ends() -> None:
 def test_a_bad_agent_does_not_stop_the_others(tmp_path: Path) -> None:
     bad = tmp_path / "main.py"
     bad.write_text("def agent(observation, configuration):\n    raise RuntimeError('no')\n")
-    standing = run(Plan((str(bad), "random", "greedy"), games=2, opening="none"))
+    standing = run_arena(ArenaPlan((str(bad), "random", "greedy"), games=2, opening="none"))
     assert len(standing.games) == 6
     failed = next(one for one in standing.to_dict()["players"] if one["name"] == str(bad))
     assert failed["failed"] == {"ERROR": 4}
@@ -115,16 +114,15 @@ def test_openings(tmp_path: Path) -> None:
         ({"players": ("random",)}, "two or more different players, got random"),
         ({"players": ("random", "random")}, "two or more different players"),
         ({"games": 5}, "games must be even"),
-        ({"games": 0}, "at least 2, got 0"),
+        ({"games": 0}, "at least 2, .* got 0"),
     ],
 )
 def test_plans_that_cannot_be(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Plan(**{"players": ("random", "greedy")} | options)  # type: ignore[arg-type]
+        ArenaPlan(**{"players": ("random", "greedy")} | options)  # type: ignore[arg-type]
 
 
 def test_an_unknown_player_is_said_before_anything_is_played(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="did you mean 'greedy'"):
-        run(Plan(("random", "gredy")), file=tmp_path / "games.jsonl")
+        run_arena(ArenaPlan(("random", "gredy")), file=tmp_path / "games.jsonl")
     assert not (tmp_path / "games.jsonl").exists()
-    assert arena.cores() >= 1

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from regard.compiled import uncompiled
 from regard.connectx import Board
-from regard.connectx.game.bitboard import aligned, candidates, completing, count, fits, possible, shape
+from regard.connectx.game.bitboard import (
+    board_shape,
+    completing_squares,
+    fits_in_64_bits,
+    has_line,
+    playable_squares,
+    popcount,
+    sensible_moves,
+)
 from support import plain_connectx as plain
 
 SIZES = st.tuples(st.integers(1, 7), st.integers(1, 9), st.integers(1, 5))
@@ -88,25 +96,25 @@ def test_the_pretty_form_can_be_read_again(game: tuple[tuple[int, int, int], lis
 def test_bits(game: tuple[tuple[int, int, int], list[int]]) -> None:
     size, moves = game
     board = Board.from_moves(moves, *size)
-    one = shape(*size)
-    empty = possible(board.mask, one)
-    assert count(empty) == sum(mark == 0 for mark in board.kaggle()[: size[1]])
+    one = board_shape(*size)
+    empty = playable_squares(board.mask, one)
+    assert popcount(empty) == sum(mark == 0 for mark in board.kaggle()[: size[1]])
     for function, arguments in (
-        (aligned, (board.position, one)),
-        (completing, (board.position, one)),
-        (candidates, (board.position, board.mask, one)),
-        (count, (board.mask,)),
+        (has_line, (board.position, one)),
+        (completing_squares, (board.position, one)),
+        (sensible_moves, (board.position, board.mask, one)),
+        (popcount, (board.mask,)),
     ):
         assert uncompiled(function)(*arguments) == function(*arguments)
     if not board.over:
         winning = [c for c in board.legal if board.play(c).winner]
-        mine = completing(board.position, one) & empty
+        mine = completing_squares(board.position, one) & empty
         assert winning == [c for c in range(size[1]) if mine >> c * one.stride & ((1 << size[0]) - 1)]
 
 
 def test_large_boards_play_by_the_same_rules() -> None:
     board = Board(12, 20, 6)
-    assert not fits(board.shape)
+    assert not fits_in_64_bits(board.shape)
     lot = random.Random(3)
     grid = plain.empty(12, 20)
     while not board.over:
@@ -155,12 +163,12 @@ def test_a_line_may_only_come_last() -> None:
         (lambda: Board(6.0), TypeError, "rows must be an int, got 6.0"),
         (lambda: Board(columns=36), ValueError, "at most 35"),
         (lambda: Board.from_kaggle([0] * 41), ValueError, "has 42 squares, got 41"),
-        (lambda: Board.from_kaggle([3] + [0] * 41), ValueError, "squares must be 0, 1 or 2, got 3 at place 0"),
+        (lambda: Board.from_kaggle([3] + [0] * 41), ValueError, "squares must be 0, 1 or 2, got 3 at index 0"),
         (lambda: Board.from_text("X Y"), ValueError, "got 'Y'"),
         (lambda: Board.from_text(""), ValueError, "got none"),
         (lambda: Board.from_text("X O\n."), ValueError, "of one length, got 2 and 1"),
-        (lambda: Board.from_bits(2, 1), ValueError, "position must be part of mask"),
-        (lambda: Board().undo(), ValueError, "there are 0 moves to take back, got 1"),
+        (lambda: Board.from_bits(2, 1), ValueError, "position must be a subset of mask"),
+        (lambda: Board().undo(), ValueError, "moves must be 0 to 0, the moves played so far, got 1"),
     ],
 )
 def test_bad_input_says_what_to_do(wrong: object, error: type[Exception], message: str) -> None:

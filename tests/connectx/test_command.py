@@ -45,7 +45,7 @@ def test_ctrl_c_keeps_the_games(tmp_path: Path) -> None:
     os.kill(child.pid, signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
-    assert "the same command goes on from" in err
+    assert "the same command continues from" in err
     assert "Traceback" not in err
     assert "Arena on" in out
 
@@ -53,7 +53,7 @@ def test_ctrl_c_keeps_the_games(tmp_path: Path) -> None:
 def test_a_game(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdin", StringIO("\n".join(["4", "q"])))
     assert main(["connectx", "play", "greedy", "--size", "4x5x3"]) == 0
-    assert "Left after 43." in capsys.readouterr().out
+    assert "You quit after 43." in capsys.readouterr().out
 
 
 def test_quality(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,7 +72,7 @@ def test_quality(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "submission.py"
     assert main(["connectx", "export", "mcts:100", "--out", str(file)]) == 0
-    assert f"try it: regard connectx validate {file}" in capsys.readouterr().out
+    assert f"check it with: regard connectx validate {file}" in capsys.readouterr().out
     compile(file.read_text(), "submission.py", "exec")
 
 
@@ -83,14 +83,14 @@ def test_an_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["arena", "random", "gredy"], "did you mean 'greedy'?"),
         (["arena", "random", "greedy", "--games", "3"], "games must be even"),
         (["arena", "random", "greedy", "--openings", "fair"], "openings must be balanced, random, none or a file"),
-        (["arena", "random", "greedy", "--size", "6x7"], "--size takes rows, columns"),
+        (["arena", "random", "greedy", "--size", "6x7"], "--size must be rows, columns"),
         (["arena", "random", "greedy", "--out", "/no/such/folder/x"], "No such file"),
         (["play", "nobody"], "no player is called 'nobody'"),
         (["play", "--moves", "1212121"], "is over; give fewer moves"),
         (["play", "--moves", "1218"], "there are only columns 1 to 7"),
-        (["export", "minimax:5", "--out", "x.zip"], "a .py or a .tar.gz"),
-        (["validate", "nothing.py"], "there is no file 'nothing.py'"),
-        (["quality", "random", "--sets", "/nowhere"], "must hold the six standard sets"),
+        (["export", "minimax:5", "--out", "x.zip"], "must end in .py or .tar.gz"),
+        (["validate", "nothing.py"], "the submission 'nothing.py' does not exist"),
+        (["quality", "random", "--sets", "/nowhere"], "must contain the six standard sets"),
         (["solv"], "No such command 'solv'"),
     ],
 )

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from regard import models, training
-from regard.connectx import Board, Draw, Solver, label, read_labels
-from regard.connectx.arena.move_quality import SETS
+from regard.connectx import Board, LabelOptions, Solver, label, read_labels
+from regard.connectx.arena.move_quality import SET_NAMES
 from regard.connectx.data.labels import FULL, Labels
 from regard.connectx.training import run as starting
 from regard.connectx.training.distillation import (
@@ -39,7 +39,7 @@ SETTINGS = training.Settings(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("labels")
-    label(path, Draw(SIZE, fewest=3, seed=2), positions=3000)
+    label(path, LabelOptions(SIZE, fewest=3, seed=2), positions=3000)
     return path
 
 
@@ -207,7 +207,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(optimizer: str, folder
 
     with pytest.raises(Stop):
         starting.start(plan, CONFIG, settings, tmp_path / "parts", shown=stop)
-    label(folder, Draw(SIZE, fewest=3, seed=9), positions=50)  # labels made meanwhile are not taken
+    label(folder, LabelOptions(SIZE, fewest=3, seed=9), positions=50)  # labels made meanwhile are not taken
     parts = starting.resume(tmp_path / "parts")
     one, two = weights(whole.folder), weights(parts.folder)
     assert all(torch.equal(one[name], two[name]) for name in one)
@@ -235,7 +235,7 @@ def test_with_more_labels_the_best_network_is_graded_again(folder: Path, tmp_pat
     assert kept["best_step"] == 20
     # Had the positions it was graded on been easier, it might have seemed perfect. An older version called it doubt.
     (newest / "state.json").write_text(json.dumps({**kept, "least": 0.0, "doubt": 0.0}))
-    label(folder, Draw(SIZE, fewest=3, seed=10), positions=50)
+    label(folder, LabelOptions(SIZE, fewest=3, seed=10), positions=50)
     done = starting.resume(run, more=True)
     assert done.results["best_step"] > 20
     rows = training.read_metrics(run / "metrics.jsonl")
@@ -244,7 +244,7 @@ def test_with_more_labels_the_best_network_is_graded_again(folder: Path, tmp_pat
 
 
 def test_doubt_is_what_is_left_for_moves_that_lose_something(folder: Path) -> None:
-    held = some_of_each(read_labels(folder).parts()[1], 100)
+    held = some_of_each(read_labels(folder).split()[1], 100)
     net = models.BoardNet(CONFIG).eval()
     torch.nn.init.zeros_(net.policy.answer.weight)
     torch.nn.init.zeros_(net.policy.answer.bias)  # every legal move is as likely as any other
@@ -259,7 +259,7 @@ def test_doubt_is_what_is_left_for_moves_that_lose_something(folder: Path) -> No
 
 
 def test_it_learns(folder: Path, tmp_path: Path) -> None:
-    held = some_of_each(read_labels(folder).parts()[1], 200)
+    held = some_of_each(read_labels(folder).split()[1], 200)
     torch.manual_seed(0)
     before = grade(models.BoardNet(CONFIG).eval(), held)
     plan = starting.Plan("distill", labels=str(folder), graded=200)
@@ -292,7 +292,7 @@ def test_a_run_may_begin_with_a_network_and_more_layers(folder: Path, tmp_path: 
     found = models.load(done.folder)
     assert isinstance(found, models.BoardNet)
     assert (found.config.layers, found.config.attentions) == (5, 2)
-    held = some_of_each(read_labels(folder).parts()[1], 50)
+    held = some_of_each(read_labels(folder).split()[1], 50)
     assert done.results["alone"]["error"] == pytest.approx(grade(net.eval(), held)["error"], abs=0.05)
 
 
@@ -312,11 +312,11 @@ def test_a_run_leaves_the_memory_of_the_network_it_begins_with_behind(folder: Pa
 
 def test_the_standard_sets_are_left_out(tmp_path: Path) -> None:
     folder, sets = tmp_path / "labels", tmp_path / "sets"
-    label(folder, Draw(fewest=30, early=0, middle=0, seed=2), positions=300)
+    label(folder, LabelOptions(fewest=30, early=0, middle=0, seed=2), positions=300)
     labels = read_labels(folder)
-    learnt = labels.parts()[0]
+    learnt = labels.split()[0]
     sets.mkdir()
-    for number, name in enumerate(SETS):
+    for number, name in enumerate(SET_NAMES):
         board = Board.from_bits(int(learnt.position[number]), int(learnt.mask[number]))
         (sets / f"{name}.txt").write_text(f"{board.mirror().moves} 0 0 0 0 0 0 0 0\n")
     plan = starting.Plan("distill", labels=str(folder), graded=20, without=str(sets))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from regard.connectx import Board, export, player
-from regard.connectx.kaggle.export import ALPHA_BETA, SUBMISSION, needed, source
-from regard.connectx.kaggle.submission import agent_of
+from regard.connectx.kaggle.export import SUBMISSION, needed, source
+from regard.connectx.kaggle.submission import timed_agent
 from support.submissions import BOARDS, answers
 
 
@@ -26,8 +26,8 @@ def test_plays_by_itself(name: str, numba: str, tmp_path: Path) -> None:
 def test_a_game_may_end_while_the_compiler_is_still_at_work(tmp_path: Path) -> None:
     file = export("mcts:150", tmp_path / "submission.py")
     text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace("FIRST = 8.0", "FIRST = 0.0"), encoding="utf-8")  # as on a very slow machine
-    assert text.count("FIRST = 8.0") == 1
+    file.write_text(text.replace("FIRST_MOVE = 8.0", "FIRST_MOVE = 0.0"), encoding="utf-8")  # as on a very slow machine
+    assert text.count("FIRST_MOVE = 8.0") == 1
     assert answers(file, "with", BOARDS[1:2], tmp_path) == [3]
 
 
@@ -45,7 +45,7 @@ def test_random_and_archives(tmp_path: Path) -> None:
 
 
 def test_never_raises() -> None:
-    act = agent_of("minimax:3")
+    act = timed_agent("minimax:3")
     usual = {"rows": 6, "columns": 7, "inarow": 4, "actTimeout": 2}
     full = Board.from_moves("444444").kaggle()
     for observation, configuration in (
@@ -67,7 +67,7 @@ def test_only_what_is_needed_travels() -> None:
     assert "SOURCES['connectx.search.mcts']" not in text
     assert "import torch" not in text
     assert "regard." not in text.split('"""', 2)[2]
-    order = needed([SUBMISSION, ALPHA_BETA])
+    order = needed([SUBMISSION])
     steps = ["compiled", "connectx.game.bitboard", "connectx.game.board", SUBMISSION]
     assert sorted(steps, key=order.index) == steps
 
@@ -75,10 +75,10 @@ def test_only_what_is_needed_travels() -> None:
 @pytest.mark.parametrize(
     ("name", "out", "message"),
     [
-        ("minimax:5", "submission.zip", "a .py or a .tar.gz, got 'submission.zip'"),
+        ("minimax:5", "submission.zip", "must end in .py or .tar.gz, got 'submission.zip'"),
         ("minimx:5", "submission.py", "did you mean 'minimax:5'?"),
         ("minimax:x", "submission.py", "a number of plies"),
-        ("network:nowhere", "submission.py", "holds no network"),
+        ("network:nowhere", "submission.py", "contains no network"),
     ],
 )
 def test_what_cannot_be_exported(name: str, out: str, message: str, tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_what_cannot_be_exported(name: str, out: str, message: str, tmp_path: Pa
 def test_a_slow_compiler_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.connectx.kaggle import submission
 
-    monkeypatch.setattr(submission, "FIRST", 0.0)
-    act = agent_of("minimax:60s")
+    monkeypatch.setattr(submission, "FIRST_MOVE", 0.0)
+    act = timed_agent("minimax:60s")
     board = Board.from_moves("112233")
     configuration = {"rows": 6, "columns": 7, "inarow": 4, "actTimeout": 0.1}
     assert act({"board": board.kaggle(), "mark": 1}, configuration) == 3

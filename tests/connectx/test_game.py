@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from regard.connectx import Board, play_in_terminal, player
-from regard.connectx.players.terminal_game import hint_line, truth
+from regard.connectx.players.terminal_game import hint_text, outcome_word
 
 
 def played(answers: list[str], board: Board | None = None, **options: object) -> tuple[Board, str]:
@@ -34,18 +34,18 @@ def test_a_game_to_its_end() -> None:
     board, shown = played([], Board.from_moves("112233"), side=2)
     assert (board.winner, "greedy plays 4.\n" in shown, shown.endswith("greedy wins.\n")) == (1, True, True)
     board, shown = played(["2"], Board.from_moves("1", 1, 2, 2), side=2)
-    assert shown.endswith("Drawn.\n")
+    assert shown.endswith("The game is a draw.\n")
 
 
 def test_undo_and_mistakes() -> None:
     board, shown = played(["u", "1", "u", "x", "9", "", "m", "2", "m", "q"])
     assert board == Board.from_moves("24")
-    assert "There is no move of yours to take back." in shown
+    assert "You have no move to undo." in shown
     assert "columns are 1 to 7, got 'x'" in shown
     assert "columns are 1 to 7, got '9'" in shown
-    assert "none yet" in shown
+    assert "no moves yet" in shown
     assert "\n24\n" in shown
-    assert shown.endswith("Left after 24.\n")
+    assert shown.endswith("You quit after 24.\n")
 
 
 def test_a_full_column_is_said() -> None:
@@ -56,7 +56,7 @@ def test_a_full_column_is_said() -> None:
 def test_the_end_of_input_ends_the_game() -> None:
     board, shown = played(["4"])
     assert board.stones == 2
-    assert shown.endswith("Left after 44.\n")
+    assert shown.endswith("You quit after 44.\n")
 
 
 def test_ctrl_c_ends_the_game() -> None:
@@ -76,7 +76,7 @@ def test_hints() -> None:
     _, always = played([], Board.from_moves("112233"), hints=scores, always=True)
     assert "W1: you win with your 1st stone from now" in always
     _, none = played(["h"])
-    assert "There is no solver for this board." in none
+    assert "The board is too large for hints." in none
 
 
 @pytest.mark.parametrize("size", [(6, 7, 4), (5, 5, 4), (4, 5, 3)])
@@ -84,7 +84,7 @@ def test_hints_count_stones_from_now(size: tuple[int, int, int]) -> None:
     cells = size[0] * size[1]
     for stones in range(6):
         board = Board.from_moves([0, 1, 2, 3, 4, 0][:stones], *size)
-        assert truth(board, (cells + 1 - stones) // 2) == "W1"
-        assert truth(board, -((cells + 1 - (stones + 1)) // 2)) == "L1"
-        assert truth(board, (cells + 1 - (stones + 2)) // 2) == "W2"
-    assert str(hint_line(Board(2, 2, 2), [0, None])).startswith("1 =  2 full\n")
+        assert outcome_word(board, (cells + 1 - stones) // 2) == "W1"
+        assert outcome_word(board, -((cells + 1 - (stones + 1)) // 2)) == "L1"
+        assert outcome_word(board, (cells + 1 - (stones + 2)) // 2) == "W2"
+    assert str(hint_text(Board(2, 2, 2), [0, None])).startswith("1 =  2 full\n")

@@ -9,32 +9,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.compiled import uncompiled
-from regard.connectx import Board, Draw, Solver, label, label_openings, read_labels
+from regard.connectx import Board, LabelOptions, Solver, label, label_openings, read_labels
 from regard.connectx.data.labels import (  # fmt: skip
     FULL,
-    keys_of,
+    bits_from_keys,
     mirrored_bits,
     open_folder,
+    position_keys,
     record_type,
     recorded,
-    stones_of,
     write_shard,
 )
-from regard.connectx.data.random_positions import drawn_positions
-from regard.connectx.game.bitboard import aligned, shape
+from regard.connectx.data.random_positions import random_positions
+from regard.connectx.game.bitboard import board_shape, has_line
 from regard.connectx.solver.build_book import positions_with
 from regard.models import BoardNet, save
 
-SIZE = shape(6, 7, 4)
+SIZE = board_shape(6, 7, 4)
 SMALL = (4, 5, 3)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([(6, 7, 4), (4, 5, 3), (7, 8, 4), (3, 3, 2)]))
 def test_keys_hold_the_stones(seed: int, size: tuple[int, int, int]) -> None:
-    kind = shape(*size)
+    kind = board_shape(*size)
     stones = np.random.default_rng(seed).integers(0, size[0] * size[1], 8)
-    position, mask = drawn_positions(stones, kind, seed)
-    back = stones_of(keys_of(position, mask, kind), kind)
+    position, mask = random_positions(stones, kind, seed)
+    back = bits_from_keys(position_keys(position, mask, kind), kind)
     assert (back[0] == position).all()
     assert (back[1] == mask).all()
     assert (mirrored_bits(mirrored_bits(mask, kind), kind) == mask).all()
@@ -42,22 +42,22 @@ def test_keys_hold_the_stones(seed: int, size: tuple[int, int, int]) -> None:
 
 def test_drawn_positions_are_of_running_games_and_by_the_seed_alone() -> None:
     stones = np.repeat(np.arange(0, 41), 20)
-    position, mask = drawn_positions(stones, SIZE, 3)
+    position, mask = random_positions(stones, SIZE, 3)
     assert (np.bitwise_count(mask) == stones).all()
     assert (np.bitwise_count(position) == stones // 2).all()
-    line = uncompiled(aligned)
+    line = uncompiled(has_line)
     for own, all_ in zip(position.tolist(), mask.tolist(), strict=True):
         assert not line(own, SIZE)
         assert not line(own ^ all_, SIZE)
         assert Board.from_bits(own, all_).legal
-    again = drawn_positions(stones, SIZE, 3)
+    again = random_positions(stones, SIZE, 3)
     assert (again[0] == position).all()
     assert (again[1] == mask).all()
-    assert not (drawn_positions(stones, SIZE, 4)[1] == mask).all()
+    assert not (random_positions(stones, SIZE, 4)[1] == mask).all()
 
 
 def test_where_no_game_has_so_many_stones_fewer_are_drawn() -> None:
-    _, mask = drawn_positions(np.array([8]), shape(3, 3, 2), 0)
+    _, mask = random_positions(np.array([8]), board_shape(3, 3, 2), 0)
     assert 0 < np.bitwise_count(mask)[0] < 8
 
 
@@ -73,7 +73,7 @@ def test_a_position_and_its_mirror_image_are_one_record() -> None:
 
 
 def test_labels_are_what_the_solver_says(tmp_path: Path) -> None:
-    count = label(tmp_path, Draw(SMALL, fewest=2, seed=1), positions=300)
+    count = label(tmp_path, LabelOptions(SMALL, fewest=2, seed=1), positions=300)
     labels = read_labels(tmp_path)
     assert 0 < len(labels) <= count
     solver = Solver(*SMALL, table_bits=16)
@@ -82,12 +82,12 @@ def test_labels_are_what_the_solver_says(tmp_path: Path) -> None:
         assert labels.scores[at].tolist() == [FULL if score is None else score for score in exact]
     assert labels.stones.min() >= 2
     assert len(np.unique(labels.stones)) > 8
-    keys = keys_of(labels.position, labels.mask, labels.shape)
+    keys = position_keys(labels.position, labels.mask, labels.shape)
     assert (np.diff(keys.astype(object)) > 0).all()
 
 
 def test_more_is_added_and_shards_stay(tmp_path: Path) -> None:
-    draw = Draw(SMALL, fewest=2, seed=1)
+    draw = LabelOptions(SMALL, fewest=2, seed=1)
     label(tmp_path, draw, positions=50)
     first = {path.name: path.read_bytes() for path in tmp_path.glob("*.npy")}
     before = read_labels(tmp_path)
@@ -96,14 +96,14 @@ def test_more_is_added_and_shards_stay(tmp_path: Path) -> None:
     assert len(after) > len(before)
     assert all((tmp_path / name).read_bytes() == content for name, content in first.items())
     assert len(read_labels(tmp_path, most=len(first))) == len(before)
-    learnt, held = after.parts()
+    learnt, held = after.split()
     assert len(learnt) + len(held) == len(after)
-    earlier = before.parts()[1]
+    earlier = before.split()[1]
     assert set(earlier.mask.tolist()) <= set(held.mask.tolist())  # what is held out stays so
 
 
 def test_positions_can_be_left_out_whichever_way_they_look(tmp_path: Path) -> None:
-    label(tmp_path, Draw(SMALL, fewest=2, seed=1), positions=60)
+    label(tmp_path, LabelOptions(SMALL, fewest=2, seed=1), positions=60)
     labels = read_labels(tmp_path)
     some = labels[np.array([0, 7, 11])]
     turned = mirrored_bits(some.position, labels.shape), mirrored_bits(some.mask, labels.shape)
@@ -114,7 +114,7 @@ def test_positions_can_be_left_out_whichever_way_they_look(tmp_path: Path) -> No
 
 
 def test_several_processes_make_the_same_labels(tmp_path: Path) -> None:
-    draw = Draw(SMALL, fewest=4, seed=5)
+    draw = LabelOptions(SMALL, fewest=4, seed=5)
     label(tmp_path / "one", draw, positions=100, processes=1)
     label(tmp_path / "two", draw, positions=100, processes=2)
     one, two = read_labels(tmp_path / "one"), read_labels(tmp_path / "two")
@@ -124,12 +124,12 @@ def test_several_processes_make_the_same_labels(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("early", "fewest", "most"), [(1, 3, 6), (0, 6, 12)])  # games begin within a third
 def test_all_that_follows_a_position_is_labelled(early: int, fewest: int, most: int, tmp_path: Path) -> None:
-    draw = Draw(SMALL, fewest=fewest, early=early, middle=1 - early, follow=2, seed=1)
+    draw = LabelOptions(SMALL, fewest=fewest, early=early, middle=1 - early, follow=2, seed=1)
     label(tmp_path, draw, positions=600)
     labels = read_labels(tmp_path)
     solver = Solver(*SMALL, table_bits=16)
     held = set(zip(labels.position.tolist(), labels.mask.tolist(), strict=True))
-    line = uncompiled(aligned)
+    line = uncompiled(has_line)
     grown = 0
     for (own, all_), scores in zip(held, map(solver.move_scores, *zip(*held, strict=True)), strict=True):
         if all_.bit_count() > fewest or 10 - fewest // 2 in scores:  # wins at once
@@ -151,13 +151,13 @@ def test_all_that_follows_a_position_is_labelled(early: int, fewest: int, most: 
 
 
 def test_games_can_begin_with_a_chosen_number_of_stones(tmp_path: Path) -> None:
-    label(tmp_path, Draw(SMALL, fewest=7, most=8, follow=1, seed=1), positions=400)
+    label(tmp_path, LabelOptions(SMALL, fewest=7, most=8, follow=1, seed=1), positions=400)
     stones = np.bincount(read_labels(tmp_path).stones, minlength=20)
     assert set(np.flatnonzero(stones)) == {7, 8, 9}
 
 
 def test_every_opening_is_labelled_once(tmp_path: Path) -> None:
-    label(tmp_path, Draw(SMALL, fewest=2, early=1, middle=0, seed=1), positions=40)
+    label(tmp_path, LabelOptions(SMALL, fewest=2, early=1, middle=0, seed=1), positions=40)
     before = read_labels(tmp_path)
     solver = Solver(*SMALL, table_bits=16)
     heard: list[tuple[int, int]] = []
@@ -170,7 +170,7 @@ def test_every_opening_is_labelled_once(tmp_path: Path) -> None:
         exact = solver.move_scores(int(labels.position[at]), int(labels.mask[at]))
         assert labels.scores[at].tolist() == [FULL if score is None else score for score in exact]
     assert label_openings(tmp_path, 4, solver) == 0
-    with pytest.raises(ValueError, match="openings must be 0 to 12 stones, got 13"):
+    with pytest.raises(ValueError, match="stones must be 0 to 12, got 13"):
         label_openings(tmp_path, 13, solver)
 
 
@@ -190,7 +190,7 @@ def test_openings_that_were_interrupted_go_on(tmp_path: Path) -> None:
 def test_a_network_plays_where_it_is_unsure(tmp_path: Path) -> None:
     torch.manual_seed(0)
     save(BoardNet("tiny", channels=16, layers=1, attn_every=None), tmp_path / "network")
-    draw = Draw(SMALL, fewest=4, seed=3, network=str(tmp_path / "network"), by_network=1.0)
+    draw = LabelOptions(SMALL, fewest=4, seed=3, network=str(tmp_path / "network"), by_network=1.0)
     label(tmp_path / "labels", draw, positions=60)
     labels = read_labels(tmp_path / "labels")
     assert set(labels.source.tolist()) == {1}
@@ -199,7 +199,9 @@ def test_a_network_plays_where_it_is_unsure(tmp_path: Path) -> None:
         exact = solver.move_scores(int(labels.position[at]), int(labels.mask[at]))
         assert labels.scores[at].tolist() == [FULL if score is None else score for score in exact]
     # Before there is a network, games are drawn by lot.
-    label(tmp_path / "early", Draw(SMALL, fewest=4, network=str(tmp_path / "later"), by_network=1.0), positions=20)
+    label(
+        tmp_path / "early", LabelOptions(SMALL, fewest=4, network=str(tmp_path / "later"), by_network=1.0), positions=20
+    )
     assert set(read_labels(tmp_path / "early").source.tolist()) == {0}
 
 
@@ -219,24 +221,24 @@ def test_a_shard_never_takes_the_place_of_another(tmp_path: Path) -> None:
     [
         ({"fewest": 42}, "fewest must be 0 to 41"),
         ({"fewest": 8, "most": 7}, r"most must be 8 \(fewest\) to 41 stones, got 7"),
-        ({"early": 1.5}, "early is a share"),
+        ({"early": 1.5}, "early must be a share"),
         ({"follow": 9}, "follow must be 0 to 8 moves"),
-        ({"early": 0.6, "middle": 0.6}, "shares of all games"),
+        ({"early": 0.6, "middle": 0.6}, r"early \+ middle must be at most 1"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(changes: dict[str, float], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        Draw(**changes)  # type: ignore[arg-type]
+        LabelOptions(**changes)  # type: ignore[arg-type]
 
 
 def test_folders_that_hold_no_labels(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="make some with: regard connectx label"):
         read_labels(tmp_path)
     open_folder(tmp_path, SMALL)
-    with pytest.raises(ValueError, match="holds labels of 4x5x3"):
+    with pytest.raises(ValueError, match="contains labels of 4x5x3"):
         open_folder(tmp_path, (6, 7, 4))
     np.save(tmp_path / "000000001.npy", np.zeros(3))
-    with pytest.raises(ValueError, match="not labels of 5 columns"):
+    with pytest.raises(ValueError, match="must contain labels of 5 columns"):
         read_labels(tmp_path)
     (tmp_path / "labels.json").write_text("{}")
     with pytest.raises(ValueError, match="was not written by regard connectx label"):

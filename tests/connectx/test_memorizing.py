@@ -8,7 +8,7 @@ import torch
 from typer.testing import CliRunner
 
 from regard.cli import app
-from regard.connectx import Board, Network, Solver, load_network, memorize
+from regard.connectx import Board, NetworkPlayer, Solver, load_network, memorize
 from regard.connectx.game.board_batch import planes_of
 from regard.connectx.training.opening_table import openings
 from regard.models import BoardNet, Evaluator, load, save
@@ -97,12 +97,12 @@ def test_what_is_known_by_heart_outweighs_what_is_thought(solver: Solver) -> Non
                 values.append(worth if planes[len(values)].sum() <= 2 else -worth)
             return Evaluation(legal / legal.sum(1, keepdims=True), np.array(values, np.float32))
 
-    trusting = Network(Judge(), 60, opening_table=(4, 5, 2))
+    trusting = NetworkPlayer(Judge(), 60, opening_table=(4, 5, 2))
     best = max(score for score in scores if score is not None)
     chosen = scores[trusting.choose(board)]
     assert chosen is not None
     assert np.sign(chosen) == np.sign(best)
-    wary = scores[Network(Judge(), 60).choose(board)]
+    wary = scores[NetworkPlayer(Judge(), 60).choose(board)]
     assert wary is not None
     assert np.sign(wary) < np.sign(best)
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from regard.connectx import Board, Network, Player, Puct, load_network, player
-from regard.connectx.arena.move_quality import grade_set
+from regard.connectx import Board, NetworkPlayer, Player, Puct, load_network, player
+from regard.connectx.arena.move_quality import grade_positions
 from regard.connectx.kaggle.export import export
-from regard.connectx.kaggle.numpy_network import Forward, packed_network
-from regard.connectx.players.network_player import _as_planes, read_network_name
+from regard.connectx.kaggle.numpy_network import NumpyNetwork, pack_network
+from regard.connectx.players.network_player import _planes
+from regard.connectx.players.registry import budget_of, parse_name
 from regard.models import BoardNet, Evaluator, save
 from support.submissions import BOARDS, answers
 
@@ -34,10 +35,10 @@ def folder(net: BoardNet, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_alone_it_plays_the_likeliest_legal_column(net: BoardNet) -> None:
-    seat = Network(Evaluator(net, mirror=True))
+    seat = NetworkPlayer(Evaluator(net, mirror=True))
     assert isinstance(seat, Player)
     board = Board.from_moves("444444555555")
-    policy, value = seat.judged(board)
+    policy, value = seat.evaluate(board)
     assert policy[3] == policy[4] == 0
     assert sum(policy) == pytest.approx(1, abs=1e-5)
     assert -1 <= value <= 1
@@ -47,53 +48,55 @@ def test_alone_it_plays_the_likeliest_legal_column(net: BoardNet) -> None:
 
 
 def test_mirrored_boards_get_mirrored_moves(net: BoardNet) -> None:
-    seat = Network(Evaluator(net, mirror=True))
+    seat = NetworkPlayer(Evaluator(net, mirror=True))
     board = Board.from_moves("12334")
     assert seat.choose(board.mirror()) == 6 - seat.choose(board)
 
 
 @pytest.mark.parametrize(("moves", "column"), [("112233", 3), ("1212133", 0)])
 def test_with_a_search_it_sees_what_is_to_be_seen(net: BoardNet, moves: str, column: int) -> None:
-    assert Network(Evaluator(net), 60).choose(Board.from_moves(moves)) == column
-    assert Network(Evaluator(net), seconds=0.2).choose(Board.from_moves(moves)) == column
+    assert NetworkPlayer(Evaluator(net), 60).choose(Board.from_moves(moves)) == column
+    assert NetworkPlayer(Evaluator(net), seconds=0.2).choose(Board.from_moves(moves)) == column
 
 
 def test_names(folder: Path, net: BoardNet) -> None:
-    assert read_network_name("network:300") == ("four", 300, None)
-    assert read_network_name(f"network:{folder}:50ms") == (str(folder), None, 0.05)
+    assert parse_name("network:300") == ("network", "", "300")
+    assert budget_of("network:300") == (300, None)
+    assert parse_name(f"network:{folder}:50ms") == ("network", str(folder), "50ms")
+    assert budget_of(f"network:{folder}:50ms") == (None, 0.05)
     seat = player(f"network:{folder}:20")
     assert seat.name == f"network:{folder}:20"
     board = Board.from_moves("4455")
     assert seat.choose(board) in board.legal
     alone = player(f"network:{folder}")
-    assert alone.choose(board) == Network(Evaluator(net, mirror=True)).choose(board)
-    with pytest.raises(ValueError, match="holds no network"):
+    assert alone.choose(board) == NetworkPlayer(Evaluator(net, mirror=True)).choose(board)
+    with pytest.raises(ValueError, match="contains no network"):
         player("network:nowhere")
-    with pytest.raises(ValueError, match="nothing to think with"):
+    with pytest.raises(ValueError, match="must be greater than 0"):
         player(f"network:{folder}:0")
 
 
 @pytest.mark.parametrize("amount", ["", ":40"])
 def test_many_boards_side_by_side_are_played_as_one_by_one(folder: Path, amount: str) -> None:
     seat = player(f"network:{folder}{amount}")
-    assert isinstance(seat, Network)
+    assert isinstance(seat, NetworkPlayer)
     boards = [Board.from_moves(moves) for moves in ("", "44", "4455", "1234567", "44444", "765432112")]
     assert seat.choose_all(boards) == [seat.choose(board) for board in boards]
     known: list[tuple[Board, list[int | None]]] = [(board, [0, 1, 1, 1, 0, 0, -1]) for board in boards]
     heard: list[int] = []
-    grades = grade_set(seat, known, lambda: heard.append(1))
+    grades = grade_positions(seat, known, lambda: heard.append(1))
     assert (grades.moves, len(heard)) == (len(boards), len(boards))
     assert seat.choose_all([]) == []
 
 
-def knows_nothing(planes: np.ndarray, legal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.zeros(legal.shape), np.zeros(len(legal))
+def uniform(planes: np.ndarray, legal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return legal / legal.sum(1, keepdims=True), np.zeros(len(legal))
 
 
 def test_what_is_proved_goes_up_the_tree() -> None:
     """An open three: whatever is blocked, the other end wins; the search knows, and does not guess."""
     board = Board.from_moves("4151")  # X has 4 and 5 in the bottom row, O two in column 1
-    search = Puct([board], knows_nothing)
+    search = Puct([board], uniform)
     search.run(600)
     best = int(search.best()[0])
     assert best in (2, 5)  # three in a row, open at both ends
@@ -102,7 +105,7 @@ def test_what_is_proved_goes_up_the_tree() -> None:
 
 def test_a_lost_root_still_moves() -> None:
     board = Board.from_moves("41516")  # second to move: X has an open three
-    search = Puct([board], knows_nothing)
+    search = Puct([board], uniform)
     search.run(400)
     assert int(search.best()[0]) in board.legal
 
@@ -112,7 +115,7 @@ def test_a_lost_root_still_moves() -> None:
 def test_numpy_agrees_with_torch(net: BoardNet, plain: bool, size: tuple[int, int]) -> None:
     inference = net.for_inference()
     weights = {name: value.numpy() for name, value in inference.state_dict().items()}
-    forward = Forward(packed_network(asdict(inference.config), weights), plain=plain)
+    forward = NumpyNetwork(pack_network(asdict(inference.config), weights), plain=plain)
     random = np.random.default_rng(0)
     squares = random.integers(0, 3, (20, *size))
     planes = np.stack([squares == 1, squares == 2], 1).astype(np.float32)
@@ -135,10 +138,10 @@ def test_a_memory_travels(folder: Path) -> None:
         net.opening_table.table.normal_(std=0.2)
     inference = net.for_inference()
     weights = {name: value.numpy() for name, value in inference.state_dict().items()}
-    forward = Forward(packed_network(asdict(inference.config), weights))
+    forward = NumpyNetwork(pack_network(asdict(inference.config), weights))
     for size in ((6, 7, 4), (5, 6, 4)):
         boards = [Board.from_moves(moves, *size) for moves in ("", "4", "344", "3465", "123456", "1234561")]
-        planes, legal = (np.stack(parts) for parts in zip(*map(_as_planes, boards), strict=True))
+        planes, legal = (np.stack(parts) for parts in zip(*map(_planes, boards), strict=True))
         assert np.abs(forward(planes, legal).value - Evaluator(net, mirror=True)(planes, legal).value).max() < 2e-3
         silent = np.abs(forward._by_heart(planes)) == 0
         assert silent.tolist() == ([False] * 5 + [True] if size == (6, 7, 4) else [True] * 6)
@@ -147,11 +150,11 @@ def test_a_memory_travels(folder: Path) -> None:
 def test_what_cannot_be_packed_is_said(net: BoardNet) -> None:
     weights = {name: value.numpy() for name, value in net.state_dict().items()}
     with pytest.raises(ValueError, match="cannot be packed"):
-        packed_network(asdict(net.config), weights)
+        pack_network(asdict(net.config), weights)
 
 
 def test_load_network_says_what_there_is(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="holds no network"):
+    with pytest.raises(ValueError, match="contains no network"):
         load_network(tmp_path)
 
 

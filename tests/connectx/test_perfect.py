@@ -11,10 +11,9 @@ import pytest
 from regard.cli import main
 from regard.connectx import Board, Puct, Solver, openings, player
 from regard.connectx.arena.move_quality import grade_games, total
-from regard.connectx.arena.round_robin import Plan, run
-from regard.connectx.kaggle.submission import PerfectInTime
-from regard.connectx.players.registry import Perfect
-from regard.connectx.players.terminal_game import truth
+from regard.connectx.arena.round_robin import ArenaPlan, run_arena
+from regard.connectx.players.exported_players import TimedSolverPlayer
+from regard.connectx.players.terminal_game import outcome_word
 
 SIZE = (4, 5, 4)
 
@@ -25,9 +24,9 @@ def solver() -> Solver:
 
 
 def test_the_perfect_player_is_perfect(solver: Solver) -> None:
-    standing = run(Plan(("solver", "random", "minimax:2"), games=4, opening="random", plies=4, size=SIZE))
+    standing = run_arena(ArenaPlan(("solver", "random", "minimax:2"), games=4, opening="random", plies=4, size=SIZE))
     graded = grade_games(standing.games, solver.scores, SIZE)
-    perfect, lots = total(graded["solver"]), total(graded["random"])
+    perfect, lots = total(graded["solver"].values()), total(graded["random"].values())
     assert perfect.moves == perfect.perfect > 0
     assert lots.perfect < lots.moves
     assert all(game.status == "DONE" for game in standing.games)
@@ -53,7 +52,7 @@ def test_a_hint_is_what_happens(solver: Solver) -> None:
         if board.over:
             continue
         column = lot.choice(board.legal)
-        word, mine = truth(board, solver.scores(board)[column]), board.turn
+        word, mine = outcome_word(board, solver.scores(board)[column]), board.turn
         before, end = board.stones, board.play(column)
         while not end.over:
             end = end.play(solver.best(end))
@@ -99,6 +98,6 @@ def test_hints_in_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 def test_the_exported_one_searches_where_it_has_no_book() -> None:
     board = Board.from_moves("112233", 5, 6, 4)
-    seated = PerfectInTime(0.2, board.shape)
+    seated = TimedSolverPlayer(0.2, board.shape)
     assert seated.choose(board) == 3
     assert isinstance(player("solver"), Perfect)

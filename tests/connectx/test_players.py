@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.connectx import AgentFile, Board, Forfeit, Player, agent, play_game, player
-from regard.connectx.players.registry import Greedy, Random
+from regard.connectx import AgentFile, Board, Player, PlayerError, agent, play_game, player
+from regard.connectx.players.simple_players import GreedyPlayer, RandomPlayer
 
 
 @pytest.mark.parametrize("name", ["random", "greedy", "minimax:3", "minimax:5ms", "mcts:20", "mcts:5ms", "minimax"])
@@ -53,10 +53,10 @@ def test_a_seed_repeats_a_game() -> None:
         ("alphazero", "Players are random, greedy"),
         ("minimax:deep", "a number of plies or a time, such as 1000, 100ms or 2s"),
         ("mcts:1.5", "a number of play-outs or a time"),
-        ("mcts:0", "give it more than 0"),
+        ("mcts:0", "must be greater than 0, got 'mcts:0'"),
         ("random:3", "'random' takes nothing after a colon"),
-        ("network:nowhere", "holds no network"),
-        ("nowhere/main.py", "there is no file 'nowhere/main.py'"),
+        ("network:nowhere", "contains no network"),
+        ("nowhere/main.py", "the agent file 'nowhere/main.py' does not exist"),
     ],
 )
 def test_names_that_mean_nothing(name: str, message: str) -> None:
@@ -76,10 +76,10 @@ def test_kaggle_asks() -> None:
         __getattr__ = dict.__getitem__
 
     assert act(Struct(observation), Struct(rows=6, columns=7, inarow=4)) == 3
-    with pytest.raises(ValueError, match="player 1's turn, got mark 2"):
+    with pytest.raises(ValueError, match="player 1's turn, but the mark is 2"):
         act(observation | {"mark": 2}, {"rows": 6, "columns": 7, "inarow": 4})
     small = Board.from_moves("1212", 4, 5, 3)
-    assert agent(Greedy())({"board": small.kaggle(), "mark": 1}, {"rows": 4, "columns": 5, "inarow": 3}) == 0
+    assert agent(GreedyPlayer())({"board": small.kaggle(), "mark": 1}, {"rows": 4, "columns": 5, "inarow": 3}) == 0
 
 
 GOOD = """
@@ -100,9 +100,9 @@ def written(folder: Path, text: str) -> str:
 
 def test_an_agent_from_a_file(tmp_path: Path) -> None:
     seated = player(written(tmp_path, GOOD))
-    game = play_game(seated, Random(0))
+    game = play_game(seated, RandomPlayer(0))
     assert game.status == "DONE", game.reason
-    again = play_game(Random(1), seated, Board(4, 5, 3))
+    again = play_game(RandomPlayer(1), seated, Board(4, 5, 3))
     assert again.status == "DONE", again.reason
     with tarfile.open(tmp_path / "submission.tar.gz", "w:gz") as tar:
         tar.add(tmp_path / "main.py", "main.py")
@@ -118,8 +118,8 @@ BAD = {
     "return 'left'": ("INVALID", "got str: left"),
     "return True": ("INVALID", "got bool"),
     "return 3.0": ("ERROR", "got a float"),
-    "return 7": ("INVALID", "column 7 cannot be played"),
-    "return -1": ("INVALID", "column -1 cannot be played"),
+    "return 7": ("INVALID", "column 7 is not legal"),
+    "return -1": ("INVALID", "column -1 is not legal"),
 }
 
 
@@ -129,10 +129,10 @@ def test_a_bad_agent_loses_as_on_kaggle_and_the_match_goes_on(body: str, tmp_pat
     file = written(tmp_path, f"def agent(observation, configuration):\n    {body}\n")
     seated = AgentFile(file, act=0.3, bank=0.3 if status == "TIMEOUT" else 60)
     for _ in range(2):
-        game = play_game(seated, Random(0))
+        game = play_game(seated, RandomPlayer(0))
         assert (game.winner, game.status) == (2, status)
         assert reason in game.reason
-    game = play_game(Random(0), seated)
+    game = play_game(RandomPlayer(0), seated)
     assert (game.winner, game.status) == (1, status)
     seated.close()
 
@@ -150,7 +150,7 @@ def test_what_the_bank_is_for(tmp_path: Path) -> None:
     nothing = AgentFile(written(tmp_path, "def agent(observation):\n    return None\n"))
     assert nothing.choose(Board()) == 0  # as Kaggle has it
     empty = AgentFile(written(tmp_path, "x = 3\n"))
-    with pytest.raises(Forfeit, match="ERROR: ValueError: the file defines nothing that can be called"):
+    with pytest.raises(PlayerError, match="ERROR: ValueError: the file must define a function, got none"):
         empty.choose(Board())
     for one in (seated, nothing, empty):
         one.close()
@@ -176,6 +176,6 @@ def test_a_player_that_raises_or_cheats_loses() -> None:
         def choose(self, board: Board) -> int:
             return 99
 
-    assert play_game(Raises(), Random(0)).status == "ERROR"
-    game = play_game(Random(0), Cheats())
+    assert play_game(Raises(), RandomPlayer(0)).status == "ERROR"
+    game = play_game(RandomPlayer(0), Cheats())
     assert (game.winner, game.status) == (1, "INVALID")

@@ -7,22 +7,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.connectx import Board, Puct, gumbel
+from regard.connectx import Board, Puct, gumbel_search
 from support import plain_connectx as plain
 
 Array = np.ndarray
 
 
-def knows_nothing(planes: Array, legal: Array) -> tuple[Array, Array]:
-    return np.zeros(legal.shape), np.zeros(len(legal))
+def softmax(logits: Array, legal: Array) -> Array:
+    weights = np.exp(logits) * legal
+    return weights / weights.sum(1, keepdims=True)
 
 
-def has_opinions(planes: Array, legal: Array) -> tuple[Array, Array]:
+def uniform(planes: Array, legal: Array) -> tuple[Array, Array]:
+    return legal / legal.sum(1, keepdims=True), np.zeros(len(legal))
+
+
+def arbitrary(planes: Array, legal: Array) -> tuple[Array, Array]:
     """Some function of the position, the same for the same position whatever else is in the batch."""
     flat = planes.reshape(len(planes), -1).astype(np.float64)
     weights = np.random.default_rng(5).normal(size=(flat.shape[1], legal.shape[1] + 1))
     answer = flat @ weights
-    return answer[:, :-1], np.tanh(answer[:, -1] / 4)
+    return softmax(answer[:, :-1], legal), np.tanh(answer[:, -1] / 4)
 
 
 def truth(board: Board) -> list[int | None]:
@@ -43,24 +48,25 @@ def test_a_value_that_weighs_more_counts_for_more(width: int) -> None:
         stones = planes.sum((1, 2, 3))
         third = planes[:, :, -1, 2].sum(1) > 0
         values = np.where(third, -0.9, 0.9) * np.where(stones % 2 == 1, 1, -1) * np.where(stones == 1, 1, -1)
-        return np.zeros(legal.shape), values, np.zeros(legal.shape), np.where(stones == 1, heavy, 1.0)
+        policy = legal / legal.sum(1, keepdims=True)
+        return policy, values, np.zeros(legal.shape), np.where(stones == 1, heavy, 1.0)
 
     for weight, trusted in ((1.0, False), (1000.0, True)):
         search = Puct([Board()], partial(sure_of_the_next, weight), width=width)
         search.run(160)
         assert (search.best()[0] == 2) == trusted
         assert search.visits().sum() == 160 or width > 1
-        assert (search._forest.waiting == 0).all()
+        assert (search._trees.waiting == 0).all()
     assert search.q()[0, 2] > 0.5
 
 
 @pytest.mark.parametrize(("moves", "column"), [("112233", 3), ("12131", 0), ("1122331", 3)])
 @pytest.mark.parametrize("width", [1, 4])
 def test_wins_and_blocks(moves: str, column: int, width: int) -> None:
-    search = Puct([Board.from_moves(moves)] * 2, knows_nothing, width=width)
+    search = Puct([Board.from_moves(moves)] * 2, uniform, width=width)
     search.run(200)
     assert search.best().tolist() == [column, column]
-    chosen = gumbel(Puct([Board.from_moves(moves)], knows_nothing, seed=1), 64, noise=0)
+    chosen = gumbel_search(Puct([Board.from_moves(moves)], uniform, seed=1), 64, noise=0)
     assert chosen.columns.tolist() == [column]
     assert chosen.policy.argmax(1).tolist() == [column]
 
@@ -69,7 +75,7 @@ def test_what_a_network_says_of_moves_counts_as_their_first_visit() -> None:
     guesses = np.array([-0.9, -0.9, 0.5, -0.9, -0.9, -0.9, -0.9])
 
     def guesses_moves(planes: Array, legal: Array) -> tuple[Array, Array, Array]:
-        return *knows_nothing(planes, legal), np.tile(guesses, (len(legal), 1))
+        return *uniform(planes, legal), np.tile(guesses, (len(legal), 1))
 
     search = Puct([Board()], guesses_moves)
     search.run(4)
@@ -95,7 +101,7 @@ def test_comes_to_the_truth_on_small_boards(seed: int) -> None:
             board = board.play(int(lot.choice(board.legal)))
         if not board.over:
             boards.append(board)
-    search = Puct(boards, knows_nothing)
+    search = Puct(boards, uniform)
     search.run(2000)
     for board, column, value in zip(boards, search.best(), search.value(), strict=True):
         scores = truth(board)
@@ -107,10 +113,10 @@ def test_comes_to_the_truth_on_small_boards(seed: int) -> None:
 
 def test_a_batch_equals_single_games() -> None:
     boards = [Board.from_moves(moves) for moves in ("", "4", "44", "445566", "1234567", "123")]
-    together = Puct(boards, has_opinions)
+    together = Puct(boards, arbitrary)
     together.run(120)
     for at, board in enumerate(boards):
-        alone = Puct([board], has_opinions)
+        alone = Puct([board], arbitrary)
         alone.run(120)
         assert (alone.visits()[0] == together.visits()[at]).all()
         assert np.allclose(alone.q()[0], together.q()[at])
@@ -118,13 +124,13 @@ def test_a_batch_equals_single_games() -> None:
 
 
 def test_counts_add_up_whatever_the_width() -> None:
-    search = Puct([Board()] * 3, has_opinions, width=8)
+    search = Puct([Board()] * 3, arbitrary, width=8)
     search.run(256)
     visits = search.visits().sum(1)
     assert (visits <= 256).all()  # two walks of one round that meet at a leaf count once
     assert (visits > 150).all()
-    assert (search._forest.waiting == 0).all()
-    assert (search._forest.visits[:, 0] == visits + 1).all()
+    assert (search._trees.waiting == 0).all()
+    assert (search._trees.visits[:, 0] == visits + 1).all()
 
 
 def test_evaluations_come_in_large_batches() -> None:
@@ -134,7 +140,7 @@ def test_evaluations_come_in_large_batches() -> None:
         sizes.append(len(planes))
         assert planes.shape == (len(planes), 2, 6, 7)
         assert planes.dtype == np.float32
-        return knows_nothing(planes, legal)
+        return uniform(planes, legal)
 
     Puct([Board()] * 50, counted).run(30)
     assert len(sizes) == 31
@@ -142,26 +148,26 @@ def test_evaluations_come_in_large_batches() -> None:
 
 
 def test_the_tree_is_kept() -> None:
-    search = Puct([Board(), Board.from_moves("4")], has_opinions)
+    search = Puct([Board(), Board.from_moves("4")], arbitrary)
     search.run(300)
     visits, q, best = search.visits(), search.q(), search.best()
     search.play(best)
     assert search.board(0) == Board().play(int(best[0]))
-    kept = search._forest.visits[:, 0]
+    kept = search._trees.visits[:, 0]
     assert (kept == visits[np.arange(2), best]).all()
     assert np.allclose(search.value(), -q[np.arange(2), best])
     before = search.visits().sum(1)
     assert (before == kept - 1).all()
     search.run(50)
     assert (search.visits().sum(1) == before + 50).all()
-    search.evaluate = knows_nothing
-    search.begin(0, Board.from_moves("112233"))
+    search.evaluate = uniform
+    search.restart(0, Board.from_moves("112233"))
     search.run(100)
     assert search.best()[0] == 3
 
 
 def test_whole_games_are_played_to_their_end() -> None:
-    search = Puct([Board(4, 5, 3)] * 20, has_opinions, seed=0)
+    search = Puct([Board(4, 5, 3)] * 20, arbitrary, seed=0)
     for _ in range(20):
         if search.over.all():
             break
@@ -200,7 +206,7 @@ def test_nobody_is_asked_about_what_shows_at_a_glance(seed: int) -> None:
         for own, other in planes.astype(int):
             turn = 1 if own.sum() == other.sum() else 2
             asked.append(Board.from_kaggle((turn * own + (3 - turn) * other).reshape(-1).tolist(), 6, 7, 4))
-        return has_opinions(planes, legal)
+        return arbitrary(planes, legal)
 
     search = Puct([board], evaluate)
     search.run(60)
@@ -214,12 +220,12 @@ def test_nobody_is_asked_about_what_shows_at_a_glance(seed: int) -> None:
 
 
 def test_a_line_of_forced_moves_is_one_walk() -> None:
-    search = Puct([Board.from_moves("4455")], knows_nothing)
+    search = Puct([Board.from_moves("4455")], uniform)
     search.run(7)  # 3 or 6 makes an open three: to have tried it is to know that it wins
     assert search.best()[0] in (2, 5)
     assert search.q()[0, search.best()[0]] == 1
     # What is forced has no policy: as a root it is asked about anew.
-    search = Puct([Board.from_moves("445")], knows_nothing)
+    search = Puct([Board.from_moves("445")], uniform)
     search.run(30)
     search.play([0])
     search.play([2])
@@ -236,7 +242,7 @@ def test_an_oracle_is_asked_near_the_end_and_believed() -> None:
 
     board = Board.from_moves("12132", 4, 4, 4)
     scores = truth(board)
-    search = Puct([board], knows_nothing, oracle=oracle, oracle_empty=10)
+    search = Puct([board], uniform, oracle=oracle, oracle_empty=10)
     search.run(40)
     assert asked
     assert all(16 - one.stones <= 10 for one in asked)
@@ -250,12 +256,12 @@ def test_an_oracle_is_asked_near_the_end_and_believed() -> None:
 
 def test_gumbel_with_few_simulations_improves_on_the_policy() -> None:
     def prefers_the_edge(planes: Array, legal: Array) -> tuple[Array, Array]:
-        return np.tile(np.arange(legal.shape[1]) * 0.5, (len(legal), 1)), np.zeros(len(legal))
+        return softmax(np.arange(legal.shape[1]) * 0.5, legal), np.zeros(len(legal))
 
     board = Board.from_moves("112233")  # column 3 wins, and the policy likes column 6
     games = 200
     search = Puct([board] * games, prefers_the_edge, seed=3)
-    chosen = gumbel(search, 8, considered=7)
+    chosen = gumbel_search(search, 8, considered=7)
     prior = search.prior()[0]
     assert (chosen.columns == 3).mean() > 0.9
     assert (chosen.policy[:, 3] > prior[3]).all()
@@ -264,8 +270,8 @@ def test_gumbel_with_few_simulations_improves_on_the_policy() -> None:
 
 
 def test_gumbel_considers_only_so_many() -> None:
-    search = Puct([Board()] * 30, has_opinions, seed=0)
-    gumbel(search, 16, considered=4)
+    search = Puct([Board()] * 30, arbitrary, seed=0)
+    gumbel_search(search, 16, considered=4)
     visits = search.visits()
     assert ((visits > 0).sum(1) == 4).all()
     assert (visits.sum(1) == 16).all()
@@ -274,10 +280,10 @@ def test_gumbel_considers_only_so_many() -> None:
 
 def test_gumbel_samples_as_the_policy_does_when_values_say_nothing() -> None:
     def skewed(planes: Array, legal: Array) -> tuple[Array, Array]:
-        return np.log(np.tile([[0.6, 0.3, 0.1]], (len(legal), 1))), np.zeros(len(legal))
+        return np.tile([[0.6, 0.3, 0.1]], (len(legal), 1)), np.zeros(len(legal))
 
     games = 4000
-    chosen = gumbel(Puct([Board(4, 3, 4)] * games, skewed, seed=0), 1)
+    chosen = gumbel_search(Puct([Board(4, 3, 4)] * games, skewed, seed=0), 1)
     shares = np.bincount(chosen.columns, minlength=3) / games
     assert np.abs(shares - [0.6, 0.3, 0.1]).max() < 0.03  # four standard deviations
 
@@ -285,13 +291,16 @@ def test_gumbel_samples_as_the_policy_does_when_values_say_nothing() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: Puct([], knows_nothing), "at least one board"),
-        (lambda: Puct([Board(), Board(5)], knows_nothing), "of one size"),
-        (lambda: Puct([Board(9, 9)], knows_nothing), "≤ 64"),
-        (lambda: Puct([Board()], lambda planes, legal: (np.zeros(3), np.zeros(1))).run(1), "evaluate must give logits"),
-        (lambda: Puct([Board.from_moves("444444")], knows_nothing).play([3]), "column 3 cannot be played in game 0"),
-        (lambda: Puct([Board()], knows_nothing).begin(0, Board(5)), "of one size"),
-        (lambda: gumbel(Puct([Board()], knows_nothing), 0), "at least 1, got 0"),
+        (lambda: Puct([], uniform), "at least one board"),
+        (lambda: Puct([Board(), Board(5)], uniform), "must have the same size"),
+        (lambda: Puct([Board(9, 9)], uniform), "≤ 64"),
+        (
+            lambda: Puct([Board()], lambda planes, legal: (np.zeros(3), np.zeros(1))).run(1),
+            "evaluate must return a policy of shape (1, 7)",
+        ),
+        (lambda: Puct([Board.from_moves("444444")], uniform).play([3]), "column 3 cannot be played in game 0"),
+        (lambda: Puct([Board()], uniform).restart(0, Board(5)), "must have the same size"),
+        (lambda: gumbel_search(Puct([Board()], uniform), 0), "at least 1, got 0"),
     ],
 )
 def test_bad_input(wrong: object, message: str) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.connectx import bradley_terry
-from regard.connectx.arena.rating import ELO, decided, log_likelihood_ratio, score_interval
+from regard.connectx.arena.rating import ELO, log_likelihood_ratio, score_interval, sequential_test
 
 Array = np.ndarray
 
@@ -80,7 +80,7 @@ def outcomes(elo: float, stop: float, matches: int = 300, pairs: int = 400) -> d
     found = {"better": 0, "worse": 0, "equal": 0, "": 0}
     for _ in range(matches):
         results = lot.binomial(2, share, pairs) / 2
-        found[next((v for n in range(8, pairs, 4) if (v := decided(results[:n].tolist(), stop))), "")] += 1
+        found[next((v for n in range(8, pairs, 4) if (v := sequential_test(results[:n].tolist(), stop))), "")] += 1
     return found
 
 
@@ -98,8 +98,8 @@ def test_the_sequential_test_is_fair_to_both() -> None:
     results = [0.75, 0.5, 1.0, 0.25] * 6
     assert log_likelihood_ratio([], 50) == 0
     assert log_likelihood_ratio(results, 50) > log_likelihood_ratio([1 - r for r in results], 50)
-    assert decided([1.0] * 7, 50) == ""  # too few to say
-    assert decided([1.0] * 60, 50) == "better"
-    assert decided([0.0] * 60, 50) == "worse"
+    assert sequential_test([1.0] * 7, 50) == ""  # too few to say
+    assert sequential_test([1.0] * 60, 50) == "better"
+    assert sequential_test([0.0] * 60, 50) == "worse"
     with pytest.raises(ValueError, match="more than 0, got -5"):
-        decided(results, -5)
+        sequential_test(results, -5)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.connectx import AlphaBeta, Board, Solver, Uct
-from regard.connectx.search.alpha_beta import SURE, WIN
-from regard.connectx.search.time_budget import in_slices
+from regard.connectx import AlphaBeta, Board, Mcts, Solver
+from regard.connectx.search.alpha_beta import PROVEN, WIN
+from regard.connectx.search.time_budget import run_in_slices
 from support import plain_connectx as plain
 
 SIZE = (4, 4, 3)
@@ -34,7 +34,7 @@ def test_alpha_beta_finds_the_truth(seed: int) -> None:
     truth = plain.scores(plain.grid_of(board.kaggle(), 4, 4), 3, board.stones)
     best = max(score for score in truth if score is not None)
     found = AlphaBeta(board.shape).run(board.position, board.mask)
-    assert found.sure
+    assert found.proven
     assert truth[found.column] == best
     if best:
         # WIN − n with the board's n-th stone, against (17 − stones before it) // 2 with the player's own.
@@ -82,7 +82,7 @@ def test_a_budget_of_almost_nothing_still_gives_a_move() -> None:
     board = Board.from_moves("4453")
     found = AlphaBeta(board.shape).run(board.position, board.mask, seconds=1e-9)
     assert found.column in board.legal
-    search = Uct(board.shape)
+    search = Mcts(board.shape)
     search.run(board.position, board.mask, seconds=1e-9)
     assert search.best() in board.legal
 
@@ -94,14 +94,14 @@ def test_slices_stop_when_told() -> None:
         asked.append(units)
         return units if sum(asked) < 5000 else units - 1
 
-    assert in_slices(step, None) == sum(asked) - 1
-    assert in_slices(lambda units: units, None, most=77) == 77
+    assert run_in_slices(step, None) == sum(asked) - 1
+    assert run_in_slices(lambda units: units, None, most=77) == 77
 
 
 @pytest.mark.parametrize(("moves", "columns"), [("112233", {3}), ("12131", {0}), ("44335", {1, 5})])
 def test_play_outs_win_and_block(moves: str, columns: set[int]) -> None:
     board = Board.from_moves(moves)
-    search = Uct(board.shape, seed=1)
+    search = Mcts(board.shape, seed=1)
     search.run(board.position, board.mask, simulations=400)
     assert search.best() in columns
 
@@ -111,7 +111,7 @@ def test_play_outs_win_and_block(moves: str, columns: set[int]) -> None:
 def test_play_outs_come_to_the_truth(seed: int) -> None:
     board = some_board(seed, fewest=5)
     truth = plain.scores(plain.grid_of(board.kaggle(), 4, 4), 3, board.stones)
-    search = Uct(board.shape, seed=seed)
+    search = Mcts(board.shape, seed=seed)
     search.run(board.position, board.mask, simulations=6000)
     best = max(score for score in truth if score is not None)
     chosen = truth[search.best()]
@@ -122,7 +122,7 @@ def test_play_outs_come_to_the_truth(seed: int) -> None:
 @pytest.mark.parametrize("size", [(6, 7, 4), (8, 9, 4)])
 def test_the_tree_is_kept(size: tuple[int, int, int]) -> None:
     board = Board(*size)
-    search = Uct(board.shape, seed=0)
+    search = Mcts(board.shape, seed=0)
     search.run(board.position, board.mask, simulations=500)
     root = board.columns
     first = search.best()
@@ -150,7 +150,7 @@ def test_larger_boards() -> None:
     board = Board.from_moves("5566", 9, 9, 4)
     for found in (AlphaBeta(board.shape).run(board.position, board.mask, depth=4),):
         assert found.column in (3, 6)
-        assert found.value > SURE
-    search = Uct(board.shape, seed=0)
+        assert found.value > PROVEN
+    search = Mcts(board.shape, seed=0)
     search.run(board.position, board.mask, simulations=150)
     assert search.best() in (3, 6)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard import models, training
-from regard.connectx import Board, Draw, label
+from regard.connectx import Board, LabelOptions, label
 from regard.connectx.training import run as starting
 from regard.connectx.training.alphazero import Buffer, Zero, ZeroOptions
 from regard.connectx.training.ppo import Played, Ppo, PpoOptions, advantages
@@ -116,7 +116,7 @@ def test_the_one_that_errs_least_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def _labels(folder: Path) -> Path:
-    label(folder / "labels", Draw(fewest=30, seed=3, early=0.0, middle=0.0), positions=2000)
+    label(folder / "labels", LabelOptions(fewest=30, seed=3, early=0.0, middle=0.0), positions=2000)
     return folder / "labels"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli import main
-from regard.connectx import Draw, label, read_labels
+from regard.connectx import LabelOptions, label, read_labels
 from regard.connectx.training import compare as comparing
 from regard.training import read_metrics
 
@@ -22,7 +22,7 @@ TINY = ["--preset", "tiny", "--channels", "16", "--layers", "2", "--attn-every",
 @pytest.fixture(scope="module")
 def labels(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("labels")
-    label(path, Draw(fewest=28, early=0.0, middle=0.0, seed=4), positions=4000)
+    label(path, LabelOptions(fewest=28, early=0.0, middle=0.0, seed=4), positions=4000)
     return str(path)
 
 

@@ -66,7 +66,7 @@ def test_the_plan_covers_what_kaggle_may_ask() -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="there is no file"):
+    with pytest.raises(ValueError, match="does not exist"):
         list(validate(tmp_path / "nothing.py"))
     bad = tmp_path / "x.tar.gz"
     bad.write_bytes(b"not an archive")

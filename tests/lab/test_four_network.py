@@ -8,7 +8,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser, expect
 
-from regard.connectx import Board, Network
+from regard.connectx import Board, NetworkPlayer
 from regard.lab import Lab, Settings
 from regard.lab.models import board_attention as heads
 from regard.lab.models.board_attention import find_network
@@ -105,7 +105,7 @@ class TestNetwork:
         page.tab.wait_for_selector(".policy li")
         done_thinking(page)
         board = Board.from_moves(LATE)
-        policy, value = Network(Evaluator(load(folder), mirror=True)).judged(board)
+        policy, value = NetworkPlayer(Evaluator(load(folder), mirror=True)).evaluate(board)
         shown = [float(one.get_attribute("data-value") or "9") for one in page.tab.locator(".policy-share").all()]
         np.testing.assert_allclose(shown, policy, atol=1e-6)
         said = page.tab.locator(".value-words strong").get_attribute("data-value") or ""

@@ -119,7 +119,7 @@ class TestTruth:
         }
         assert [shown.get(column) for column in range(7)] == solver.scores(board)
         for column, score in shown.items():
-            words = solver.in_words(score, board.stones)
+            words = solver.outcome_of(score, board.stones)
             chip = page.tab.locator(f".chip[data-column='{column + 1}']")
             said = " ".join(chip.locator("text").all_text_contents()).lower()
             assert said == words

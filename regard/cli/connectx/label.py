@@ -1,97 +1,107 @@
-"""`regard connectx label`: positions with exact scores, to learn from."""
+"""`regard connectx label`: make positions with exact scores for training."""
 
 import os
 from typing import Annotated
 
 import typer
 
+from regard.cli.connectx.options import Size, read_size
 from regard.cli.errors import report_user_errors
 
 
 def label(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Where the labels are kept; it is added to.")],
-    positions: Annotated[int | None, typer.Option(metavar="N", help="How many to label, or")] = None,
-    minutes: Annotated[float | None, typer.Option(metavar="N", help="for how long.")] = None,
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of the labels; new labels are added to it.")],
+    positions: Annotated[int | None, typer.Option(metavar="N", help="Stop after N positions.")] = None,
+    minutes: Annotated[float | None, typer.Option(metavar="N", help="Stop after N minutes.")] = None,
     network: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Half of the games are played by this network, as it learns.")
+        str | None,
+        typer.Option(metavar="RUN", help="Folder of a network that plays half of the games; it may be in training."),
     ] = None,
     book: Annotated[
-        str, typer.Option(metavar="FILE", help='Of openings: a file, a folder of `regard connectx book`, "shipped".')
+        str,
+        typer.Option(metavar="FILE", help='Opening book: a file, a folder of `regard connectx book`, or "shipped".'),
     ] = "shipped",
-    fewest: Annotated[int, typer.Option(metavar="N", help="Games are labelled from so many stones on.")] = 10,
+    fewest: Annotated[int, typer.Option(metavar="N", help="Smallest number of stones of a labelled position.")] = 10,
     early: Annotated[
-        float | None, typer.Option(metavar="X", help="Share of games from the first third of the board; else 0.1.")
+        float | None,
+        typer.Option(metavar="X", help="Share of games that begin in the first third of the board; default 0.1."),
     ] = None,
     middle: Annotated[
-        float | None, typer.Option(metavar="X", help="Share of games from the second third; else 0.5.")
+        float | None,
+        typer.Option(metavar="X", help="Share of games that begin in the second third of the board; default 0.5."),
     ] = None,
     most: Annotated[
-        int | None, typer.Option(metavar="N", help="Instead of these shares: games begin with --fewest to N stones.")
+        int | None,
+        typer.Option(metavar="N", help="Begin all games with --fewest to N stones, instead of --early and --middle."),
     ] = None,
     follow: Annotated[
-        int, typer.Option(metavar="N", help="Of the first two thirds: all that follows a position within N moves.")
+        int,
+        typer.Option(
+            metavar="N", help="Instead of games, label all positions within N moves of an early or middle one."
+        ),
     ] = 0,
     openings: Annotated[
-        int | None, typer.Option(metavar="N", help="Instead of games: every position with at most so many stones.")
+        int | None, typer.Option(metavar="N", help="Label every position with at most N stones, instead of games.")
     ] = None,
-    processes: Annotated[int, typer.Option(metavar="N", help="0: one for each core.")] = 0,
-    table_bits: Annotated[int, typer.Option(metavar="N", help="Table of each process: 16 bytes × 2^N.")] = 23,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the games.")] = 0,
-    size: Annotated[str, typer.Option(metavar="ROWSxCOLUMNSxINAROW", help="The board.")] = "6x7x4",
+    processes: Annotated[int, typer.Option(metavar="N", help="Number of processes; 0 uses one per core.")] = 0,
+    table_bits: Annotated[
+        int, typer.Option(metavar="N", help="Size of the solver's table in each process: 16 bytes × 2^N.")
+    ] = 23,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the games.")] = 0,
+    size: Size = "6x7x4",
 ) -> None:
     """Label positions with the exact score of every move, for `regard connectx train --method distill`.
 
-    The games mix random and perfect moves and, with --network, the network's own, there where it is least sure. What
-    is labelled is kept every minute; stop it with Ctrl-C and start it again whenever you like.
+    The games mix random and perfect moves. With --network, the network plays half of the games, and the positions whose
+    values it is least certain of are labelled. Labels are saved every minute. Ctrl-C stops the command, and the same
+    command continues.
 
-    Openings take the solver seconds each, unless the book knows them: the shipped one is enough for --openings 9.
+    The solver needs seconds for each opening that the book does not contain; the shipped book covers --openings 9.
 
     Example: regard connectx label labels --minutes 30
     """
     with report_user_errors("connectx label"):
-        from regard.cli.connectx import read_size
         from regard.cli.progress_bar import count_bar, time_bar
-        from regard.connectx import Book, Draw, Solver, label_openings, load_book
-        from regard.connectx import kept as kept_book
-        from regard.connectx import label as make
-        from regard.connectx.arena import round_robin as arena
+        from regard.connectx import Book, LabelOptions, Solver, label_openings, load_book, load_layers
+        from regard.connectx import label as make_labels
+        from regard.cpu_count import available_cores
 
-        rows, columns, inarow = read_size(size)
+        board_size = read_size(size)
         shares = {name: share for name, share in (("early", early), ("middle", middle)) if share is not None}
         if shares and most is not None:
-            raise ValueError(f"--most says where all games begin: leave --{' and --'.join(shares)} out, or --most")
-        draw = Draw(
-            (rows, columns, inarow), fewest=fewest, most=most, follow=follow, network=network, seed=seed, **shares
+            raise ValueError(f"--most cannot be combined with --{' and --'.join(shares)}; leave one of them out")
+        options = LabelOptions(
+            board_size, fewest=fewest, most=most, follow=follow, network=network, seed=seed, **shares
         )  # fmt: skip
-        known: Book | None = None
+        loaded_book: Book | None = None
         if os.path.isdir(book):
-            known = kept_book(book, rows, columns, inarow)
-        elif book != "shipped" or (rows, columns, inarow) == (6, 7, 4):
-            known = load_book(None if book == "shipped" else book)
+            loaded_book = load_layers(book, *board_size)
+        elif book != "shipped" or board_size == (6, 7, 4):
+            loaded_book = load_book(None if book == "shipped" else book)
         if openings is not None and (positions is not None or minutes is not None or network is not None):
-            raise ValueError("--openings labels every position; leave --positions, --minutes and --network out")
+            raise ValueError("--openings labels every position; leave out --positions, --minutes and --network")
         bar = time_bar("labelling", minutes) if minutes is not None else count_bar("labelling", positions or 0)
         count = 0
         stopped = False
         try:
             with bar as advance:
 
-                def report(*told: int) -> None:
+                def report(new: int, *total: int) -> None:
                     nonlocal count
-                    count += told[0]
-                    advance(*told)  # of openings the number in all is told, too
+                    count += new
+                    advance(new, *total)
 
                 if openings is not None:
-                    solver = Solver(rows, columns, inarow, book=known, table_bits=table_bits)
+                    solver = Solver(*board_size, book=loaded_book, table_bits=table_bits)
                     label_openings(folder, openings, solver, report=report)
                 else:
-                    make(
-                        folder, draw, positions=positions, minutes=minutes, processes=processes or arena.cores(),
-                        book=known, table_bits=table_bits, report=report,
+                    make_labels(
+                        folder, options, positions=positions, minutes=minutes, processes=processes or available_cores(),
+                        book=loaded_book, table_bits=table_bits, report=report,
                     )  # fmt: skip
         except KeyboardInterrupt:
             stopped = True
-        typer.echo(f"{count:,} positions labelled; they are in {folder}", err=True)
+        typer.echo(f"{count:,} positions labelled in {folder}", err=True)
         if stopped:
-            typer.echo("stopped; the same command goes on from there", err=True)
+            typer.echo("stopped; the same command continues", err=True)
             raise typer.Exit(130)

@@ -34,18 +34,18 @@ def memorize(
         from pathlib import Path
 
         from regard import models
-        from regard.cli.connectx import read_size
+        from regard.cli.connectx.options import read_size
         from regard.cli.progress_bar import count_bar
         from regard.connectx import Solver, load_network
         from regard.connectx import memorize as learn
         from regard.connectx.arena import move_quality as quality
-        from regard.connectx.arena import round_robin as arena
+        from regard.cpu_count import available_cores
 
         folder = Path(out)
         if (folder / "model.json").exists():
             raise ValueError(f"{folder} holds a model already; write elsewhere with --out")
         solver = Solver(*read_size(size))
-        left_out = None if without is None else quality.bits_of_sets(without)
+        left_out = None if without is None else quality.set_bitboards(without)
         net = load_network(network)
         with ExitStack() as stack:
             bars: dict[str, Callable[..., None]] = {}
@@ -59,14 +59,14 @@ def memorize(
             try:
                 found = learn(
                     net, solver, stones=stones, bits=bits, passes=passes, without=left_out, seed=seed, kept=folder,
-                    processes=processes or arena.cores(), report=report,
+                    processes=processes or available_cores(), report=report,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 stack.close()
                 typer.echo("stopped; the same command goes on from there", err=True)
                 raise typer.Exit(130) from None
         models.save(found.net, folder)
-        for file in folder.glob("said-*.npy"):
+        for file in folder.glob("values-*.npy"):
             file.unlink()
         typer.echo(f"{found.learnt:,} positions learnt, {found.held_out:,} held out; the network is in {folder}")
         typer.echo("mean squared error of values     learnt   held out")

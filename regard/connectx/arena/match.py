@@ -5,15 +5,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from regard.connectx.game.board import Board
-from regard.connectx.players.registry import Forfeit, Player
+from regard.connectx.players.player import Player, PlayerError
 
 
 @dataclass(frozen=True)
 class Game:
-    """A game that was played: all moves from the empty board, who won, and how it ended.
+    """A finished game: all moves from the empty board, the winner, and how it ended.
 
-    `opening` moves were given, not chosen. `winner` is 1, 2 or None for a draw. `status` is DONE, or what Kaggle would
-    say of the loser: ERROR, TIMEOUT or INVALID, with the `reason`. `slowest` has the longest move of each, in seconds.
+    The moves of `opening` were given; the players chose the others. `winner` is 1, 2 or None for a draw. `status` is
+    DONE, or Kaggle's status of a player that failed (ERROR, TIMEOUT or INVALID), with the `reason`. `slowest` has the
+    longest time that each player took for a move, in seconds.
     """
 
     first: str
@@ -26,30 +27,30 @@ class Game:
     slowest: tuple[float, float] = (0.0, 0.0)
 
     def points(self, name: str) -> float:
-        """1 for a win of this player, ½ for a draw, 0 for a loss."""
+        """Return the points of this player: 1 for a win, ½ for a draw, 0 for a loss."""
         if self.winner is None:
             return 0.5
         return float((self.first, self.second)[self.winner - 1] == name)
 
     def as_dict(self) -> dict[str, Any]:
-        """The game as JSON has it."""
+        """Return the game as a dictionary for JSON."""
         return asdict(self)
 
 
 def play_game(first: Player, second: Player, opening: Board | None = None) -> Game:
-    """Play a game to its end. Whoever raises, gives no legal move or runs out of time loses it.
+    """Play a game to its end. A player that raises an exception, plays an illegal move or is too slow loses.
 
     >>> from regard.connectx import player
     >>> play_game(player("greedy"), player("greedy")).winner in (1, 2, None)
     True
     """
     board = Board() if opening is None else opening
-    given = board.moves
+    opening_moves = board.moves
     players, slowest = (first, second), [0.0, 0.0]
 
-    def ended(winner: int | None, status: str = "DONE", reason: str = "") -> Game:
+    def result(winner: int | None, status: str = "DONE", reason: str = "") -> Game:
         times = (round(slowest[0], 4), round(slowest[1], 4))
-        return Game(first.name, second.name, given, board.moves, winner, status, reason, times)
+        return Game(first.name, second.name, opening_moves, board.moves, winner, status, reason, times)
 
     while not board.over:
         side = board.turn - 1
@@ -58,10 +59,10 @@ def play_game(first: Player, second: Player, opening: Board | None = None) -> Ga
             column = players[side].choose(board)
             slowest[side] = max(slowest[side], time.perf_counter() - start)
             if type(column) is not int or column not in board.legal:
-                raise Forfeit("INVALID", f"{column!r} is no column that can be played; these can: {board.legal}")
-        except Forfeit as error:
-            return ended(2 - side, error.status, error.reason)
-        except Exception as error:  # of a player, whatever it is: the match goes on
-            return ended(2 - side, "ERROR", f"{type(error).__name__}: {error}")
+                raise PlayerError("INVALID", f"{column!r} is not a legal column; legal columns are {board.legal}")
+        except PlayerError as error:
+            return result(2 - side, error.status, error.reason)
+        except Exception as error:  # any error of a player ends the game, not the program
+            return result(2 - side, "ERROR", f"{type(error).__name__}: {error}")
         board = board.play(column)
-    return ended(board.winner)
+    return result(board.winner)

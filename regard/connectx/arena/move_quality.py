@@ -1,7 +1,8 @@
-"""How good the moves are, graded by perfect play: beside wins, which depend on the opponent.
+"""Quality of moves compared with perfect play, which, unlike wins, does not depend on the opponent.
 
-A move *keeps* the value when it leaves what was to be had (a win, a draw); it is *perfect* when it is one of the best:
-the soonest win, the latest loss. Both are shares of moves; `error` is what does not keep.
+A move *keeps* the value if the position after it has the same outcome (win, draw or loss) under perfect play. It is
+*perfect* if it has the best score: the soonest win or the latest loss. Both are shares of moves; `error` is the share
+of moves that do not keep the value.
 """
 
 import itertools
@@ -16,41 +17,41 @@ from numpy.typing import NDArray
 
 from regard.connectx.arena.match import Game
 from regard.connectx.game.board import Board
-from regard.connectx.players.registry import Player
+from regard.connectx.players.player import Player
 
-SETS = ("L3_R1", "L2_R1", "L2_R2", "L1_R1", "L1_R2", "L1_R3")  # end to beginning, easy to hard
-
-TOGETHER = 64  # positions that a player is asked about at once, if it can
+SET_NAMES = ("L3_R1", "L2_R1", "L2_R2", "L1_R1", "L1_R2", "L1_R3")  # from endgame to opening, easy to hard
+SHIPPED_SETS = Path(__file__).parents[1] / "positions"  # a sample of the standard sets
+BATCH = 64  # positions in one call of `choose_all`
 
 Scores = Sequence[int | None]
 
 
 @dataclass
 class Grades:
-    """Moves counted; for a player that draws lots, in expectation."""
+    """Number of moves, and of those that keep the value and are perfect; expected numbers for random players."""
 
     moves: float = 0.0
     kept: float = 0.0
     perfect: float = 0.0
 
-    def add(self, scores: Scores, chances: Sequence[float]) -> None:
-        """Count one position: the score of every column, and the chance that each is chosen."""
+    def add(self, scores: Scores, probabilities: Sequence[float]) -> None:
+        """Add one position: the score of every column, and the probability that the player chooses it."""
         best = max(score for score in scores if score is not None)
-        for score, chance in zip(scores, chances, strict=True):
-            if chance:
+        for score, probability in zip(scores, probabilities, strict=True):
+            if probability:
                 if score is None:
-                    raise ValueError("a full column was chosen")
-                self.moves += chance
-                self.kept += chance * (_sign(score) == _sign(best))
-                self.perfect += chance * (score == best)
+                    raise ValueError("the player chose a full column")
+                self.moves += probability
+                self.kept += probability * (_sign(score) == _sign(best))
+                self.perfect += probability * (score == best)
 
     @property
     def error(self) -> float:
-        """The share of moves that lose something."""
+        """Share of moves that do not keep the value."""
         return 1 - self.kept / self.moves if self.moves else 0.0
 
     def to_dict(self) -> dict[str, float]:
-        """As JSON has it."""
+        """Return the number of moves and the shares, for JSON."""
         moves = max(self.moves, 1e-9)
         return {"moves": round(self.moves, 6), "kept": self.kept / moves, "perfect": self.perfect / moves}
 
@@ -61,91 +62,92 @@ def grade_games(
     size: tuple[int, int, int] = (6, 7, 4),
     on_game: Callable[[], None] | None = None,
 ) -> dict[str, dict[int, Grades]]:
-    """The grades of every player's moves in these games, by ply (stones on the board before the move).
+    """Return the grades of every player's moves in these games, by ply (stones on the board before the move).
 
-    `scores` is `Solver(...).scores`, or anything that gives every column's score.
+    `scores` returns the score of every column, such as `Solver(...).scores`.
     """
-    graded: dict[str, dict[int, Grades]] = {}
-    known: dict[Board, Scores] = {}
+    grades: dict[str, dict[int, Grades]] = {}
+    cache: dict[Board, Scores] = {}
     for game in games:
         board = Board.from_moves(game.opening, *size)
         end = Board.from_moves(game.moves, *size).moves
         for ply in range(board.stones, len(end)):
             after = Board.from_moves(end[: ply + 1], *size)
-            if board not in known:
-                known[board] = scores(board)
+            if board not in cache:
+                cache[board] = scores(board)
             name = (game.first, game.second)[board.turn - 1]
-            chances = [float(column == after.last) for column in range(size[1])]
-            graded.setdefault(name, {}).setdefault(ply, Grades()).add(known[board], chances)
+            probabilities = [float(column == after.last) for column in range(size[1])]
+            grades.setdefault(name, {}).setdefault(ply, Grades()).add(cache[board], probabilities)
             board = after
         if on_game is not None:
             on_game()
-    return graded
+    return grades
 
 
-def total(by_ply: dict[int, Grades]) -> Grades:
-    """The grades of all plies together."""
-    whole = Grades()
-    for one in by_ply.values():
-        whole.moves, whole.kept, whole.perfect = (
-            whole.moves + one.moves, whole.kept + one.kept, whole.perfect + one.perfect
-        )  # fmt: skip
-    return whole
+def total(grades: Iterable[Grades]) -> Grades:
+    """Return the sum of grades."""
+    parts = list(grades)
+    return Grades(sum(g.moves for g in parts), sum(g.kept for g in parts), sum(g.perfect for g in parts))
 
 
-def read_set(file: str | os.PathLike[str]) -> list[tuple[Board, list[int | None]]]:
-    """Positions with the score of every column, from a line each: `moves score s1 … s7`, x for a full column."""
-    found = []
+def read_positions(file: str | os.PathLike[str]) -> list[tuple[Board, list[int | None]]]:
+    """Return positions with the score of every column; lines are `moves score s1 … s7`, x for a full column."""
+    positions = []
     for number, line in enumerate(Path(file).read_text(encoding="utf-8").splitlines(), 1):
         parts = line.split()
         if not parts:
             continue
         if len(parts) != 9:
             raise ValueError(f"{file}, line {number}: expected moves, a score and 7 scores, got {line!r}")
-        found.append((Board.from_moves(parts[0]), [None if s == "x" else int(s) for s in parts[2:]]))
-    return found
+        positions.append((Board.from_moves(parts[0]), [None if s == "x" else int(s) for s in parts[2:]]))
+    return positions
 
 
-def grade_set(
+def grade_positions(
     player: Player, positions: Iterable[tuple[Board, Scores]], on_position: Callable[[], None] | None = None
 ) -> Grades:
-    """The grades of a player on positions with known scores; exact for one that tells its chances (`policy`).
+    """Return the grades of a player on positions with known scores.
 
-    A player that can `choose_all` is asked about many at a time.
+    If the player has a method `policy`, the probabilities it returns are used instead of one move. If it has a method
+    `choose_all`, many positions are evaluated at once.
     """
     grades = Grades()
     policy: Any = getattr(player, "policy", None)
     choose_all: Any = getattr(player, "choose_all", None)
-    rest = iter(positions)
-    while some := list(itertools.islice(rest, 1 if choose_all is None else TOGETHER)):
-        boards = [board for board, _ in some]
+    remaining = iter(positions)
+    while batch := list(itertools.islice(remaining, 1 if choose_all is None else BATCH)):
+        boards = [board for board, _ in batch]
         if policy is not None:
-            chances = [policy(board) for board in boards]
+            policies = [policy(board) for board in boards]
         else:
-            chosen = [player.choose(board) for board in boards] if choose_all is None else choose_all(boards)
-            chances = [
-                [float(column == one) for column in range(board.columns)]
-                for board, one in zip(boards, chosen, strict=True)
+            moves = [player.choose(board) for board in boards] if choose_all is None else choose_all(boards)
+            policies = [
+                [float(column == move) for column in range(board.columns)]
+                for board, move in zip(boards, moves, strict=True)
             ]
-        for (_, scores), each in zip(some, chances, strict=True):
-            grades.add(scores, each)
+        for (_, scores), probabilities in zip(batch, policies, strict=True):
+            grades.add(scores, probabilities)
             if on_position is not None:
                 on_position()
     return grades
 
 
-def find_sets(folder: str | os.PathLike[str]) -> dict[str, Path]:
-    """The six standard sets in a folder."""
-    paths = {name: Path(folder) / f"{name}.txt" for name in SETS}
+def find_sets(folder: str | os.PathLike[str] = SHIPPED_SETS) -> dict[str, Path]:
+    """Return the files of the six standard sets in a folder; by default the sample that comes with regard.
+
+    >>> len(read_positions(find_sets()["L3_R1"]))
+    40
+    """
+    paths = {name: Path(folder) / f"{name}.txt" for name in SET_NAMES}
     missing = [path.name for path in paths.values() if not path.is_file()]
     if missing:
-        raise ValueError(f"{folder} must hold the six standard sets, but there is no {' and no '.join(missing)}")
+        raise ValueError(f"{folder} must contain the six standard sets, but {', '.join(missing)} is missing")
     return paths
 
 
-def bits_of_sets(folder: str | os.PathLike[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions and masks of the six standard sets, for what must not learn from them."""
-    boards = [board for file in find_sets(folder).values() for board, _ in read_set(file)]
+def set_bitboards(folder: str | os.PathLike[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return positions and masks of the six standard sets, so that training can leave them out."""
+    boards = [board for file in find_sets(folder).values() for board, _ in read_positions(file)]
     position, mask = (np.array([getattr(board, name) for board in boards], np.int64) for name in ("position", "mask"))
     return position, mask
 

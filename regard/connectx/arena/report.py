@@ -1,4 +1,4 @@
-"""What an arena and its grades look like in the terminal."""
+"""Tables for the terminal: arena results, move quality, and validation of a submission."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,109 +6,103 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from regard.connectx.arena.move_quality import SETS, Grades, total
+from regard.connectx.arena.move_quality import SET_NAMES, Grades, total
 from regard.connectx.kaggle.validation import Match
 
 
-def standing_table(standing: Mapping[str, Any]) -> Table:
-    """Players, strongest first (of `Standing.to_dict()`)."""
-    settings = standing["settings"]
+def players_table(results: Mapping[str, Any]) -> Table:
+    """Return a table of the players of `ArenaResults.to_dict()`, strongest first."""
+    settings = results["settings"]
     size = "×".join(map(str, settings["size"]))
-    table = _empty(f"Arena on {size}, openings: {settings['openings']}")
+    table = _new_table(f"Arena on {size}, openings: {settings['openings']}")
     for name in ("player", "Elo", "±95 %", "games", "W", "D", "L", "points", "95 %", "slowest"):
         table.add_column(name, justify="left" if name == "player" else "right", no_wrap=name != "player")
-    for one in sorted(standing["players"], key=lambda one: -one["elo"]):
-        failed = ", ".join(f"{count} {status}" for status, count in one["failed"].items())
+    for player in sorted(results["players"], key=lambda player: -player["elo"]):
+        failed = ", ".join(f"{count} {status}" for status, count in player["failed"].items())
         table.add_row(
-            one["name"] + (f" ({failed})" if failed else ""),
-            f"{one['elo']:+.0f}".replace("-", "−"),
-            f"{one['elo_margin']:.0f}",
-            str(one["games"]),
-            str(one["wins"]),
-            str(one["draws"]),
-            str(one["losses"]),
-            f"{100 * one['score']:.1f} %",
-            f"{100 * one['score_low']:.0f}–{100 * one['score_high']:.0f}",
-            f"{1000 * one['slowest_move']:.0f} ms",
+            player["name"] + (f" ({failed})" if failed else ""),
+            f"{player['elo']:+.0f}".replace("-", "−"),
+            f"{player['elo_margin']:.0f}",
+            str(player["games"]),
+            *_score_cells(player),
+            f"{1000 * player['slowest_move']:.0f} ms",
         )
     return table
 
 
-def pairings_table(standing: Mapping[str, Any]) -> Table:
-    """One row a pairing, with what is decided."""
-    table = _empty("Pairings")
+def pairings_table(results: Mapping[str, Any]) -> Table:
+    """Return a table with one row per pairing and the verdict of the sequential test."""
+    table = _new_table("Pairings")
     for name in ("", "", "W", "D", "L", "points", "95 %", "decided"):
         table.add_column(name, justify="left" if name in ("", "decided") else "right")
-    for one in standing["pairings"]:
-        table.add_row(
-            one["first"],
-            one["second"],
-            str(one["wins"]),
-            str(one["draws"]),
-            str(one["losses"]),
-            f"{100 * one['score']:.1f} %",
-            f"{100 * one['score_low']:.0f}–{100 * one['score_high']:.0f}",
-            _verdict(one),
-        )
+    for pairing in results["pairings"]:
+        better = {"better": pairing["first"], "worse": pairing["second"]}.get(pairing["decided"])
+        verdict = f"{better} is better" if better else pairing["decided"]
+        table.add_row(pairing["first"], pairing["second"], *_score_cells(pairing), verdict)
     return table
 
 
-def quality_table(graded: Mapping[str, Mapping[int, Grades]], step: int = 6) -> Table:
-    """The share of moves that keep the value, and of perfect ones, by ply."""
-    table = _empty("Moves that keep the value / perfect moves, in %, graded by the solver")
-    last = max((max(by_ply) for by_ply in graded.values()), default=0)
-    first = min((min(by_ply) for by_ply in graded.values()), default=0)
+def _score_cells(entry: Mapping[str, Any]) -> list[str]:
+    return [
+        str(entry["wins"]),
+        str(entry["draws"]),
+        str(entry["losses"]),
+        f"{100 * entry['score']:.1f} %",
+        f"{100 * entry['score_low']:.0f}–{100 * entry['score_high']:.0f}",
+    ]
+
+
+def quality_table(grades: Mapping[str, Mapping[int, Grades]], step: int = 6) -> Table:
+    """Return a table of the moves that keep the value and of the perfect moves, by ply."""
+    table = _new_table("Moves that keep the value / perfect moves, in % of all moves")
+    last = max((max(by_ply) for by_ply in grades.values()), default=0)
+    first = min((min(by_ply) for by_ply in grades.values()), default=0)
     spans = [range(start, start + step) for start in range(first - first % step, last + 1, step)]
     for name in ("player", "moves", *(f"ply {span[0]}–{span[-1]}" for span in spans), "all"):
         table.add_column(name, justify="left" if name == "player" else "right")
-    for player, by_ply in graded.items():
-        parts = [total({ply: by_ply[ply] for ply in span if ply in by_ply}) for span in spans]
-        whole = total(dict(by_ply))
-        table.add_row(player, f"{whole.moves:.0f}", *map(_shares, parts), _shares(whole))
+    for player, by_ply in grades.items():
+        parts = [total(by_ply[ply] for ply in span if ply in by_ply) for span in spans]
+        sum_of_all = total(by_ply.values())
+        table.add_row(player, f"{sum_of_all.moves:.0f}", *map(_shares, parts), _shares(sum_of_all))
     return table
 
 
-def sets_table(found: Mapping[str, Mapping[str, Grades]]) -> Table:
-    """Error and perfect moves on the standard sets, two rows a player."""
-    table = _empty("Standard sets, in % of the positions")
-    for name in ("player", "", *SETS):
+def sets_table(results: Mapping[str, Mapping[str, Grades]]) -> Table:
+    """Return a table of errors and perfect moves on the standard sets, with two rows per player."""
+    table = _new_table("Standard sets, in % of the positions")
+    for name in ("player", "", *SET_NAMES):
         table.add_column(name, justify="left" if name in ("player", "") else "right", no_wrap=name != "player")
-    for player, grades in found.items():
-        table.add_row(player, "error", *(f"{100 * grades[one].error:.1f}" for one in SETS))
-        perfect = (f"{100 * grades[one].to_dict()['perfect']:.1f}" for one in SETS)
+    for player, grades in results.items():
+        table.add_row(player, "error", *(f"{100 * grades[name].error:.1f}" for name in SET_NAMES))
+        perfect = (f"{100 * grades[name].to_dict()['perfect']:.1f}" for name in SET_NAMES)
         table.add_row("", "perfect", *perfect, style="dim", end_section=True)
     return table
 
 
 def validation_table(file: str, matches: Sequence[Match]) -> Table:
-    """What Kaggle would say, a row a match."""
-    table = _empty(f"{file} in kaggle-environments")
+    """Return a table with one row per match of a validation."""
+    table = _new_table(f"{file} in kaggle-environments")
     words = ("against", "as", "status", "result")
     for name in ("board", *words, "moves", "1st move", "slowest", "bank"):
         table.add_column(name, justify="left" if name in words else "right", no_wrap=name != "result")
-    for one in matches:
+    for match in matches:
         table.add_row(
-            "×".join(map(str, one.size)),
-            one.opponent,
-            ("first", "second")[one.side - 1],
-            one.status,
-            one.result if one.valid else f"lost: {one.problem}",
-            str(one.moves),
-            f"{one.first_move:.2f} s",
-            f"{one.slowest_later:.3f} s",
-            f"{one.bank:.1f} s",
+            "×".join(map(str, match.size)),
+            match.opponent,
+            ("first", "second")[match.side - 1],
+            match.status,
+            match.result if match.valid else f"lost: {match.problem}",
+            str(match.moves),
+            f"{match.first_move:.2f} s",
+            f"{match.slowest_later:.3f} s",
+            f"{match.bank:.1f} s",
         )
     return table
-
-
-def _verdict(pairing: Mapping[str, Any]) -> str:
-    better = {"better": pairing["first"], "worse": pairing["second"]}.get(pairing["decided"])
-    return f"{better} is better" if better else pairing["decided"]
 
 
 def _shares(grades: Grades) -> str:
     return f"{100 * (1 - grades.error):.0f} / {100 * grades.to_dict()['perfect']:.0f}" if grades.moves else "–"
 
 
-def _empty(title: str) -> Table:
+def _new_table(title: str) -> Table:
     return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)

@@ -1,4 +1,4 @@
-"""What a network says of very many positions: computed once, by several processes, and kept while it comes."""
+"""Values of a network for very many positions, computed in several processes and saved while they are computed."""
 
 import hashlib
 import io
@@ -20,46 +20,47 @@ from regard.connectx.game.board_batch import planes_of
 from regard.files import write_atomic
 from regard.training.interrupts import stop_requested
 
-AT_ONCE = 512
+BATCH = 512
 SAVE_EVERY = 60.0  # seconds
-SUREST = 7.0  # how far from 0 what a network says, before its tanh, is taken to be at most
+MAX_LOGIT = 7.0  # values before the tanh are clamped to ±7
 
-Report = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
-Answers = Callable[[list[slice]], Iterator[tuple[slice, NDArray[np.float32]]]]
+Report = Callable[[str, int, int], None]  # called with the name of the phase, the positions done, and their total
+Evaluate = Callable[[list[slice]], Iterator[tuple[slice, NDArray[np.float32]]]]
 
 
-def judged_values(
+def network_values(
     net: models.BoardNet,
-    known: Labels,
+    labels: Labels,
     folder: Path | None = None,
     *,
     processes: int = 1,
-    report: Report = lambda what, done, total: None,
+    report: Report = lambda phase, done, total: None,
 ) -> NDArray[np.float32]:
-    """(N, 2): what the network says each position and its mirror image are worth, before its tanh.
+    """Return the network's value before the tanh of each position and of its mirror image, (N, 2).
 
-    folder      where answers are kept while they come, in a file that says by its name of what they are
+    With `folder`, the values are saved there while they are computed, and an interrupted call continues. The name of
+    the file is a hash of network and positions.
     """
-    said = np.full((len(known), 2), np.nan, np.float32)
-    kept = None if folder is None else folder / _name(net, known)
-    if kept is not None and kept.exists():
-        said = np.load(kept, allow_pickle=False)
-    left = [part for part in parts_of(len(known)) if np.isnan(said[part]).any()]
-    report("asking", len(known) - sum(part.stop - part.start for part in left), len(known))
+    values = np.full((len(labels), 2), np.nan, np.float32)
+    file = None if folder is None else folder / _file_name(net, labels)
+    if file is not None and file.exists():
+        values = np.load(file, allow_pickle=False)
+    remaining = [part for part in batches(len(labels)) if np.isnan(values[part]).any()]
+    report("evaluating", len(labels) - sum(part.stop - part.start for part in remaining), len(labels))
     saved = time.monotonic()
 
     def save() -> None:
-        if kept is not None:
-            file = io.BytesIO()
-            np.save(file, said)
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(kept, file.getvalue())
+        if file is not None:
+            buffer = io.BytesIO()
+            np.save(buffer, values)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(file, buffer.getvalue())
 
-    with stop_requested() as stop, _workers(net, known, processes) as answers:
+    with stop_requested() as stop, _workers(net, labels, processes) as evaluate:
         try:
-            for part, found in answers(left):
-                said[part] = found
-                report("asking", part.stop - part.start, len(known))
+            for part, result in evaluate(remaining):
+                values[part] = result
+                report("evaluating", part.stop - part.start, len(labels))
                 if time.monotonic() - saved > SAVE_EVERY:
                     save()
                     saved = time.monotonic()
@@ -67,57 +68,57 @@ def judged_values(
                     raise KeyboardInterrupt
         finally:
             save()
-    return said
+    return values
 
 
-def _name(net: models.BoardNet, known: Labels) -> str:
-    """Of the file that holds what this network says of these positions."""
-    parts = [known.position.tobytes(), known.mask.tobytes(), *(v.numpy().tobytes() for v in net.state_dict().values())]
-    return f"said-{hashlib.sha256(b''.join(parts)).hexdigest()[:16]}.npy"
+def _file_name(net: models.BoardNet, labels: Labels) -> str:
+    parts = [labels.position.tobytes(), labels.mask.tobytes()]
+    parts += [value.numpy().tobytes() for value in net.state_dict().values()]
+    return f"values-{hashlib.sha256(b''.join(parts)).hexdigest()[:16]}.npy"
 
 
 @contextmanager
-def _workers(net: models.BoardNet, known: Labels, processes: int) -> Iterator[Answers]:
-    """What answers for parts of the positions: this process, or several."""
+def _workers(net: models.BoardNet, labels: Labels, processes: int) -> Iterator[Evaluate]:
+    """Yield a function that evaluates batches of the positions, in this process or in several."""
     if processes == 1:
-        _prepare(net, known)
-        yield lambda parts: map(_answer, parts)
+        _prepare(net, labels)
+        yield lambda parts: map(_evaluate, parts)
         return
     context = multiprocessing.get_context("spawn")
     weights = {name: value.numpy() for name, value in net.state_dict().items()}
-    given = (net.config, weights, known)
-    pool = ProcessPoolExecutor(processes, context, initializer=_prepare_process, initargs=given)
+    arguments = (net.config, weights, labels)
+    pool = ProcessPoolExecutor(processes, context, initializer=_prepare_process, initargs=arguments)
     try:
-        yield lambda parts: pool.map(_answer, parts)
+        yield lambda parts: pool.map(_evaluate, parts)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-_asking: tuple[models.BoardNet, Labels] | None = None
+_worker: tuple[models.BoardNet, Labels] | None = None
 
 
-def _prepare_process(config: models.BoardConfig, weights: dict[str, NDArray[np.float32]], known: Labels) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    torch.set_num_threads(1)  # each process has a core
+def _prepare_process(config: models.BoardConfig, weights: dict[str, NDArray[np.float32]], labels: Labels) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
+    torch.set_num_threads(1)  # each process uses one core
     net = models.BoardNet(config)
     net.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
-    _prepare(net.eval(), known)
+    _prepare(net.eval(), labels)
 
 
-def _prepare(net: models.BoardNet, known: Labels) -> None:
-    global _asking
-    _asking = net.for_inference(), known
+def _prepare(net: models.BoardNet, labels: Labels) -> None:
+    global _worker
+    _worker = net.for_inference(), labels
 
 
-def _answer(part: slice) -> tuple[slice, NDArray[np.float32]]:
-    assert _asking is not None
-    net, known = _asking
-    planes = torch.from_numpy(planes_of(known.position[part], known.mask[part], known.shape)).float()
+def _evaluate(part: slice) -> tuple[slice, NDArray[np.float32]]:
+    assert _worker is not None
+    net, labels = _worker
+    planes = torch.from_numpy(planes_of(labels.position[part], labels.mask[part], labels.shape)).float()
     with torch.inference_mode():
         values = [net(side).value[:, 0].double().atanh() for side in (planes, planes.flip(-1))]
-    return part, torch.stack(values, 1).clamp(-SUREST, SUREST).float().numpy()
+    return part, torch.stack(values, 1).clamp(-MAX_LOGIT, MAX_LOGIT).float().numpy()
 
 
-def parts_of(count: int) -> list[slice]:
-    """So many positions, AT_ONCE at a time."""
-    return [slice(first, min(first + AT_ONCE, count)) for first in range(0, count, AT_ONCE)]
+def batches(count: int) -> list[slice]:
+    """Return slices of BATCH positions that cover `count` positions."""
+    return [slice(first, min(first + BATCH, count)) for first in range(0, count, BATCH)]

@@ -1,11 +1,11 @@
-"""Labels of every position with few stones: with a book that is a stone deeper this takes no search.
+"""Label every position with few stones. With a book that is one stone deeper this needs no search.
 
-Drawn games (labelling.py) meet the same few openings again and again, and the rest of them hardly ever.
+Random games (`labelling.py`) meet few openings again and again, and most of them hardly ever.
 """
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from regard.connectx.data.labelling import SAVE_EVERY, label_boards
 from regard.connectx.data.labels import (
     Bits,
     Records,
-    keys_of,
-    mirrored_bits,
+    canonical_keys,
     open_folder,
     read_labels,
     shards,
@@ -24,8 +23,8 @@ from regard.connectx.solver.build_book import positions_with
 from regard.connectx.solver.solver import Solver
 from regard.training.interrupts import stop_requested
 
-AT_ONCE = 64
-MOST = 12  # stones: four million positions
+BATCH = 64
+MAX_STONES = 12  # four million positions
 
 
 def label_openings(
@@ -35,46 +34,47 @@ def label_openings(
     *,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Label every position with at most so many stones that the folder does not hold; how many these were.
+    """Label every position with at most this many stones that the folder does not contain yet; return their number.
 
-    `report` hears of every batch, and how many there are in all. Interrupted (Ctrl-C), what is labelled is kept.
+    `report(count, total)` is called after every batch. After Ctrl-C the finished labels are saved.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     label_openings(folder, 2, Solver(4, 4, 3, table_bits=16))
+    11
     """
     size = (solver.rows, solver.columns, solver.inarow)
-    most = min(MOST, solver.rows * solver.columns - 1)
+    most = min(MAX_STONES, solver.rows * solver.columns - 1)
     if not 0 <= stones <= most:
-        raise ValueError(f"openings must be 0 to {most} stones, got {stones}")
+        raise ValueError(f"stones must be 0 to {most}, got {stones}")
     path, shape = open_folder(folder, size)
     position, mask = _missing(path, stones)
     number = int(shards(path)[-1].stem) + 1 if shards(path) else 0
-    waiting: list[Records] = []
+    unsaved: list[Records] = []
     saved = time.monotonic()
     with stop_requested() as stop:
         try:
-            for part in _parts(len(mask)):
+            for first in range(0, len(mask), BATCH):
+                part = slice(first, first + BATCH)
                 if stop.is_set():
                     raise KeyboardInterrupt
-                waiting.append(label_boards(solver, position[part], mask[part], 0, shape))
-                report(len(waiting[-1]), len(mask))
+                unsaved.append(label_boards(solver, position[part], mask[part], 0, shape))
+                report(len(unsaved[-1]), len(mask))
                 if time.monotonic() - saved > SAVE_EVERY:
-                    write_shard(path, number, np.concatenate(waiting))
-                    waiting, saved = [], time.monotonic()
+                    write_shard(path, number, np.concatenate(unsaved))
+                    unsaved, saved = [], time.monotonic()
         finally:
-            if waiting:
-                write_shard(path, number, np.concatenate(waiting))
+            if unsaved:
+                write_shard(path, number, np.concatenate(unsaved))
     return len(mask)
 
 
 def _missing(path: os.PathLike[str], stones: int) -> tuple[Bits, Bits]:
-    """The positions that are not labelled yet, those with few stones first."""
+    """Return the positions that are not labelled yet, those with few stones first."""
     labels = read_labels(path)
     shape = labels.shape
     layers = [positions_with(n, shape.rows, shape.columns, shape.inarow) for n in range(stones + 1)]
-    position, mask = (np.concatenate(parts).view(np.int64) for parts in zip(*layers, strict=True))
-    keys = keys_of(position, mask, shape)
-    keys = np.minimum(keys, keys_of(mirrored_bits(position, shape), mirrored_bits(mask, shape), shape))
-    new = ~np.isin(keys, keys_of(labels.position, labels.mask, shape))
+    position, mask = (np.concatenate(parts) for parts in zip(*layers, strict=True))
+    labelled = canonical_keys(labels.position, labels.mask, shape)
+    new = ~np.isin(canonical_keys(position, mask, shape), labelled)
     return position[new], mask[new]
-
-
-def _parts(count: int) -> Iterator[slice]:
-    return (slice(first, first + AT_ONCE) for first in range(0, count, AT_ONCE))

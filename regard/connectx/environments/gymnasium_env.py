@@ -1,4 +1,4 @@
-"""ConnectX as a Gymnasium environment, against a fixed opponent (extra: games).
+"""ConnectX as a Gymnasium environment against a fixed opponent (needs the extra `games`).
 
     gymnasium.make("regard.connectx.environments.gymnasium_env:regard/ConnectX-v0", opponent="minimax:4")
 
@@ -16,17 +16,18 @@ except ImportError as error:
 
 from regard.connectx.game.board import Board
 from regard.connectx.game.board_batch import checked_shape, write_planes
-from regard.connectx.players.registry import Player, player
+from regard.connectx.players.player import Player
+from regard.connectx.players.registry import player
 
 Array = np.ndarray
 
 
 class ConnectX(gymnasium.Env[Array, np.int64]):
-    """One game: the agent's move and the opponent's answer are one step.
+    """One game; a step is the agent's move and the opponent's answer.
 
     Observations are (2, rows, columns) of float32: own stones and the opponent's, row 0 on top. The reward is 1 for a
-    win, −1 for a loss or an illegal move, else 0. `info["action_mask"]` says which columns may be played. `first` says
-    whether the agent begins: True, False, or None for a coin at every reset.
+    win, −1 for a loss or an illegal move, else 0. `info["action_mask"]` is 1 for legal columns. `first` determines
+    whether the agent begins: True, False, or None for a random choice at every reset.
 
     >>> env = ConnectX("greedy", first=True)
     >>> observation, info = env.reset(seed=0)
@@ -49,26 +50,26 @@ class ConnectX(gymnasium.Env[Array, np.int64]):
         if render_mode not in (None, "ansi"):
             raise ValueError(f"render_mode must be 'ansi' or None, got {render_mode!r}")
         self._shape = checked_shape(rows, columns, inarow)
-        self._given, self.first, self.render_mode = opponent, first, render_mode
+        self._opponent_name, self.first, self.render_mode = opponent, first, render_mode
         self._opponent = player(opponent) if isinstance(opponent, str) else opponent
         self.observation_space = gymnasium.spaces.Box(0, 1, (2, rows, columns), np.float32)
         self.action_space = gymnasium.spaces.Discrete(columns)
         self.board = Board(rows, columns, inarow)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """A new game; `options={"board": board}` begins with that one."""
+        """Start a new game; `options={"board": board}` starts from that board."""
         super().reset(seed=seed)
-        if seed is not None and isinstance(self._given, str):
-            self._opponent = player(self._given, seed=seed)
+        if seed is not None and isinstance(self._opponent_name, str):
+            self._opponent = player(self._opponent_name, seed=seed)
         board = (options or {}).get("board")
         self.board = Board(*self._shape[:3]) if board is None else board
         begins = bool(self.np_random.integers(2)) if self.first is None else self.first
         if not begins and not self.board.over:
             self.board = self.board.play(self._opponent.choose(self.board))
-        return self._observed()
+        return self._observe()
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """The agent's move, and the opponent's answer."""
+        """Play the agent's move and the opponent's answer."""
         reward, ended = 0.0, True
         if int(action) not in self.board.legal:
             reward = -1.0
@@ -79,14 +80,14 @@ class ConnectX(gymnasium.Env[Array, np.int64]):
             elif not self.board.over:
                 self.board = self.board.play(self._opponent.choose(self.board))
                 reward, ended = (-1.0 if self.board.winner is not None else 0.0), self.board.over
-        observation, info = self._observed()
+        observation, info = self._observe()
         return observation, reward, ended, False, info
 
-    def render(self) -> Any:  # versions of gymnasium differ in what they allow
-        """The board as text, where the render mode is "ansi"."""
+    def render(self) -> Any:  # the return types that gymnasium allows depend on its version
+        """Return the board as text if the render mode is "ansi"."""
         return self.board.text() + "\n" if self.render_mode == "ansi" else None
 
-    def _observed(self) -> tuple[Array, dict[str, Any]]:
+    def _observe(self) -> tuple[Array, dict[str, Any]]:
         planes = np.empty((1, 2 * self._shape.rows * self._shape.columns), np.float32)
         write_planes(np.array([self.board.position]), np.array([self.board.mask]), planes, self._shape)
         mask = np.zeros(self._shape.columns, np.int8)

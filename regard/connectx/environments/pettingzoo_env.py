@@ -1,4 +1,4 @@
-"""ConnectX as a PettingZoo environment: two agents that move in turn (extra: games)."""
+"""ConnectX as a PettingZoo environment: two agents move in turn (needs the extra `games`)."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ Array = np.ndarray
 
 
 class ConnectXAec(AECEnv):  # type: ignore[misc]
-    """Agents player_0 and player_1; an observation is a dictionary of `observation` and `action_mask`.
+    """Game of the agents player_0 and player_1; an observation is a dictionary of `observation` and `action_mask`.
 
-    `observation` is (rows, columns, 2) of int8, own stones and the other's, row 0 on top, as PettingZoo's own
-    connect_four has it. A win is rewarded with 1 and −1; an illegal move loses.
+    `observation` is (rows, columns, 2) of int8, own stones and the opponent's, row 0 on top, as in PettingZoo's own
+    connect_four. The winner's reward is 1, the loser's −1; an illegal move loses.
 
     >>> env = ConnectXAec()
     >>> env.reset()
@@ -51,15 +51,15 @@ class ConnectXAec(AECEnv):  # type: ignore[misc]
         self.action_spaces = {agent: spaces.Discrete(columns) for agent in self.agents}
 
     def observation_space(self, agent: str) -> Any:
-        """What an agent sees."""
+        """Return the space of observations of an agent."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """What an agent may do."""
+        """Return the space of actions of an agent."""
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """A new game."""
+        """Start a new game."""
         self.board = self._begin
         self.agents = self.possible_agents[:]
         self.rewards = dict.fromkeys(self.agents, 0)
@@ -70,7 +70,7 @@ class ConnectXAec(AECEnv):  # type: ignore[misc]
         self.agent_selection = self.agents[0]
 
     def observe(self, agent: str) -> dict[str, Array]:
-        """The board as this agent sees it; nothing is legal for who is not to move."""
+        """Return the board from the side of this agent; no action is legal unless it is its turn."""
         marks = np.array(self.board.kaggle(), np.int8).reshape(self.board.rows, self.board.columns)
         own = self.possible_agents.index(agent) + 1
         legal = np.zeros(self.board.columns, np.int8)
@@ -79,7 +79,7 @@ class ConnectXAec(AECEnv):  # type: ignore[misc]
         return {"observation": np.stack([marks == own, marks == 3 - own], -1).astype(np.int8), "action_mask": legal}
 
     def step(self, action: Any) -> None:
-        """The move of the agent whose turn it is."""
+        """Play the move of the agent whose turn it is."""
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
@@ -100,8 +100,8 @@ class ConnectXAec(AECEnv):  # type: ignore[misc]
         self._accumulate_rewards()
 
     def render(self) -> str | None:
-        """The board as text, where the render mode is "ansi"."""
+        """Return the board as text if the render mode is "ansi"."""
         return self.board.text() + "\n" if self.render_mode == "ansi" else None
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing; the environment holds no resources."""

@@ -1,4 +1,4 @@
-"""An environment for training: many games, NumPy arrays in and out, no wrapper in between."""
+"""Vectorized environment for training: many games at once, NumPy arrays in and out."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ Array = np.ndarray
 
 
 class Step(NamedTuple):
-    """What a step gives: planes for whoever moves next, reward and end for whoever moved, and the legal columns."""
+    """Result of a step: planes and legal columns of the side that moves next, reward and end of the side that moved."""
 
     planes: Array
     reward: Array
@@ -19,11 +19,11 @@ class Step(NamedTuple):
 
 
 class VectorEnv:
-    """Games of a player against itself: every step is a move on every board, by the side whose turn it is there.
+    """Games of a player against itself: a step is one move on every board, by the side whose turn it is.
 
     The reward is for the side that moved: 1 for a win, −1 for an illegal move (which ends the game), else 0. A game
-    that has ended begins anew within the same step, so the planes are always of a running game. The arrays of a step
-    are used again by the next one; copy what is to be kept.
+    that has ended is replaced by a new one in the same step, so the planes always belong to an unfinished game. The
+    next step overwrites the arrays of a step; copy what you need later.
 
     >>> env = VectorEnv(2, columns=4, inarow=2)
     >>> planes, legal = env.reset()
@@ -41,12 +41,12 @@ class VectorEnv:
         self._legal = np.empty((count, columns), np.bool_)
 
     def reset(self) -> tuple[Array, Array]:
-        """Begin all games anew: planes and legal columns."""
+        """Start new games and return planes and legal columns."""
         self.boards.reset()
         return self.boards.planes(self._planes), self.boards.legal(self._legal)
 
     def step(self, columns: Any) -> Step:
-        """One move on each board."""
+        """Play one move on each board."""
         status = self.boards.step(columns)
         reward = (status == WON).astype(np.float32) - (status == ILLEGAL)
         done = status != 0
@@ -55,5 +55,5 @@ class VectorEnv:
         return Step(self.boards.planes(self._planes), reward, done, self.boards.legal(self._legal))
 
     def random_columns(self) -> Array:
-        """A random legal column for each board."""
+        """Return a random legal column for each board."""
         return self.boards.random_columns()

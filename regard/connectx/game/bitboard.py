@@ -1,27 +1,32 @@
-"""Stones as bits, and what follows from them with a few shifts.
+"""Bitboards: the stones of a board as bits of an integer, and the rules of the game as shifts.
 
 A board is two integers: `position`, the stones of the side to move, and `mask`, all stones. The bit of a square is
-column·(rows + 1) + row, row 0 at the bottom. The spare row on top of each column is never occupied, so that lines
-shifted by one square never run over into the next column:
+column·(rows + 1) + row, with row 0 at the bottom. The spare bit on top of each column is never occupied, so a line that
+is shifted by one square never runs over into the next column:
 
-    5 12 19 ...      d = 1          up
-    4 11 18 ...      d = rows + 1   to the right
-    ...              d = rows + 2   diagonally up
-    0  7 14 ...      d = rows       diagonally down
+    5 12 19 ...      step 1          up
+    4 11 18 ...      step rows + 1   to the right
+    ...              step rows + 2   diagonally up
+    0  7 14 ...      step rows       diagonally down
 
-With (rows + 1)·columns ≤ 64 all fits a machine word: bit 63, the sign, could only be of a spare row. Sums that reach it
-are avoided (numba promises LLVM that there are none), shifts may. The functions mean the same for Python's integers,
-where boards may be larger.
+Every function accepts signed and unsigned 64-bit integers, for boards with (rows + 1)·columns ≤ 64, and, uncompiled,
+Python integers for boards of any size. A signed board never has bit 63 set, because that bit could only belong to a
+spare row. Left shifts may set it; sums that could reach it are avoided, since numba assumes that sums do not overflow.
 """
 
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from regard.compiled import compiled
 
+B = TypeVar("B")  # an integer or an array of integers
+
 
 class Shape(NamedTuple):
-    """The numbers that a board's size gives: `bottom` and `full` are the squares of row 0 and of all rows."""
+    """Size of a board and the constants that follow from it.
+
+    `stride` is the distance of two columns in bits, `bottom` has the squares of row 0, `full` those of all rows.
+    """
 
     rows: int
     columns: int
@@ -31,11 +36,11 @@ class Shape(NamedTuple):
     full: int
 
 
-@lru_cache(maxsize=None, typed=True)  # 6.0 is not taken for 6
-def shape(rows: int, columns: int, inarow: int) -> Shape:
-    """The shape of a board, checked.
+@lru_cache(maxsize=None, typed=True)  # typed: 6.0 must not find the entry of 6
+def board_shape(rows: int, columns: int, inarow: int) -> Shape:
+    """Return the shape of a board after checking its size.
 
-    >>> shape(2, 3, 2).full == 0b011_011_011
+    >>> board_shape(2, 3, 2).full == 0b011_011_011
     True
     """
     for name, value in (("rows", rows), ("columns", columns), ("inarow", inarow)):
@@ -44,141 +49,159 @@ def shape(rows: int, columns: int, inarow: int) -> Shape:
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
     if columns > 35:
-        raise ValueError(f"columns must be at most 35, as many as there are signs 1-9 and a-z, got {columns}")
+        raise ValueError(f"columns must be at most 35, because move strings use the signs 1-9 and a-z, got {columns}")
     bottom = sum(1 << column * (rows + 1) for column in range(columns))
     return Shape(rows, columns, inarow, rows + 1, bottom, bottom * ((1 << rows) - 1))
 
 
-def fits(shape: Shape) -> bool:
-    """Whether the board fits a machine word: the fast path is for these.
+def fits_in_64_bits(shape: Shape) -> bool:
+    """Return whether the board fits into a 64-bit integer, which compiled functions need.
 
-    >>> fits(shape(6, 7, 4)), fits(shape(7, 8, 4)), fits(shape(8, 8, 4))
-    (True, True, False)
+    >>> [fits_in_64_bits(board_shape(rows, columns, 4)) for rows, columns in ((6, 7), (7, 8), (8, 8))]
+    [True, True, False]
     """
     return shape.stride * shape.columns <= 64 and shape.rows < 62
 
 
 @compiled
-def fours(stones: int, stride: int) -> int:
-    """The first squares of all lines of four."""
-    up = stones & (stones >> 1)
-    right = stones & (stones >> stride)
-    rising = stones & (stones >> (stride + 1))
-    falling = stones & (stones >> (stride - 1))
-    lines = up & (up >> 2)
-    lines |= right & (right >> 2 * stride)
-    lines |= rising & (rising >> 2 * (stride + 1))
-    return lines | falling & (falling >> 2 * (stride - 1))
+def line_starts(stones: int, shape: Shape) -> int:
+    """Return the first square of every line of `inarow` stones."""
+    stride, inarow = shape.stride, shape.inarow
+    starts = stones ^ stones  # 0 in the integer type of the stones
+    for step in (1, stride - 1, stride, stride + 1):
+        if (inarow - 1) * step < stride * shape.columns:
+            if inarow == 4:
+                pairs = stones & (stones >> step)
+                starts |= pairs & (pairs >> 2 * step)
+            else:
+                line = stones
+                for distance in range(1, inarow):
+                    line &= stones >> distance * step
+                starts |= line
+    return starts
 
 
 @compiled
-def aligned(stones: int, shape: Shape) -> bool:
-    """Whether the stones hold a line."""
-    stride = shape.stride
-    if shape.inarow == 4:
-        return fours(stones, stride) != 0
-    for step in (1, stride, stride + 1, stride - 1):
-        line = stones
-        for _ in range(shape.inarow - 1):
-            line &= line >> step
-        if line != 0:
-            return True
-    return False
+def has_line(stones: int, shape: Shape) -> bool:
+    """Return whether the stones contain a line of `inarow`."""
+    return line_starts(stones, shape) != 0
 
 
 @compiled
-def completing(stones: int, shape: Shape) -> int:
-    """The squares that would complete a line of these stones, occupied ones among them."""
-    found = 0
-    stride = shape.stride
-    for step in (1, stride, stride + 1, stride - 1):
-        if shape.inarow == 4:
-            # Two stones side by side, and the three ways a line of four has them without the missing one.
-            after, before = stones >> step, (stones << step) & shape.full
-            pair = after & (after >> step)  # both next squares
-            found |= pair & (before | (pair >> step))
-            pair = before & (before << step)  # both squares before
-            found |= pair & (after | (pair << step))
+def completing_bits(stones: int, shape: Shape) -> int:
+    """Return the bits where one more stone would complete a line, including occupied squares and spare bits.
+
+    Of a vertical line only the top square is returned: an empty square has no stones above it.
+    """
+    stride, inarow = shape.stride, shape.inarow
+    squares = stones ^ stones
+    for step in (1, stride - 1, stride, stride + 1):
+        if (inarow - 1) * step >= stride * shape.columns:
+            continue
+        if inarow == 4:
+            before = stones << step
+            two_before = before & (stones << 2 * step)
+            three_before = stones << 3 * step
+            if step == 1:
+                squares |= two_before & three_before
+            else:
+                after = stones >> step
+                two_after = after & (stones >> 2 * step)
+                squares |= two_before & (three_before | after)
+                squares |= two_after & ((stones >> 3 * step) | before)
         else:
-            for below in range(shape.inarow):
-                square = shape.full
-                for _ in range(below):
-                    square = ((square & stones) << step) & shape.full
-                run = shape.full
-                for _ in range(shape.inarow - 1 - below):
-                    run = (run & stones) >> step
-                found |= square & run
-    return found & shape.full
+            for gap in range(inarow):
+                line = ~(stones ^ stones)
+                for at in range(inarow):
+                    if at < gap:
+                        line &= stones << (gap - at) * step
+                    elif at > gap:
+                        line &= stones >> (at - gap) * step
+                squares |= line
+    return squares
 
 
 @compiled
-def possible(mask: int, shape: Shape) -> int:
-    """The squares where a stone can come to lie now."""
+def completing_squares(stones: int, shape: Shape) -> int:
+    """Return the squares, empty or occupied, where one more stone would complete a line."""
+    return completing_bits(stones, shape) & shape.full
+
+
+@compiled
+def playable_squares(mask: int, shape: Shape) -> int:
+    """Return the lowest empty square of every column that is not full."""
     return (mask << 1 | shape.bottom) & ~mask & shape.full
 
 
 @compiled
-def candidates(position: int, mask: int, shape: Shape) -> int:
-    """The moves worth a thought: a win if there is one, else the blocks that are needed, else no gift.
+def sensible_moves(position: int, mask: int, shape: Shape) -> int:
+    """Return the winning moves; if there are none, the necessary blocks; if there are none, the moves that give
+    nothing away.
 
-    A gift is a stone under a square where the opponent then wins. Where every move is one, all are given.
+    A move gives a win away if the opponent then wins on the square above. If every move does, all are returned.
     """
-    moves = possible(mask, shape)
-    wins = completing(position, shape) & moves
+    moves = playable_squares(mask, shape)
+    wins = completing_squares(position, shape) & moves
     if wins:
         return wins
-    theirs = completing(position ^ mask, shape) & ~mask
-    if theirs & moves:
-        return theirs & moves
-    kept = moves & ~(theirs >> 1)
-    return kept if kept else moves
+    threats = completing_squares(position ^ mask, shape) & ~mask
+    if threats & moves:
+        return threats & moves
+    safe = moves & ~(threats >> 1)
+    return safe if safe else moves
 
 
 @compiled
-def careful(position: int, mask: int, shape: Shape) -> int:
-    """The squares that lose nothing within two moves, among those that do not end the game; 0 if there are none."""
-    moves = possible(mask, shape)
-    theirs = completing(position ^ mask, shape) & ~mask
-    needed = theirs & moves
-    if needed & (needed - 1):  # two to be stopped with one stone
+def safe_moves(position: int, mask: int, shape: Shape) -> int:
+    """Return the moves that neither end the game nor let the opponent win with the next stone; 0 if there are none."""
+    moves = playable_squares(mask, shape)
+    threats = completing_squares(position ^ mask, shape) & ~mask
+    blocks = threats & moves
+    if blocks & (blocks - 1):  # one stone cannot stop two threats
         return 0
-    return (needed if needed else moves) & ~completing(position, shape) & ~(theirs >> 1)
+    return (blocks if blocks else moves) & ~completing_squares(position, shape) & ~(threats >> 1)
 
 
 @compiled
-def count(bits: int) -> int:
-    """How many bits are set (LLVM knows this loop as one instruction)."""
-    found = 0
+def popcount(bits: int) -> int:
+    """Return the number of set bits (LLVM compiles this loop to one instruction)."""
+    count = 0
     while bits:
         bits &= bits - 1
-        found += 1
-    return found
+        count += 1
+    return count
 
 
 @compiled
-def column_bits(column: int, shape: Shape) -> int:
-    """The squares of one column."""
+def column_squares(column: int, shape: Shape) -> int:
+    """Return the squares of one column."""
     return ((1 << shape.rows) - 1) << (column * shape.stride)
 
 
 @cache
-def from_the_centre(columns: int) -> tuple[int, ...]:
-    """The columns in the order in which they are worth trying.
+def centre_first(columns: int) -> tuple[int, ...]:
+    """Return the columns ordered by their distance from the centre, the left one of two first.
 
-    >>> from_the_centre(7)
+    >>> centre_first(7)
     (3, 2, 4, 1, 5, 0, 6)
     """
     return tuple(sorted(range(columns), key=lambda column: (abs(2 * column - columns + 1), column)))
 
 
-def mirrored(bits: int, shape: Shape) -> int:
-    """The bits with left and right exchanged.
+def centre_most(moves: int, shape: Shape) -> int:
+    """Return the column nearest to the centre that contains one of these squares."""
+    column = (1 << shape.rows) - 1
+    return next(c for c in centre_first(shape.columns) if moves >> c * shape.stride & column)
 
-    >>> mirrored(0b001_000_010, shape(2, 3, 2)) == 0b010_000_001
+
+def mirror(bits: B, shape: Shape) -> B:
+    """Return the bits with left and right exchanged; works on integers and on arrays of integers.
+
+    >>> mirror(0b001_000_010, board_shape(2, 3, 2)) == 0b010_000_001
     True
     """
-    one, turned = (1 << shape.stride) - 1, 0
-    for _ in range(shape.columns):
-        turned = turned << shape.stride | bits & one
-        bits >>= shape.stride
-    return turned
+    column = ~(~(bits ^ bits) << shape.stride)  # type: ignore[operator]  # 1 << stride, minus 1, in the type of bits
+    result = bits ^ bits  # type: ignore[operator]
+    for number in range(shape.columns):
+        result = result << shape.stride | (bits >> number * shape.stride) & column  # type: ignore[operator]
+    return result

@@ -1,7 +1,7 @@
-"""Thousands of boards, stepped together.
+"""A batch of boards, for thousands of games at once.
 
-The stones lie in two arrays of 64-bit integers, and one compiled loop plays a move on every board. Planes for a
-network are written from the bits when they are asked for.
+The boards are bitboards in two arrays of 64-bit integers, and one compiled loop plays a move on each of them. The input
+planes of a network are computed from the bits on request.
 """
 
 from typing import Any
@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from regard.compiled import compiled
-from regard.connectx.game.bitboard import Shape, aligned, fits, fours, shape
+from regard.connectx.game.bitboard import Shape, board_shape, fits_in_64_bits, has_line
 from regard.connectx.game.board import Board
 
 Array = np.ndarray
 
-RUNNING, WON, DRAWN, ILLEGAL = 0, 1, 2, 3  # of a board, after the move of the player who made it
+RUNNING, WON, DRAWN, ILLEGAL = 0, 1, 2, 3  # status of a board, for the player who made the last move
 
 
 class Boards:
     """A batch of boards of one size.
 
-    `step(columns)` plays one move on each; boards that have ended stay as they are, or begin anew with
-    `auto_reset=True`. After a step, `status` says what the move did: 0 the game goes on, 1 the player who moved has
-    won, 2 drawn, 3 the move was illegal (it was not made and counts as lost).
+    `step(columns)` plays one move on each board. Boards whose game is over do not change; with `auto_reset=True` they
+    start a new game instead. `status` is the result of the last move: 0 the game continues, 1 the player who moved has
+    won, 2 draw, 3 the move was illegal (it was not played and counts as a loss).
 
     >>> boards = Boards(3)
     >>> boards.step([3, 3, 0]).tolist()
@@ -53,14 +53,16 @@ class Boards:
 
     @classmethod
     def of(cls, boards: "list[Board]", *, auto_reset: bool = False, seed: int | None = None) -> "Boards":
-        """A batch of these boards, all of one size.
+        """Return a batch of these boards, all of one size.
 
         >>> Boards.of([Board.from_moves("44"), Board.from_moves("1")]).stones().tolist()
         [2, 1]
         """
         sizes = {board.shape for board in boards}
         if len(sizes) != 1:
-            raise ValueError(f"the boards of a batch are of one size, got {len(sizes)} sizes of {len(boards)} boards")
+            raise ValueError(
+                f"all boards of a batch must have the same size, got {len(sizes)} sizes of {len(boards)} boards"
+            )
         batch = cls(len(boards), *boards[0].shape[:3], auto_reset=auto_reset, seed=seed)
         for at, board in enumerate(boards):
             batch.position[at], batch.mask[at] = board.position, board.mask
@@ -75,49 +77,49 @@ class Boards:
 
     def step(self, columns: Any) -> Array:
         """Play these columns, counted from 0, one on each board, and return the status of each move."""
-        given = np.asarray(columns)
-        if given.shape != self.mask.shape or given.dtype.kind not in "iu":
+        moves = np.asarray(columns)
+        if moves.shape != self.mask.shape or moves.dtype.kind not in "iu":
             raise ValueError(
-                f"columns must be {len(self)} integers, one for each board, got {given.dtype} of shape {given.shape}"
+                f"columns must be {len(self)} integers, one for each board, got {moves.dtype} of shape {moves.shape}"
             )
-        _step(self.position, self.mask, self.status, given, self.shape, self.auto_reset)
+        _step(self.position, self.mask, self.status, moves, self.shape, self.auto_reset)
         return self.status
 
     def random_columns(self) -> Array:
-        """A random legal column for each board (0 where the game is over). The array is used again by the next call."""
+        """Return a random legal column for each board (0 on full boards). The next call overwrites the array."""
         _random_columns(self.mask, self._random_columns, self._random, self.shape)
         return self._random_columns
 
     def reset(self, which: Any = None) -> None:
-        """Begin anew, on all boards or on those where `which` is True."""
-        chosen = slice(None) if which is None else which
+        """Start new games, on all boards or on those where `which` is True."""
+        selection = slice(None) if which is None else which
         for array in (self.position, self.mask, self.status):
-            array[chosen] = 0
+            array[selection] = 0
 
     def legal(self, out: Array | None = None) -> Array:
-        """(count, columns): True where a column may be played; nothing is legal on a board whose game is over."""
+        """Return which columns are legal, (count, columns) of bool; none is if the game is over."""
         out = np.empty((len(self), self.shape.columns), np.bool_) if out is None else out
         _legal(self.mask, self.status, out, self.shape)
         return out
 
     def planes(self, out: Array | None = None) -> Array:
-        """(count, 2, rows, columns) of float32: own stones and the opponent's, of the side to move, row 0 on top."""
-        wanted = (len(self), 2, self.shape.rows, self.shape.columns)
-        out = np.empty(wanted, np.float32) if out is None else out
-        if out.shape != wanted or out.dtype != np.float32 or not out.flags.c_contiguous:
-            raise ValueError(f"out must be a contiguous float32 array of shape {wanted}, got {out.dtype} {out.shape}")
+        """Return own stones and the opponent's, (count, 2, rows, columns) of float32, row 0 on top."""
+        shape = (len(self), 2, self.shape.rows, self.shape.columns)
+        out = np.empty(shape, np.float32) if out is None else out
+        if out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
+            raise ValueError(f"out must be a contiguous float32 array of shape {shape}, got {out.dtype} {out.shape}")
         write_planes(self.position, self.mask, out.reshape(len(self), -1), self.shape)
         return out
 
     def stones(self) -> Array:
-        """How many stones lie on each board."""
+        """Return the number of stones on each board, (count,)."""
         return np.bitwise_count(self.mask).astype(np.int64)
 
 
 def checked_shape(rows: int, columns: int, inarow: int) -> Shape:
-    """The shape, if it fits a machine word."""
-    size = shape(rows, columns, inarow)
-    if not fits(size):
+    """Return the shape of a board; raise a ValueError if it does not fit into 64 bits."""
+    size = board_shape(rows, columns, inarow)
+    if not fits_in_64_bits(size):
         raise ValueError(
             f"batches and networks need (rows + 1)·columns ≤ 64, got ({rows} + 1)·{columns} = {(rows + 1) * columns}; "
             "single boards may be larger (regard.connectx.Board)"
@@ -127,43 +129,37 @@ def checked_shape(rows: int, columns: int, inarow: int) -> Shape:
 
 @compiled
 def _step(position: Array, mask: Array, status: Array, columns: Array, shape: Shape, auto_reset: bool) -> None:
-    # Two loops without branches: whether a game ends is hard to foresee, and so several boards go at once.
+    # Two loops without branches: mispredicted branches are slow, and the compiler can vectorize the loops.
     stride, full, whole = shape.stride, shape.full, (np.int64(1) << shape.rows) - 1
     for at in range(len(mask)):
         ended = status[at] != RUNNING
-        kept = -np.int64(not (ended & auto_reset))  # all bits, or none: a board that begins anew
-        before = mask[at] & kept
-        own = position[at] & kept
+        keep = -np.int64(not (ended & auto_reset))  # all bits, or none if a new game starts
+        before = mask[at] & keep
+        own = position[at] & keep
         column = np.int64(columns[at])
         inside = (column >= 0) & (column < shape.columns)
         bit = (before << 1 | shape.bottom) & ~before & (whole << (column * stride * inside))
         legal = inside & (bit != 0)
-        made = -np.int64(legal & (not ended or auto_reset))
-        mask[at] = before | (bit & made)
-        position[at] = own ^ (before & made)
+        played = -np.int64(legal & (not ended or auto_reset))
+        mask[at] = before | (bit & played)
+        position[at] = own ^ (before & played)
         status[at] = status[at] if ended & (not auto_reset) else 0 if legal else ILLEGAL
-    if shape.inarow == 4:
-        for at in range(len(mask)):
-            won = fours(position[at] ^ mask[at], stride) != 0
-            outcome = WON if won else DRAWN if mask[at] == full else RUNNING
-            status[at] = max(status[at], outcome)
-    else:
-        for at in range(len(mask)):
-            outcome = WON if aligned(position[at] ^ mask[at], shape) else DRAWN if mask[at] == full else RUNNING
-            status[at] = max(status[at], outcome)
+    for at in range(len(mask)):
+        outcome = WON if has_line(position[at] ^ mask[at], shape) else DRAWN if mask[at] == full else RUNNING
+        status[at] = max(status[at], outcome)
 
 
 def planes_of(position: Array, mask: Array, shape: Shape) -> Array:
-    """(N, 2, rows, columns): own stones and the opponent's."""
+    """Return own stones and the opponent's, (N, 2, rows, columns) of float32, row 0 on top."""
     planes = np.empty((len(mask), 2, shape.rows, shape.columns), np.float32)
     write_planes(position, mask, planes.reshape(len(mask), -1), shape)
     return planes
 
 
 def free_columns(mask: Array, shape: Shape) -> Array:
-    """(N, columns): True where a column of the boards with these stones (N,) is not full.
+    """Return which columns are not full, (N, columns) of bool, on boards with these stones (N,).
 
-    >>> free_columns(np.array([0b111111]), shape(6, 7, 4)).tolist()
+    >>> free_columns(np.array([0b111111]), board_shape(6, 7, 4)).tolist()
     [[False, True, True, True, True, True, True]]
     """
     top = np.arange(shape.columns) * shape.stride + shape.rows - 1
@@ -175,7 +171,7 @@ def _random_columns(mask: Array, columns: Array, random: Array, shape: Shape) ->
     state, width = random[0], np.uint64(shape.columns)
     stride, top = shape.stride, shape.rows - 1
     for at in range(len(mask)):
-        # Draw until a column is free: full ones are rare, and drawing is cheaper than counting.
+        # Draw until a column is free: full columns are rare, and drawing again is cheaper than counting.
         while True:
             state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
             column = np.int64(((state >> np.uint64(32)) * width) >> np.uint64(32))
@@ -198,7 +194,7 @@ def _legal(mask: Array, status: Array, out: Array, shape: Shape) -> None:
 
 @compiled
 def write_planes(position: Array, mask: Array, out: Array, shape: Shape) -> None:
-    """Own stones, then the opponent's, as floats into the rows of `out`."""
+    """Write own stones, then the opponent's, as floats into the rows of `out`."""
     rows, columns, stride = shape.rows, shape.columns, shape.stride
     squares = rows * columns
     shifts = np.empty(squares, np.int64)

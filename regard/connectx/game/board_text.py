@@ -1,26 +1,36 @@
-"""A board in the terminal: readable without colour, clearer with it."""
+"""Boards as text: plain, and with colours, a frame and marks for the terminal."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regard.compiled import uncompiled
-from regard.connectx.game.bitboard import aligned
+from regard.connectx.game.bitboard import Shape
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from regard.connectx.game.board import Board
-
-STYLES = {1: "bold yellow", 2: "bold red"}
-SIGNS = {0: "·", 1: "X", 2: "O"}
-
-_aligned = uncompiled(aligned)
+COLUMN_SIGNS = "123456789abcdefghijklmnopqrstuvwxyz"  # of columns in move strings
+PLAYER_SIGNS = ".XO"
+STYLES = ("dim", "bold yellow", "bold red")
 
 
-def pretty(board: "Board") -> "Text":
-    """Column numbers, a frame, the last stone in round brackets, a winning line in square ones.
+def plain_text(squares: Sequence[int], columns: int) -> str:
+    """Return the squares (0 empty, 1 and 2 for the players, top row first) drawn with . X O.
+
+    >>> print(plain_text([0, 2, 1, 1], 2))
+    . O
+    X X
+    """
+    rows = (squares[start : start + columns] for start in range(0, len(squares), columns))
+    return "\n".join(" ".join(PLAYER_SIGNS[square] for square in row) for row in rows)
+
+
+def rich_text(squares: Sequence[int], shape: Shape, last_column: int | None, winning_stones: int) -> "Text":
+    """Return a framed board with column numbers: the last stone in round brackets, winning lines in square brackets.
+
+    `winning_stones` contains all stones of the player who has won, or 0.
 
     >>> from regard.connectx import Board
-    >>> print(pretty(Board.from_moves("1212121", rows=4, columns=3)))
+    >>> print(Board.from_moves("1212121", rows=4, columns=3).__rich__())
       1  2  3
     │[X] ·  · │
     │[X] O  · │
@@ -30,38 +40,32 @@ def pretty(board: "Board") -> "Text":
     """
     from rich.text import Text
 
-    from regard.connectx.game.board import SIGNS as NUMBERS
-
-    marks, columns, rows = board.kaggle(), board.columns, board.rows
-    line = _line(board)
-    last = None
-    if board.last is not None:
-        row = next(row for row in range(rows) if marks[row * columns + board.last])
-        last = row * columns + board.last
-    text = Text(" " + "".join(f" {NUMBERS[column]} " for column in range(columns)).rstrip() + "\n", style="none")
-    for row in range(rows):
+    columns = shape.columns
+    line = _line_squares(winning_stones, shape)
+    last = -1
+    if last_column is not None:
+        last = next(square for square in range(last_column, len(squares), columns) if squares[square])
+    text = Text(" " + "".join(f" {sign} " for sign in COLUMN_SIGNS[:columns]).rstrip() + "\n", style="none")
+    for start in range(0, len(squares), columns):
         text.append("│", style="dim")
-        for at in range(row * columns, (row + 1) * columns):
-            mark = marks[at]
-            before, after = "[]" if at in line else "()" if at == last else "  "
-            text.append(f"{before}{SIGNS[mark]}{after}", style=STYLES.get(mark, "dim"))
+        for square in range(start, start + columns):
+            owner = squares[square]
+            left, right = "[]" if square in line else "()" if square == last else "  "
+            text.append(f"{left}{'·XO'[owner]}{right}", style=STYLES[owner])
         text.append("│\n", style="dim")
     text.append("└" + "───" * columns + "┘", style="dim")
     return text
 
 
-def _line(board: "Board") -> set[int]:
-    """The places, in Kaggle's counting, of the stones that won."""
-    if board.winner is None:
-        return set()
-    size, found = board.shape, 0
-    stones = board.position ^ board.mask
-    for step in (1, size.stride, size.stride + 1, size.stride - 1):
+def _line_squares(stones: int, shape: Shape) -> set[int]:
+    """Return the squares of all lines of these stones, numbered row by row from the top."""
+    bits = 0
+    for step in (1, shape.stride, shape.stride + 1, shape.stride - 1):
         starts = stones
-        for _ in range(size.inarow - 1):
+        for _ in range(shape.inarow - 1):
             starts &= starts >> step
-        for _ in range(size.inarow):
-            found |= starts
+        for _ in range(shape.inarow):
+            bits |= starts
             starts <<= step
-    places = (at for at in range(size.stride * size.columns) if found >> at & 1)
-    return {(size.rows - 1 - at % size.stride) * size.columns + at // size.stride for at in places}
+    places = (bit for bit in range(shape.stride * shape.columns) if bits >> bit & 1)
+    return {(shape.rows - 1 - bit % shape.stride) * shape.columns + bit // shape.stride for bit in places}

@@ -1,31 +1,26 @@
-"""Which boards a game can lead to.
+"""Check whether a board can occur in a game, and find moves that lead to it.
 
-Stones must not float, player 1 has as many as player 2 or one more, only one of them has a line, and that one moved
-last. That is not yet enough: with X O X O at the bottom of the only column played, X cannot have been the second
-stone. So a way is looked for, from the last stone back to the first: each step takes the top stone of some column, in
-turn of one player and the other. A line can only be there after the last move; before it there is none to look for.
+Stones must not float, player 1 has as many stones as player 2 or one more, at most one player has a line, and that
+player moved last. These conditions are not sufficient: with X O X O from the bottom of the only column played, O cannot
+have moved second. So `find_moves` searches for an order of moves, from the last stone back to the first: each step
+removes the top stone of a column, of the two players in turn. Only the last move can complete a line, so lines need not
+be looked for before it.
 """
 
-from typing import TYPE_CHECKING
-
 from regard.compiled import uncompiled
-from regard.connectx.game.bitboard import Shape, aligned
+from regard.connectx.game.bitboard import Shape, has_line
 
-if TYPE_CHECKING:
-    from regard.connectx.game.board import Board
+MAX_STEPS = 3_000_000  # some seconds; boards of usual size never need as many
 
-STEPS = 3_000_000  # taken at most to find a way, some seconds; boards of usual size never need them
-
-_aligned = uncompiled(aligned)
+_has_line = uncompiled(has_line)
 
 
-def check_stones(first: int, second: int, size: Shape) -> None:
-    """Raise a ValueError that says what is impossible about stones of players 1 and 2."""
+def check_stones(first: int, second: int, shape: Shape) -> None:
+    """Raise a ValueError that names what is impossible about these stones of players 1 and 2."""
     mask = first | second
-    above_empty = mask & ~(mask << 1 | size.bottom)
-    if above_empty:
-        at = above_empty.bit_length() - 1
-        column, row = at // size.stride, at % size.stride
+    floating = mask & ~(mask << 1 | shape.bottom)
+    if floating:
+        column, row = divmod(floating.bit_length() - 1, shape.stride)
         raise ValueError(
             f"impossible board: the stone in column {column + 1}, row {row + 1} from below (both from 1), floats"
         )
@@ -34,74 +29,73 @@ def check_stones(first: int, second: int, size: Shape) -> None:
         raise ValueError(
             f"impossible board: player 1 begins and has as many stones as player 2 or one more, got {ones} and {twos}"
         )
-    lines = [_aligned(stones, size) for stones in (first, second)]
+    lines = [_has_line(stones, shape) for stones in (first, second)]
     if all(lines):
-        raise ValueError(f"impossible board: both players have {size.inarow} in a row")
+        raise ValueError(f"impossible board: both players have {shape.inarow} in a row")
     for player, won in ((1, lines[0]), (2, lines[1])):
         if won and player != 2 - (ones + twos) % 2:
             raise ValueError(
-                f"impossible board: player {player} has {size.inarow} in a row, but player {3 - player} moved last"
+                f"impossible board: player {player} has {shape.inarow} in a row, but player {3 - player} moved last"
             )
 
 
-def way_to(board: "Board") -> tuple[int, ...]:
-    """Moves, columns from 0, that lead to the board."""
-    size = board.shape
-    if not board.stones:
+def find_moves(first: int, second: int, shape: Shape) -> tuple[int, ...]:
+    """Return moves, columns from 0, that lead to the board with these stones of players 1 and 2."""
+    mask = first | second
+    if not mask:
         return ()
-    last = 2 - board.stones % 2
-    marks = board.kaggle()
-    grid = [
-        [marks[(size.rows - 1 - row) * size.columns + column] for row in range(size.rows)]
-        for column in range(size.columns)
-    ]
-    columns = [[mark for mark in column if mark] for column in grid]
-    mine = board.position ^ board.mask  # of the player who moved last
-    for column, stones in enumerate(columns):
-        if not stones or stones[-1] != last:
+    last = 2 - mask.bit_count() % 2
+    columns = []
+    for column in range(shape.columns):
+        squares = [1 << column * shape.stride + row for row in range(shape.rows)]
+        columns.append([1 if square & first else 2 for square in squares if square & mask])
+    stones = (first, second)[last - 1]
+    won = _has_line(stones, shape)
+    for column, players in enumerate(columns):
+        if not players or players[-1] != last:
             continue
-        top = 1 << column * size.stride + len(stones) - 1
-        if board.winner is not None and _aligned(mine ^ top, size):
+        top = 1 << column * shape.stride + len(players) - 1
+        if won and _has_line(stones ^ top, shape):
             continue
-        before = _order([s[:-1] if at == column else s for at, s in enumerate(columns)], 3 - last)
-        if before is not None:
-            return (*before, column)
+        earlier = _order([p[:-1] if at == column else p for at, p in enumerate(columns)], 3 - last)
+        if earlier is not None:
+            return (*earlier, column)
     raise ValueError("impossible board: no order of moves leads to it")
 
 
 def _order(columns: list[list[int]], last: int) -> tuple[int, ...] | None:
-    """Moves that fill the columns so, the last by that player, found backwards; None if there are none."""
+    """Return moves that fill the columns this way, the last one by player `last`; None if there are none.
+
+    A depth-first search that removes stones, with the visited column heights in a set.
+    """
     heights = [len(column) for column in columns]
-    seen: set[tuple[int, ...]] = set()
-    taken: list[int] = []
-    tried = [0]
+    visited: set[tuple[int, ...]] = set()
+    removed: list[int] = []
+    next_candidate = [0]
     steps = 0
-    while True:
-        if not any(heights):
-            return tuple(reversed(taken))
+    while any(heights):
         steps += 1
-        if steps > STEPS:
-            raise ValueError("could not tell whether a game leads to this board; give its moves instead")
-        player = last if len(taken) % 2 == 0 else 3 - last
-        found = False
-        # The tallest columns first: leaving them for later is what blocks.
-        order = sorted(range(len(columns)), key=lambda column: -heights[column])
-        for number in range(tried[-1], len(order)):
-            column = order[number]
+        if steps > MAX_STEPS:
+            raise ValueError("could not determine whether a game leads to this board; give its moves instead")
+        player = last if len(removed) % 2 == 0 else 3 - last
+        # The tallest columns first: a search that leaves them for later gets stuck more often.
+        candidates = sorted(range(len(columns)), key=lambda column: -heights[column])
+        for number in range(next_candidate[-1], len(candidates)):
+            column = candidates[number]
             height = heights[column]
             if height and columns[column][height - 1] == player:
                 heights[column] -= 1
-                if tuple(heights) in seen:
+                if tuple(heights) in visited:
                     heights[column] += 1
                     continue
-                seen.add(tuple(heights))
-                tried[-1] = number + 1
-                taken.append(column)
-                tried.append(0)
-                found = True
+                visited.add(tuple(heights))
+                next_candidate[-1] = number + 1
+                removed.append(column)
+                next_candidate.append(0)
                 break
-        if not found:
-            if not taken:
+        else:
+            if not removed:
                 return None
-            tried.pop()
-            heights[taken.pop()] += 1
+            next_candidate.pop()
+            heights[removed.pop()] += 1
+    return tuple(reversed(removed))

@@ -1,7 +1,7 @@
-"""A player as one file for Kaggle.
+"""Export a player as one file for Kaggle.
 
-The file carries the package's own modules as text, so what is submitted is what was tested; they are loaded as a small
-package in memory. It needs NumPy, uses numba where there is one, and is slower but as careful without.
+The file contains the source of regard's own modules, so what is submitted is what was tested. It loads them as a small
+package in memory. It needs NumPy, and uses numba if it is installed; without numba it is slower.
 """
 
 import ast
@@ -13,25 +13,17 @@ import os
 import tarfile
 from pathlib import Path
 
-from regard.connectx.players.registry import player
+from regard.connectx.players.registry import AGENT_FILES, KINDS, parse_name, player
+from regard.files import write_atomic
 
 REGARD = Path(__file__).parents[2]  # the folder of the package regard
-LARGEST = 10_000_000  # bytes of a file that we give out
+MAX_BYTES = 10_000_000
 SUBMISSION = "connectx.kaggle.submission"
-ALPHA_BETA = "connectx.search.alpha_beta"
-ROOTS = {  # by kind of player, the modules of regard that the exported file starts from
-    "random": [ALPHA_BETA],
-    "greedy": [ALPHA_BETA],
-    "minimax": [ALPHA_BETA],
-    "mcts": [ALPHA_BETA, "connectx.search.mcts"],
-    "solver": [ALPHA_BETA, "connectx.solver.solver"],
-    "network": [ALPHA_BETA, "connectx.players.network_player", "connectx.kaggle.numpy_network"],
-}
 
 TOP = '''"""A ConnectX agent for Kaggle: the player "{name}" of regard, in one file.
 
-The last function, `agent(observation, configuration)`, is the agent. The texts below are modules of regard's package
-(MIT licence), loaded as they are; with numba they are compiled at the first move, without it they run as Python.
+The last function, `agent(observation, configuration)`, is the agent. The strings below are modules of the package
+regard (MIT licence), unchanged; with numba they are compiled at the first move, without it they run as Python.
 """
 
 import base64
@@ -44,8 +36,8 @@ FILES = {{}}
 
 BOTTOM = '''
 
-class _Texts:
-    """Imports modules from the texts above; the packages that contain them are empty."""
+class _Importer:
+    """Imports modules from the strings above; the packages that contain them are empty."""
 
     def find_spec(self, name, path=None, target=None):
         from importlib.machinery import ModuleSpec
@@ -70,17 +62,17 @@ class _Texts:
 
 def _start():
     if PACKAGE not in sys.modules:
-        sys.meta_path.append(_Texts())
+        sys.meta_path.append(_Importer())
     import importlib
 
-    return importlib.import_module(PACKAGE + ".connectx.kaggle.submission").agent_of(PLAYER)
+    return importlib.import_module(PACKAGE + ".connectx.kaggle.submission").timed_agent(PLAYER)
 
 
 _agent = None
 
 
 def agent(observation, configuration):
-    """The column to play, counted from 0."""
+    """Return the column to play, counted from 0."""
     global _agent
     try:
         if _agent is None:
@@ -93,7 +85,7 @@ def agent(observation, configuration):
 
 
 def export(name: str, out: str | os.PathLike[str]) -> Path:
-    """Write the player of this name as a submission: `.py`, or `.tar.gz` with a main.py in it.
+    """Write the player of this name as a submission: a `.py`, or a `.tar.gz` that contains main.py.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -102,32 +94,25 @@ def export(name: str, out: str | os.PathLike[str]) -> Path:
     """
     path = Path(out)
     if not path.name.endswith((".py", ".tar.gz")):
-        raise ValueError(f"a submission is a .py or a .tar.gz, got {path.name!r}; give the file one of these endings")
+        raise ValueError(f"the name of a submission must end in .py or .tar.gz, got {path.name!r}")
     text = source(name).encode()
     if path.suffix != ".py":
-        text = _packed(text)
-    if len(text) > LARGEST:
-        raise ValueError(f"the submission would have {len(text):,} bytes, more than {LARGEST:,}")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(text)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
+        text = _archive(text)
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"the submission would have {len(text):,} bytes, more than {MAX_BYTES:,}")
+    return write_atomic(path, text)
 
 
 def source(name: str) -> str:
-    """The text of the submission."""
-    kind = name.partition(":")[0]
-    if kind not in ROOTS:
-        player(name)  # a name that means nothing is said as everywhere else
-        raise ValueError(f"{name!r} cannot be exported; these can: {', '.join(ROOTS)}")
-    player(name)
-    modules = needed([SUBMISSION, *ROOTS[kind]])
-    texts = {module: _embedded(module) for module in modules}
-    files = _files() if kind == "solver" else _network(name) if kind == "network" else {}
-    name = name if kind != "network" else _amount_alone(name)
+    """Return the text of the submission."""
+    player(name)  # raises the error message for unknown names
+    if name.endswith(AGENT_FILES):
+        raise ValueError(f"{name!r} cannot be exported; only these kinds of players can: {', '.join(KINDS)}")
+    parsed = parse_name(name)
+    kind = KINDS[parsed.kind]
+    texts = {module: _embedded(module) for module in needed([SUBMISSION, *kind.modules])}
+    files = {"book": _book, "network": _network}[kind.data](parsed.source) if kind.data else {}
+    name = f"{parsed.kind}:{parsed.amount}" if parsed.amount else parsed.kind  # the file contains its network
     digest = hashlib.sha256("".join([name, *texts.values(), *files]).encode()).hexdigest()[:8]
     parts = [TOP.format(name=name, digest=digest), f"PLAYER = {name!r}\n"]
     for module, text in texts.items():
@@ -138,7 +123,7 @@ def source(name: str) -> str:
 
 
 def needed(modules: list[str]) -> list[str]:
-    """Return these modules of regard and all that they import at their top, each before those that need it.
+    """Return these modules of regard and all modules they import at the top level, dependencies first.
 
     >>> needed(["connectx.search.time_budget"])
     ['connectx.search.time_budget']
@@ -172,37 +157,27 @@ def _embedded(module: str) -> str:
     return text
 
 
-def _files() -> dict[str, bytes]:
-    """The solver's book, as it is: it is compressed."""
+def _book(source: str) -> dict[str, bytes]:
+    """Return the opening book of the solver, which is compressed already."""
     book = REGARD / "connectx" / "books" / "6x7x4.book"
     return {"book": book.read_bytes()} if book.is_file() else {}
 
 
-def _network(name: str) -> dict[str, bytes]:
-    """The network that the player of this name plays by, without norms, in half precision."""
+def _network(source: str) -> dict[str, bytes]:
+    """Return the network of this source, with its norms folded into the convolutions, in half precision."""
     from dataclasses import asdict
 
-    from regard.connectx.kaggle.numpy_network import packed_network
-    from regard.connectx.players.network_player import load_network, read_network_name
+    from regard.connectx.kaggle.numpy_network import pack_network
+    from regard.connectx.players.network_player import SHIPPED, load_network
 
-    net = load_network(read_network_name(name)[0]).for_inference()
-    return {"network": packed_network(asdict(net.config), {k: v.numpy() for k, v in net.state_dict().items()})}
-
-
-def _amount_alone(name: str) -> str:
-    """The name without the folder of the network: that travels along.
-
-    >>> _amount_alone("network:runs/mine:200"), _amount_alone("network:runs/mine")
-    ('network:200', 'network')
-    """
-    last = name.rpartition(":")[2]
-    return f"network:{last}" if last[:1].isdigit() else "network"
+    net = load_network(source or SHIPPED).for_inference()
+    return {"network": pack_network(asdict(net.config), {k: v.numpy() for k, v in net.state_dict().items()})}
 
 
-def _packed(text: bytes) -> bytes:
-    """A .tar.gz with the text as main.py; the same text gives the same bytes."""
+def _archive(text: bytes) -> bytes:
+    """Return a .tar.gz with the text as main.py; equal texts give equal bytes."""
     buffer = io.BytesIO()
-    with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as squeezed, tarfile.open(fileobj=squeezed, mode="w") as tar:
+    with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
         entry = tarfile.TarInfo("main.py")
         entry.size = len(text)
         tar.addfile(entry, io.BytesIO(text))

@@ -1,4 +1,4 @@
-"""A submission, played in kaggle-environments as Kaggle would (extra: kaggle)."""
+"""Validate a submission by playing it in kaggle-environments, as Kaggle does (needs the extra `kaggle`)."""
 
 import json
 import os
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.connectx.players.agent_file import unpacked
+from regard.connectx.players.agent_file import unpack_agent
 
-CHILD = Path(__file__).with_name("validation_worker.py")
+WORKER = Path(__file__).with_name("validation_worker.py")
 SIZES = ((6, 7, 4), (5, 6, 3))
 OPPONENTS = ("itself", "random", "negamax")
 
 
 @dataclass(frozen=True)
 class Match:
-    """One episode: the submission's side (1 or 2), what Kaggle says of both, and the submission's times in seconds.
+    """One episode: the submission's side (1 or 2), Kaggle's status of both sides, and the submission's times, in s.
 
-    `reward` is 1, 0 or −1, None for who failed; `bank` is what is left of the 60 s.
+    `reward` is 1, 0 or −1, or None if the submission failed; `bank` is the rest of Kaggle's 60 s of extra time.
     """
 
     opponent: str
@@ -39,12 +39,12 @@ class Match:
 
     @property
     def valid(self) -> bool:
-        """Whether Kaggle would have nothing to complain of."""
+        """Whether Kaggle would accept the submission's moves."""
         return self.status == "DONE"
 
     @property
     def result(self) -> str:
-        """won, drawn, lost, or the status."""
+        """won, drawn or lost; if the match is not valid, its status."""
         if not self.valid or self.reward is None:
             return self.status
         return {1: "won", 0: "drawn", -1: "lost"}[int(self.reward)]
@@ -54,7 +54,7 @@ Episode = tuple[str, int, tuple[int, int, int]]  # opponent, side of the submiss
 
 
 def plan(games: int = 1, sizes: Sequence[tuple[int, int, int]] = SIZES) -> list[Episode]:
-    """Who is met, on which side, on which board.
+    """Return the episodes of a validation: each opponent, side and board size.
 
     >>> len(plan())
     10
@@ -71,44 +71,44 @@ def plan(games: int = 1, sizes: Sequence[tuple[int, int, int]] = SIZES) -> list[
 def validate(
     file: str | os.PathLike[str], episodes: Sequence[Episode] | None = None, *, act: float = 2.0, bank: float = 60.0
 ) -> Iterator[Match]:
-    """Play the submission against itself, random and negamax; one match after the other, as they end.
+    """Play the submission against itself, random and negamax; yield each match when it ends.
 
-    `act` and `bank` are Kaggle's seconds for a move and for all that take longer.
+    `act` and `bank` are Kaggle's seconds for a move, and for all moves that take longer.
     """
     path = Path(file).resolve()
     if not path.is_file():
-        raise ValueError(f"there is no file {str(file)!r} to validate")
+        raise ValueError(f"the submission {str(file)!r} does not exist")
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         if path.name.endswith(".tar.gz"):
-            path = unpacked(path, Path(folder))
-        child = _Child(folder)
+            path = unpack_agent(path, Path(folder))
+        worker = _Worker(folder)
         try:
             for opponent, side, size in plan() if episodes is None else episodes:
                 other = str(path) if opponent == "itself" else opponent
                 agents = [str(path), other] if side == 1 else [other, str(path)]
-                answer = child.ask({"agents": agents, "size": size, "act": act, "bank": bank})
+                answer = worker.play({"agents": agents, "size": size, "act": act, "bank": bank})
                 yield _match(opponent, side, size, answer)
         finally:
-            child.end()
+            worker.end()
 
 
-class _Child:
-    """The process that has imported kaggle-environments; a new one after a submission that ended it."""
+class _Worker:
+    """Process that has imported kaggle-environments; it is restarted after a submission that ended it."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.process: subprocess.Popen[str] | None = None
 
-    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """What came of a match."""
+    def play(self, match: dict[str, Any]) -> dict[str, Any]:
+        """Play a match and return its result."""
         if self.process is None:
             self.process = subprocess.Popen(
-                [sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.folder
+                [sys.executable, str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.folder
             )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        with suppress(BrokenPipeError):  # then the child says why
-            self.process.stdin.write(json.dumps(question) + "\n")
+        with suppress(BrokenPipeError):  # the worker's answer gives the reason
+            self.process.stdin.write(json.dumps(match) + "\n")
             self.process.stdin.flush()
         line = self.process.stdout.readline()
         answer: dict[str, Any] = json.loads(line) if line else {"ended": True}
@@ -119,7 +119,7 @@ class _Child:
         return answer
 
     def end(self) -> None:
-        """No more matches."""
+        """Kill the process."""
         if self.process is not None:
             self.process.kill()
             self.process.communicate()
@@ -128,16 +128,16 @@ class _Child:
 
 def _match(opponent: str, side: int, size: tuple[int, int, int], answer: dict[str, Any]) -> Match:
     if "sides" not in answer:
-        status, why = ("TIMEOUT", "it hung") if "hung" in answer else ("ERROR", "it ended the process that played it")
+        status, why = ("TIMEOUT", "it hung") if "hung" in answer else ("ERROR", "it ended its process")
         return Match(opponent, side, size, status, None, "DONE", 0, 0.0, 0.0, 0.0, why)
     mine, theirs = answer["sides"][side - 1], answer["sides"][2 - side]
     times = mine["times"] or [0.0]
-    trouble = answer["problem"]
+    problem = answer["problem"]
     if mine["status"] == "INVALID":
-        trouble = "an action must be a plain int, the number of a column that is not full"
-    elif mine["status"] != "DONE" and not trouble:
-        trouble = "no answer in time" if mine["status"] == "TIMEOUT" else mine["stderr"].strip().rpartition("\n")[2]
+        problem = "the agent must return a plain int, the number of a column that is not full"
+    elif mine["status"] != "DONE" and not problem:
+        problem = "no answer in time" if mine["status"] == "TIMEOUT" else mine["stderr"].strip().rpartition("\n")[2]
     return Match(
         opponent, side, size, mine["status"], mine["reward"], theirs["status"], answer["moves"], times[0],
-        max(times[1:], default=0.0), mine["bank"], trouble,
+        max(times[1:], default=0.0), mine["bank"], problem,
     )  # fmt: skip

@@ -1,8 +1,8 @@
-"""The process in which kaggle-environments plays a submission: `python validation_child.py`, a match as JSON on stdin.
+"""Process that plays submissions in kaggle-environments: `python validation_worker.py`, one match as JSON per line.
 
-Its import is slow and talks a lot, so it has a process of its own; what counts is written to the file descriptor that
-was the standard output, one line of JSON a match. Kaggle's machines stop an agent that hangs, its package does not:
-here an alarm does, and where that is not heard either, the process ends.
+kaggle-environments is slow to import and prints a lot, so it runs in its own process; the results are written to the
+original stdout, one line of JSON per match. Kaggle's machines stop an agent that hangs, but the package does not. Here
+a signal stops it, and if the agent does not react to the signal, the process ends.
 """
 
 import json
@@ -14,42 +14,47 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-HARD = 3.0  # seconds after the alarm
+GRACE = 3.0  # seconds between the signal and the end of the process
 
 
-def guarded(file: str, env: Any, bank: float, hung: Callable[[], None]) -> Callable[[Any, Any], Any]:
-    """The agent of a file, with an alarm for when its time and its bank are used up."""
+def load_agent(file: str, env: Any, bank: float, hung: Callable[[], None]) -> Callable[[Any, Any], Any]:
+    """Return the agent of a file, stopped by a signal when its time and its bank are used up."""
     from kaggle_environments.agent import build_agent
     from kaggle_environments.errors import DeadlineExceeded
 
     agent = build_agent(file, env.agents, "connectx")[0]
 
-    def ring(number: int, frame: Any) -> None:
+    def stop(number: int, frame: Any) -> None:
         raise DeadlineExceeded
 
     def act(observation: Any, configuration: Any) -> Any:
         limit = configuration.actTimeout + max(0.0, min(bank, observation.remainingOverageTime)) + 0.5
-        watch = threading.Timer(limit + HARD, hung)
-        watch.daemon = True
-        watch.start()
-        signal.signal(signal.SIGALRM, ring)
+        timer = threading.Timer(limit + GRACE, hung)
+        timer.daemon = True
+        timer.start()
+        signal.signal(signal.SIGALRM, stop)
         signal.setitimer(signal.ITIMER_REAL, limit)
         try:
             return agent(observation, configuration)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            watch.cancel()
+            timer.cancel()
 
     return act
 
 
-def played(make: Any, match: dict[str, Any], hung: Callable[[], None]) -> dict[str, Any]:
-    """Play one match and say what Kaggle would."""
+def play_match(make: Any, match: dict[str, Any], hung: Callable[[], None]) -> dict[str, Any]:
+    """Play one match and return status, reward and times of both sides."""
     size = dict(zip(("rows", "columns", "inarow"), match["size"], strict=True))
     env = make("connectx", configuration=size | {"actTimeout": match["act"]})
     problem = ""
     try:
-        env.run([guarded(one, env, match["bank"], hung) if os.path.exists(one) else one for one in match["agents"]])
+        env.run(
+            [
+                load_agent(agent, env, match["bank"], hung) if os.path.exists(agent) else agent
+                for agent in match["agents"]
+            ]
+        )
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
     sides = []
@@ -69,7 +74,7 @@ def played(make: Any, match: dict[str, Any], hung: Callable[[], None]) -> dict[s
 
 
 def main() -> None:
-    """Play matches as they come."""
+    """Play matches until stdin ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
@@ -88,7 +93,7 @@ def main() -> None:
         os._exit(1)
 
     for line in sys.stdin:
-        answers.write(json.dumps(played(make, json.loads(line), hung)) + "\n")
+        answers.write(json.dumps(play_match(make, json.loads(line), hung)) + "\n")
         answers.flush()
 
 

@@ -1,8 +1,7 @@
-"""The process in which an agent's file is played. It knows nothing of regard: run as `python -I agent_child.py FILE`.
+"""Process that runs an agent file: `python -I agent_worker.py FILE`. It does not import regard.
 
-A question is a line of JSON on the standard input, an answer a line on the standard output; whatever the agent itself
-prints goes nowhere. As on Kaggle, the file is executed at the first question, and the callable that was defined last
-is the agent.
+Each line of JSON on stdin is a request, each line on stdout an answer; what the agent prints is discarded. As on
+Kaggle, the file is executed at the first request, and the callable that was defined last is the agent.
 """
 
 import json
@@ -11,7 +10,7 @@ import sys
 
 
 class Struct(dict):  # type: ignore[type-arg]
-    """Kaggle's observations can be read as a dictionary and by attributes."""
+    """Dictionary whose items can also be read as attributes, like Kaggle's observations."""
 
     def __getattr__(self, name: str) -> object:
         try:
@@ -24,29 +23,29 @@ class Struct(dict):  # type: ignore[type-arg]
 
 
 def load(path: str) -> object:
-    """The agent in the file."""
+    """Execute the file and return its agent."""
     with open(path, encoding="utf-8") as file:
         code = compile(file.read(), path, "exec")
     sys.path.append(os.path.dirname(path))
     names: dict[str, object] = {}
     exec(code, names)
-    found = [value for value in names.values() if callable(value)]
-    if not found:
-        raise ValueError("the file defines nothing that can be called")
-    return found[-1]
+    callables = [value for value in names.values() if callable(value)]
+    if not callables:
+        raise ValueError("the file must define a function, got none")
+    return callables[-1]
 
 
 def main() -> None:
-    """Answer until the questions end."""
+    """Answer requests until stdin ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     agent = None
     for line in sys.stdin:
-        question = json.loads(line)
+        request = json.loads(line)
         try:
             if agent is None:
                 agent = load(sys.argv[1])
-            arguments = [Struct(question["observation"]), Struct(question["configuration"])]
+            arguments = [Struct(request["observation"]), Struct(request["configuration"])]
             code = getattr(agent, "__code__", None)
             action = agent(*arguments[: code.co_argcount if code else 2])  # type: ignore[operator]
             answer = {"type": type(action).__name__, "text": str(action)[:200]}

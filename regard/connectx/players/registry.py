@@ -1,248 +1,210 @@
-"""Whoever can choose a column: one protocol, and a name for each that can be typed.
+"""The kinds of players by name: how each is built, what follows the colon of its name, and how it is exported.
 
 random            any legal column
-greedy            completes a line, else blocks one, else the centre-most column
+greedy            completes a line, else blocks one, else the column nearest to the centre
 minimax:5         alpha-beta, 5 plies deep           minimax:100ms   as deep as the time allows
 mcts:1000         tree search with 1,000 play-outs   mcts:100ms      as many as the time allows
 solver            perfect play
-network           the shipped network, its policy alone
-network:200       with a search of 200 simulations  network:100ms   as many as the time allows
+network           the shipped network, its policy without search
+network:200       with a search of 200 simulations   network:100ms   as many as the time allows
 network:runs/a    another network, also network:runs/a:200
-path/main.py      a Kaggle agent, in a process of its own (also .tar.gz)
+path/main.py      a Kaggle agent, run in its own process (also .tar.gz)
+
+This module imports nothing at its top that is slow to load, so that commands can list the players.
 """
 
 import difflib
-import random
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple
 
-from regard.compiled import uncompiled
-from regard.connectx.game.bitboard import Shape, candidates, completing, from_the_centre, possible
-from regard.connectx.game.board import Board
-from regard.connectx.search.time_budget import undisturbed
+from regard.connectx.players.player import Budget, Player
 
 if TYPE_CHECKING:
-    from regard.connectx.search.alpha_beta import AlphaBeta
-    from regard.connectx.search.mcts import Uct
-    from regard.connectx.solver.solver import Solver
+    from regard.connectx.game.bitboard import Shape
 
-_completing, _possible, _candidates = uncompiled(completing), uncompiled(possible), uncompiled(candidates)
+AGENT_FILES = (".py", ".tar.gz")
 
 
-@runtime_checkable
-class Player(Protocol):
-    """Chooses a column, counted from 0, a plain int. The board's game is not over."""
+class PlayerName(NamedTuple):
+    """The parts of a player's name: `network:runs/a:200` has kind "network", source "runs/a" and amount "200".
 
-    name: str
-
-    def choose(self, board: Board) -> int:
-        """The column to play."""
-        ...
-
-
-class Forfeit(Exception):
-    """A player that cannot go on: it raised, took too long, or gave something that is no move.
-
-    `status` is what Kaggle would say: ERROR, TIMEOUT or INVALID.
+    `network:200` has source "", which means the shipped network.
     """
 
-    def __init__(self, status: str, reason: str) -> None:
-        super().__init__(f"{status}: {reason}")
-        self.status, self.reason = status, reason
+    kind: str
+    source: str
+    amount: str
+
+
+@dataclass(frozen=True)
+class PlayerKind:
+    """A kind of player.
+
+    build           returns the player, given its source, its budget and a seed
+    examples        names of such players, for help texts
+    unit            what a number after the colon counts; "" if nothing may follow
+    default         the amount if none is given; "" if the player works without one
+    modules         modules of regard that an exported file needs beside those that every file has
+    data            data file that an exported file contains: "book", "network" or ""
+    build_exported  returns the player in an exported file, given budget, seconds per move and board; None uses `build`
+    """
+
+    build: Callable[[str, Budget, int | None], Player]
+    examples: tuple[str, ...]
+    unit: str = ""
+    default: str = ""
+    modules: tuple[str, ...] = ()
+    data: str = ""
+    build_exported: "Callable[[Budget, float, Shape], Player] | None" = None
 
 
 def player(name: str, *, seed: int | None = None) -> Player:
-    """The player of this name; `seed` makes random choices repeatable.
+    """Return the player of this name; `seed` makes random choices repeatable.
 
+    >>> from regard.connectx import Board
     >>> player("greedy").choose(Board.from_moves("112233"))
     3
     >>> player("minmax:5")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: no player is called 'minmax:5'; did you mean 'minimax:5'? Players are ...
     """
-    kind, _, amount = name.strip().partition(":")
-    if kind in MAKERS and not (name.endswith((".py", ".tar.gz")) and Path(name).exists()):
-        made = MAKERS[kind](name.strip(), amount, seed)
-        made.name = name.strip()
-        return made
-    if name.endswith((".py", ".tar.gz")):
+    name = name.strip()
+    kind = name.partition(":")[0]
+    if name.endswith(AGENT_FILES) and (kind not in KINDS or Path(name).exists()):
         from regard.connectx.players.agent_file import AgentFile
 
         return AgentFile(name)
-    known = ["random", "greedy", "minimax:5", "minimax:100ms", "mcts:1000", "mcts:100ms", "solver"]
-    known += ["network", "network:200", "network:RUN:200", "path/main.py"]
-    near = difflib.get_close_matches(kind, MAKERS, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0] + (':' + amount if amount else '')!r}? " if near else ""
-    raise ValueError(f"no player is called {name!r}; {hint}Players are {', '.join(known)}")
+    parsed = parse_name(name)
+    result = KINDS[parsed.kind].build(parsed.source, budget_of(name), seed)
+    result.name = name
+    return result
 
 
-def read_amount(name: str, amount: str, unit: str) -> tuple[int | None, float | None]:
-    """What follows the colon: a number of something, or a time in seconds.
+def exported_player(name: str, seconds: float, shape: "Shape") -> Player:
+    """Return the player of this name in an exported file, which may take at most `seconds` for a move."""
+    parsed, budget = parse_name(name), budget_of(name)
+    kind = KINDS[parsed.kind]
+    if parsed.amount or kind.default:
+        budget = budget.within(seconds)
+    if kind.build_exported is not None:
+        return kind.build_exported(budget, seconds, shape)
+    return kind.build(parsed.source, budget, None)
 
-    >>> read_amount("mcts:100ms", "100ms", "play-outs"), read_amount("mcts:1_000", "1_000", "play-outs")
-    ((None, 0.1), (1000, None))
+
+def parse_name(name: str) -> PlayerName:
+    """Return the parts of a player's name.
+
+    >>> parse_name("mcts:100ms"), parse_name("network:runs/mine:200").source
+    (PlayerName(kind='mcts', source='', amount='100ms'), 'runs/mine')
     """
+    kind, _, rest = name.strip().partition(":")
+    if kind not in KINDS:
+        closest = difflib.get_close_matches(kind, KINDS, n=1, cutoff=0.5)
+        hint = f"did you mean {closest[0] + (':' + rest if rest else '')!r}? " if closest else ""
+        raise ValueError(f"no player is called {name!r}; {hint}Players are {PLAYER_NAMES}")
+    if kind != "network":
+        return PlayerName(kind, "", rest)
+    source, _, amount = rest.rpartition(":")
+    if not amount[:1].isdigit() or (Path(rest) / "model.json").exists():
+        return PlayerName(kind, rest, "")
+    return PlayerName(kind, source, amount)
+
+
+def budget_of(name: str) -> Budget:
+    """Return what the player of this name may spend on a move.
+
+    >>> budget_of("mcts:100ms"), budget_of("mcts:1_000"), budget_of("solver").number
+    (Budget(number=None, seconds=0.1), Budget(number=1000, seconds=None), None)
+    """
+    parsed = parse_name(name)
+    unit, amount = KINDS[parsed.kind].unit, parsed.amount or KINDS[parsed.kind].default
+    if not amount:
+        return Budget()
+    if not unit:
+        raise ValueError(f"{parsed.kind!r} takes nothing after a colon, got {name!r}")
     match = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?)(ms|s)?", amount)
     if match is None or (match[2] is None and "." in match[1]):
         raise ValueError(f"{name!r} must end in a number of {unit} or a time, such as 1000, 100ms or 2s")
     if match[2] is None:
-        number, seconds = int(match[1]), None
+        budget = Budget(int(match[1]))
     else:
-        number, seconds = None, float(match[1]) / (1000 if match[2] == "ms" else 1)
-    if number == 0 or seconds == 0:
-        raise ValueError(f"{name!r} gives the player nothing to think with; give it more than 0")
-    return number, seconds
+        budget = Budget(None, float(match[1]) / (1000 if match[2] == "ms" else 1))
+    if 0 in budget:
+        raise ValueError(f"the amount after the colon must be greater than 0, got {name!r}")
+    return budget
 
 
-class Random:
-    """Any legal column."""
+def _random(source: str, budget: Budget, seed: int | None) -> Player:
+    from regard.connectx.players.simple_players import RandomPlayer
 
-    def __init__(self, seed: int | None = None) -> None:
-        self.name = "random"
-        self._random = random.Random(seed)
-
-    def choose(self, board: Board) -> int:
-        """The column to play."""
-        return self._random.choice(board.legal)
-
-    def policy(self, board: Board) -> list[float]:
-        """The chance of each column, so that it can be graded without playing."""
-        legal = board.legal
-        return [1 / len(legal) if column in legal else 0.0 for column in range(board.columns)]
+    return RandomPlayer(seed)
 
 
-class Greedy:
-    """One move ahead: completes a line, else blocks one, else the centre-most column."""
+def _greedy(source: str, budget: Budget, seed: int | None) -> Player:
+    from regard.connectx.players.simple_players import GreedyPlayer
 
-    name = "greedy"
-
-    def choose(self, board: Board) -> int:
-        """The column to play."""
-        moves = _possible(board.mask, board.shape)
-        wins = _completing(board.position, board.shape) & moves
-        blocks = _completing(board.position ^ board.mask, board.shape) & moves
-        return centre_most(wins or blocks or moves, board.shape)
+    return GreedyPlayer()
 
 
-class Minimax:
-    """Alpha-beta to a depth, or for a time; `plain` in Python alone, slower but ready at once."""
+def _minimax(source: str, budget: Budget, seed: int | None) -> Player:
+    from regard.connectx.players.search_players import MinimaxPlayer
 
-    def __init__(self, depth: int | None, seconds: float | None = None, *, plain: bool = False) -> None:
-        from regard.connectx.search.alpha_beta import AlphaBeta
-
-        self.name = "minimax"
-        self.depth, self.seconds, self.plain = depth, seconds, plain
-        self._searches: dict[Shape, AlphaBeta] = {}
-        self.search(Board().shape).run(0, 0, depth=1)  # what has to be compiled is compiled before the clock runs
-
-    def search(self, shape: Shape) -> "AlphaBeta":
-        """The search for boards of this size."""
-        from regard.connectx.search.alpha_beta import AlphaBeta
-
-        if shape not in self._searches:
-            self._searches[shape] = AlphaBeta(shape, plain=self.plain)
-        return self._searches[shape]
-
-    def choose(self, board: Board) -> int:
-        """The column to play."""
-        moves = _candidates(board.position, board.mask, board.shape)
-        if moves & (moves - 1) == 0:
-            return centre_most(moves, board.shape)  # a win, or the only move that does not lose at once
-        search = self.search(board.shape)
-        with undisturbed():
-            found = search.run(board.position, board.mask, depth=self.depth, seconds=self.seconds, moves=moves)
-        return found.column
+    return MinimaxPlayer(*budget)
 
 
-class Mcts:
-    """Tree search with random play-outs; the tree is kept from move to move."""
+def _mcts(source: str, budget: Budget, seed: int | None) -> Player:
+    from regard.connectx.players.search_players import MctsPlayer
 
-    def __init__(self, simulations: int | None, seconds: float | None = None, seed: int | None = None) -> None:
-        from regard.connectx.search.mcts import Uct
-
-        self.name = "mcts"
-        self.simulations, self.seconds = simulations, seconds
-        self._seed = random.Random(seed)
-        self._searches: dict[Shape, Uct] = {}
-        search = self._search(Board().shape)
-        search.run(0, 0, simulations=2)
-        search.run(3, 3, simulations=2)  # keeps nothing: compiles that as well
-
-    def _search(self, shape: Shape) -> "Uct":
-        from regard.connectx.search.mcts import Uct
-
-        if shape not in self._searches:
-            # A tree takes at most one node for each play-out; what is kept from before comes on top.
-            nodes = 1 << 18 if self.simulations is None else min(1 << 18, 2 * self.simulations + 64)
-            self._searches[shape] = Uct(shape, seed=self._seed.getrandbits(48), nodes=nodes)
-        return self._searches[shape]
-
-    def choose(self, board: Board) -> int:
-        """The column to play."""
-        moves = _candidates(board.position, board.mask, board.shape)
-        if moves & (moves - 1) == 0:
-            return centre_most(moves, board.shape)
-        search = self._search(board.shape)
-        with undisturbed():
-            search.run(board.position, board.mask, simulations=self.simulations, seconds=self.seconds)
-            return search.best()
+    return MctsPlayer(*budget, seed)
 
 
-class Perfect:
-    """The solver's best column; among equals the centre-most."""
+def _solver(source: str, budget: Budget, seed: int | None) -> Player:
+    from regard.connectx.players.search_players import SolverPlayer
 
-    name = "solver"
-
-    def __init__(self, book: Any = "shipped") -> None:
-        self.book = book
-        self._solvers: dict[Shape, Solver] = {}
-
-    def choose(self, board: Board) -> int:
-        """The column to play."""
-        from regard.connectx.solver.solver import Solver
-
-        if board.shape not in self._solvers:
-            self._solvers[board.shape] = Solver(board.rows, board.columns, board.inarow, book=self.book)
-        return self._solvers[board.shape].best(board)
+    return SolverPlayer()
 
 
-def centre_most(moves: int, shape: Shape) -> int:
-    """Of these squares' columns, the one nearest to the centre (the left one of two)."""
-    column = (1 << shape.rows) - 1
-    return next(c for c in from_the_centre(shape.columns) if moves >> c * shape.stride & column)
+def _exported_solver(budget: Budget, seconds: float, shape: "Shape") -> Player:
+    from regard.connectx.players.exported_players import TimedSolverPlayer
+
+    return TimedSolverPlayer(seconds, shape)
 
 
-def _plain(maker: Callable[[int | None], Player]) -> Callable[[str, str, int | None], Player]:
-    def make(name: str, amount: str, seed: int | None) -> Player:
-        if amount:
-            raise ValueError(f"{name.split(':')[0]!r} takes nothing after a colon, got {name!r}")
-        return maker(seed)
+def _network(source: str, budget: Budget, seed: int | None) -> Player:
+    from regard.connectx.players.network_player import load_network_player
 
-    return make
+    return load_network_player(source, budget)
 
 
-def _minimax(name: str, amount: str, seed: int | None) -> Player:
-    return Minimax(*read_amount(name, amount or "5", "plies"))
+def _exported_network(budget: Budget, seconds: float, shape: "Shape") -> Player:
+    from regard.connectx.players.exported_players import embedded_network
+
+    return embedded_network(budget)
 
 
-def _mcts(name: str, amount: str, seed: int | None) -> Player:
-    simulations, seconds = read_amount(name, amount or "1000", "play-outs")
-    return Mcts(simulations, seconds, seed)
+_SIMPLE = ("connectx.players.simple_players",)
 
+KINDS = {
+    "random": PlayerKind(_random, ("random",), modules=_SIMPLE),
+    "greedy": PlayerKind(_greedy, ("greedy",), modules=_SIMPLE),
+    "minimax": PlayerKind(_minimax, ("minimax:5", "minimax:100ms"), unit="plies", default="5"),
+    "mcts": PlayerKind(
+        _mcts, ("mcts:1000", "mcts:100ms"), unit="play-outs", default="1000", modules=("connectx.search.mcts",)
+    ),
+    "solver": PlayerKind(
+        _solver, ("solver",), modules=("connectx.players.exported_players", "connectx.solver.solver"), data="book",
+        build_exported=_exported_solver,
+    ),
+    "network": PlayerKind(
+        _network, ("network", "network:200", "network:RUN:200"), unit="simulations", data="network",
+        modules=(
+            "connectx.players.exported_players", "connectx.players.network_player", "connectx.kaggle.numpy_network"
+        ),
+        build_exported=_exported_network,
+    ),
+}  # fmt: skip
 
-def _network(name: str, amount: str, seed: int | None) -> Player:
-    from regard.connectx.players.network_player import network_player
-
-    return network_player(name)
-
-
-MAKERS: dict[str, Callable[[str, str, int | None], Player]] = {
-    "random": _plain(Random),
-    "greedy": _plain(lambda seed: Greedy()),
-    "minimax": _minimax,
-    "mcts": _mcts,
-    "solver": _plain(lambda seed: Perfect()),
-    "network": _network,
-}
+PLAYER_NAMES = ", ".join([*(example for kind in KINDS.values() for example in kind.examples), "path/main.py"])

@@ -1,9 +1,9 @@
-"""Monte Carlo tree search with random play-outs.
+"""Monte Carlo tree search with random play-outs (UCT).
 
-From the root, the child with the largest mean + c·√(ln N / n) is followed down to a place where the tree ends; a new
-node is added there, the game is played to its end at random (though nobody overlooks a win, a needed block or a
-gift), and the result is counted on all nodes passed. The most visited move is played. The part of the tree below
-the moves that were then really made is kept for the next search.
+A simulation follows from the root the child with the largest mean + c·√(ln N / n) until it leaves the tree, adds a node
+there, plays the game to its end at random (but without missing a win or a necessary block, or giving a win away), and
+counts the result on all nodes it passed. The most visited move is played. The part of the tree below the moves that
+are then played is reused by the next search.
 """
 
 import math
@@ -14,14 +14,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard.compiled import compiled, uncompiled
-from regard.connectx.game.bitboard import Shape, aligned, candidates, completing, count, fits, possible
-from regard.connectx.search.time_budget import in_slices
+from regard.connectx.game.bitboard import (
+    Shape,
+    column_squares,
+    completing_squares,
+    fits_in_64_bits,
+    has_line,
+    playable_squares,
+    popcount,
+    sensible_moves,
+)
+from regard.connectx.search.time_budget import run_in_slices
 
-USED, SEED = 0, 1  # places in `register`
+USED, SEED = 0, 1  # indices of `register`
 
 
 class Tree(NamedTuple):
-    """Nodes in arrays: a row of children each (0 for none), visits, and the sum of results for who moved there."""
+    """Nodes in arrays: children (a row per node, 0 for none), visits, and sum of results for the side that moved."""
 
     child: Any
     visits: Any
@@ -32,19 +41,19 @@ class Tree(NamedTuple):
 
 @compiled
 def play_out(position: int, mask: int, shape: Shape, register: Any) -> float:
-    """A game played to its end: 1 if the side to move wins it, −1 if it loses."""
+    """Play a game to its end and return 1 if the side to move wins, −1 if it loses, 0 for a draw."""
     sign = 1.0
     seed = register[SEED]
     while True:
-        moves = candidates(position, mask, shape)
+        moves = sensible_moves(position, mask, shape)
         if moves == 0:
             register[SEED] = seed
             return 0.0
         seed = seed * 742938285 % 2147483647
-        for _ in range(seed % count(moves)):
+        for _ in range(seed % popcount(moves)):
             moves &= moves - 1
         bit = moves & -moves
-        if aligned(position | bit, shape):
+        if has_line(position | bit, shape):
             register[SEED] = seed
             return sign
         position ^= mask
@@ -53,8 +62,8 @@ def play_out(position: int, mask: int, shape: Shape, register: Any) -> float:
 
 
 @compiled
-def simulate(times: int, tree: Tree, position: int, mask: int, moves: int, explore: float, shape: Shape) -> int:
-    """So many walks from the root, whose moves to consider are given; fewer only when there is nothing to search."""
+def simulate(times: int, tree: Tree, position: int, mask: int, moves: int, exploration: float, shape: Shape) -> int:
+    """Run `times` simulations from the root, which begin with one of the squares `moves`; return their number."""
     columns, register, path = shape.columns, tree.register, tree.path
     capacity = len(tree.visits)
     for _ in range(times):
@@ -62,10 +71,10 @@ def simulate(times: int, tree: Tree, position: int, mask: int, moves: int, explo
         path[0] = 0
         while True:
             if length > 0:
-                if completing(here, shape) & possible(stones, shape):
+                if completing_squares(here, shape) & playable_squares(stones, shape):
                     value = 1.0
                     break
-                moves_here = candidates(here, stones, shape)
+                moves_here = sensible_moves(here, stones, shape)
                 if moves_here == 0:
                     value = 0.0
                     break
@@ -77,14 +86,14 @@ def simulate(times: int, tree: Tree, position: int, mask: int, moves: int, explo
             chosen, highest = -1, -1e9
             logarithm = math.log(tree.visits[node] + 1.0)
             for column in range(columns):
-                if moves_here & (((1 << shape.rows) - 1) << (column * shape.stride)) == 0:
+                if moves_here & column_squares(column, shape) == 0:
                     continue
                 child = tree.child[node * columns + column]
                 if child == 0 or tree.visits[child] == 0:
-                    upper = 1e6 - abs(2 * column - columns + 1)  # every move once, from the centre
+                    upper = 1e6 - abs(2 * column - columns + 1)  # every move once, those near the centre first
                 else:
                     visits = tree.visits[child]
-                    upper = tree.total[child] / visits + explore * math.sqrt(logarithm / visits)
+                    upper = tree.total[child] / visits + exploration * math.sqrt(logarithm / visits)
                 if upper > highest:
                     chosen, highest = column, upper
             child = tree.child[node * columns + chosen]
@@ -108,10 +117,10 @@ def simulate(times: int, tree: Tree, position: int, mask: int, moves: int, explo
 
 
 @compiled
-def keep(node: int, tree: Tree, columns: int) -> None:
-    """Make this node the root and forget all that is not below it, in place: children stand after their parents."""
+def reroot(node: int, tree: Tree, columns: int) -> None:
+    """Make this node the root and drop all nodes that are not below it, in place: children come after their parents."""
     used = tree.register[USED]
-    place = tree.path  # as many as nodes: where each one goes, plus one
+    place = tree.path  # used as a work array: the new index of each node, plus one
     for at in range(used):
         place[at] = 0
     place[node] = 1
@@ -139,23 +148,22 @@ def keep(node: int, tree: Tree, columns: int) -> None:
     tree.register[USED] = free
 
 
-class Uct:
-    """A search for boards of one size, that keeps its tree from move to move.
+class Mcts:
+    """A search for boards of one size that reuses its tree from move to move.
 
     >>> from regard.connectx import Board
-    >>> from regard.connectx.game import bitboard as bits
-    >>> search = Uct(bits.shape(6, 7, 4), seed=0)
     >>> board = Board.from_moves("445566")
+    >>> search = Mcts(board.shape, seed=0)
     >>> search.run(board.position, board.mask, simulations=100)
     >>> search.best()
     2
     """
 
-    def __init__(self, shape: Shape, *, explore: float = 1.0, seed: int = 0, nodes: int = 1 << 18) -> None:
-        self.shape, self.explore = shape, explore
-        self.plain = not fits(shape) or not hasattr(simulate, "py_func")
+    def __init__(self, shape: Shape, *, exploration: float = 1.0, seed: int = 0, nodes: int = 1 << 18) -> None:
+        self.shape, self.exploration = shape, exploration
+        self.plain = not fits_in_64_bits(shape) or not hasattr(simulate, "py_func")
         convert: Any = uncompiled if self.plain else lambda function: function
-        self._simulate, self._keep = convert(simulate), convert(keep)
+        self._simulate, self._reroot = convert(simulate), convert(reroot)
         nodes = max(64, nodes // 8 if self.plain else nodes)
 
         def zeros(size: int, kind: type) -> Any:
@@ -171,56 +179,54 @@ class Uct:
         self._moves = 0
 
     def run(self, position: int, mask: int, *, simulations: int | None = None, seconds: float | None = None) -> None:
-        """Search from this position until the root has so many visits, or the time is over."""
-        begun = time.perf_counter()
+        """Search from this position until the root has `simulations` visits, or the time is over."""
+        start = time.perf_counter()
         self._begin(position, mask)
-        self._moves = uncompiled(candidates)(position, mask, self.shape)
+        self._moves = uncompiled(sensible_moves)(position, mask, self.shape)
         if not self._moves:
-            raise ValueError("there is no move to choose: the board is full")
+            raise ValueError("the board is full, so there is no move to choose")
         wanted = None if simulations is None else max(1, simulations - int(self.tree.visits[0]))
 
         def step(times: int) -> int:
-            return int(
-                self._simulate(times, self.tree, position, mask, self._moves, self.explore, self.shape)
-            )  # fmt: skip
+            return int(self._simulate(times, self.tree, position, mask, self._moves, self.exploration, self.shape))
 
-        spent = time.perf_counter() - begun  # a large tree takes some milliseconds to keep or to clear
-        in_slices(step, None if seconds is None else max(seconds - spent, 1e-9), wanted)
+        spent = time.perf_counter() - start  # moving or clearing a large tree takes some milliseconds
+        run_in_slices(step, None if seconds is None else max(seconds - spent, 1e-9), wanted)
 
     def visits(self) -> list[int]:
-        """How often each column was tried at the root."""
+        """Return the number of visits of each column at the root."""
         children = [int(child) for child in self.tree.child[: self.shape.columns]]
         column = (1 << self.shape.rows) - 1
         legal = [bool(self._moves & column << at * self.shape.stride) for at in range(self.shape.columns)]
         return [int(self.tree.visits[child]) if child and ok else 0 for child, ok in zip(children, legal, strict=True)]
 
     def best(self) -> int:
-        """The most visited column."""
+        """Return the most visited column."""
         visits = self.visits()
         return visits.index(max(visits))
 
     def _begin(self, position: int, mask: int) -> None:
-        """Keep what the tree knows of this position; start anew where it knows nothing."""
-        node = None if self._root is None else self._known(position, mask)
+        """Make this position the root: keep its part of the tree if there is one, else clear the tree."""
+        node = None if self._root is None else self._find(position, mask)
         if node is None:
-            # Forget all: a node that is not there has nothing below it.
+            # The index after the last node has nothing below it, so this drops all nodes.
             used = int(self.tree.register[USED])
-            self._keep(used, self.tree, self.shape.columns)
+            self._reroot(used, self.tree, self.shape.columns)
             self.tree.register[USED] = 1
         elif node:
-            self._keep(node, self.tree, self.shape.columns)
+            self._reroot(node, self.tree, self.shape.columns)
         self._root = (position, mask)
 
-    def _known(self, position: int, mask: int) -> int | None:
-        """The node of this position, if it is the root's or comes within two moves of it."""
+    def _find(self, position: int, mask: int) -> int | None:
+        """Return the node of this position if it is at most two moves below the root."""
         assert self._root is not None
-        begin, stones = self._root
-        if stones & ~mask or (mask ^ stones).bit_count() > 2:
+        root_position, root_mask = self._root
+        if root_mask & ~mask or (mask ^ root_mask).bit_count() > 2:
             return None
         stride = self.shape.stride
-        new = [at // stride for at in range(stride * self.shape.columns) if (mask ^ stones) >> at & 1]
+        new = [at // stride for at in range(stride * self.shape.columns) if (mask ^ root_mask) >> at & 1]
         for order in permutations(new):
-            here, all_stones, node = begin, stones, 0
+            here, all_stones, node = root_position, root_mask, 0
             for column in order:
                 here ^= all_stones
                 all_stones |= all_stones + (1 << column * stride)

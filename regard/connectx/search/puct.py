@@ -1,18 +1,19 @@
-"""Tree search led by a policy and a value, over many games at once.
+"""PUCT: tree search guided by a policy and a value, over many games at once.
 
-Each game has its tree, all in arrays. One round walks down every tree, at each node to the move with the largest
+Each game has a tree, and all trees are stored in arrays. A round descends every tree, at each node to the move with the
+largest
 
     Q + c · P · √N / (1 + n)
 
-(P: what the policy gives the move; Q: the mean value found for it, n its visits, N those of the node), gathers the
-leaves of all games into one batch for the network, and counts the values back up. A network that also says what each
-move is worth has looked a move ahead for nothing: its guess counts as the first visit. Values that somebody is surer of
-weigh more in the means.
+(P: probability of the move in the policy; Q: mean value of the move, n its visits, N those of the node), evaluates the
+leaves of all games in one batch, and adds the values to the nodes passed. An evaluator that also predicts the value of
+each move has looked one move ahead at no cost: its guess counts as the first visit. Values may have weights in the
+means, for example if some are more reliable.
 
-Nobody is asked where a line can be completed at once or two of the opponent's cannot both be stopped, nor where an
-oracle (the solver) knows the position; where just one move does not lose at once it is made, and what follows is looked
-at instead. What is known goes up the tree: a node is won when one of its moves leads to a lost one, and decided when
-all its moves are; moves known to lose are not walked again.
+The evaluator is not called for positions where a line can be completed at once or two threats of the opponent cannot
+both be stopped, nor where an oracle (the solver) gives the value. If just one move does not lose at once, the search
+plays it and evaluates the position after it. Proven values go up the tree: a node is won if one of its moves leads to a
+lost node, and decided if all its moves are decided. Moves that are proven to lose are not searched again.
 
 Values count for the side to move, from −1 (lost) to 1 (won).
 """
@@ -22,33 +23,43 @@ from typing import Any
 
 import numpy as np
 
-from regard.connectx.game.bitboard import column_bits
+from regard.connectx.game.bitboard import column_squares
 from regard.connectx.game.board import Board
 from regard.connectx.game.board_batch import checked_shape, free_columns, write_planes
-from regard.connectx.search.search_tree import KNOWN, NEW, NO_GUESS, SURE, Leaves, grow, know, move_on, planted, walk
+from regard.connectx.search.search_tree import (
+    NEW,
+    NO_GUESS,
+    PROVEN,
+    WIN,
+    Leaves,
+    descend,
+    expand,
+    new_trees,
+    play_moves,
+    set_proven,
+)
 
 Array = np.ndarray
 
-LEAST = 1e-9  # that a value may weigh
+MIN_WEIGHT = 1e-9  # smallest weight of a value
 
-# Planes (N, 2, rows, columns) and legal (N, columns) in; policy logits (N, columns) and values (N,) out and, of those
-# who can tell, what each move is worth for the side that makes it, (N, columns) in −1 … 1, and what each value weighs
-# in a mean, (N,), at least LEAST; 1 unless told.
+# (planes (N, 2, rows, columns), legal (N, columns)) → (policy (N, columns), values (N,)) and, optionally, the predicted
+# values of the moves (N, columns) in −1 … 1, and the weights of the values (N,), at least MIN_WEIGHT and 1 by default.
 Evaluate = Callable[[Array, Array], tuple[Any, ...]]
-# The value of a position, −1, 0 or 1 for the side to move.
+# Returns the value of a position: −1, 0 or 1 for the side to move.
 Oracle = Callable[[Board], int]
 
 
 class Puct:
     """Search in many games at once.
 
-    `evaluate(planes, legal)` gives policy logits and values for a batch of positions, and guesses of what moves are
-    worth if it can. `oracle(board)` gives the exact value of positions with at most `oracle_empty` empty squares. With
-    few games, `width` > 1 gathers several leaves of each tree in one batch.
+    `evaluate(planes, legal)` returns probabilities of the legal moves and values for a batch of positions, and, if it
+    can, predicted values of the moves. `oracle(board)` returns the exact value of positions with at most `oracle_empty`
+    empty squares. With few games, `width` > 1 evaluates several leaves of each tree in one batch.
 
-    >>> def knows_nothing(planes, legal):
-    ...     return np.zeros(legal.shape), np.zeros(len(legal))
-    >>> search = Puct([Board.from_moves("445566"), Board()], knows_nothing)
+    >>> def uniform(planes, legal):
+    ...     return legal / legal.sum(1, keepdims=True), np.zeros(len(legal))
+    >>> search = Puct([Board.from_moves("445566"), Board()], uniform)
     >>> search.run(50)
     >>> search.best().tolist()[0] in (2, 6)
     True
@@ -59,7 +70,7 @@ class Puct:
         boards: Sequence[Board],
         evaluate: Evaluate,
         *,
-        explore: float = 1.5,
+        exploration: float = 1.5,
         oracle: Oracle | None = None,
         oracle_empty: int = 12,
         width: int = 1,
@@ -70,15 +81,15 @@ class Puct:
             raise ValueError("a search needs at least one board")
         self.shape = checked_shape(*boards[0].shape[:3])
         if any(board.shape != self.shape for board in boards):
-            raise ValueError("the boards of a search are of one size")
-        self.evaluate, self.explore, self.oracle, self.oracle_empty = evaluate, explore, oracle, oracle_empty
+            raise ValueError("all boards of a search must have the same size")
+        self.evaluate, self.exploration, self.oracle, self.oracle_empty = evaluate, exploration, oracle, oracle_empty
         self.width = width
         self.random = np.random.default_rng(seed)
         games, columns, squares = len(boards), self.shape.columns, self.shape.rows * self.shape.columns
         self.position = np.array([board.position for board in boards], np.int64)
         self.mask = np.array([board.mask for board in boards], np.int64)
         self.over = np.array([board.over for board in boards])
-        self._forest = planted(games, nodes, columns)
+        self._trees = new_trees(games, nodes, columns)
         ends = games * width
         self._leaves = Leaves(
             np.full(ends, -1), np.zeros(ends, np.int64), np.zeros((ends, squares + 2), np.int32),
@@ -90,52 +101,54 @@ class Puct:
         return len(self.mask)
 
     def run(self, simulations: int, *, noise: float = 0.0, share: float = 0.25) -> None:
-        """So many further walks in each game; a `share` of the roots' priors is Dirichlet noise, α = `noise`."""
-        self._grow_roots()
+        """Run further simulations in each game; a `share` of the roots' priors is Dirichlet noise with α = `noise`."""
+        self._evaluate_roots()
         if noise:
             legal = self.legal()
             draws = self.random.gamma(noise, size=legal.shape) * legal + 1e-12 * legal
             draws /= np.maximum(draws.sum(1, keepdims=True), 1e-12)
-            self._forest.prior[:, 0] = (1 - share) * self._forest.prior[:, 0] + share * draws
-        free, done = np.full(len(self), -1), 0
+            self._trees.prior[:, 0] = (1 - share) * self._trees.prior[:, 0] + share * draws
+        any_column, done = np.full(len(self), -1), 0
         while done < simulations:
-            self._round(free, min(self.width, simulations - done))
+            self._round(any_column, min(self.width, simulations - done))
             done += min(self.width, simulations - done)
 
-    def forced(self, columns: Array) -> None:
-        """One walk in each game that begins with this column."""
+    def run_from(self, columns: Array) -> None:
+        """Run one simulation in each game that begins with this column."""
         self._round(np.asarray(columns), 1)
 
     def legal(self) -> Array:
-        """(games, columns): what may be played."""
+        """Return which columns are legal, (games, columns)."""
         return free_columns(self.mask, self.shape) & ~self.over[:, None]
 
-    def walked(self) -> Array:
-        """(games, columns): the moves that walks begin with. What wins at once, if something does; else what does not
-        lose at once, or everything if all does."""
-        columns = np.array([column_bits(column, self.shape) for column in range(self.shape.columns)])
-        grown: Array = self.legal() & (self._forest.moves[:, :1] & columns != 0)
-        return grown
+    def searched_moves(self) -> Array:
+        """Return which moves the search considers at the root, (games, columns).
+
+        These are the moves that win at once; if there are none, those that do not lose at once, or all if all do.
+        """
+        columns = np.array([column_squares(column, self.shape) for column in range(self.shape.columns)])
+        searched: Array = self.legal() & (self._trees.moves[:, :1] & columns != 0)
+        return searched
 
     def visits(self) -> Array:
-        """(games, columns): how often each move was tried at the root."""
-        return self._of_children(self._forest.visits)
+        """Return the visits of each move at the root, (games, columns)."""
+        return self._of_children(self._trees.visits)
 
     def q(self) -> Array:
-        """(games, columns): the mean value of each move for the side that plays it; 0 where it was not tried."""
-        totals, weights = self._of_children(self._forest.total), self._of_children(self._forest.weight)
-        return -totals / np.maximum(weights, LEAST)
+        """Return the mean value of each move for the side that plays it, (games, columns); 0 for moves not tried."""
+        totals, weights = self._of_children(self._trees.total), self._of_children(self._trees.weight)
+        return -totals / np.maximum(weights, MIN_WEIGHT)
 
     def value(self) -> Array:
-        """(games,): the value of each root for the side to move."""
-        return self._forest.total[:, 0] / np.maximum(self._forest.weight[:, 0], LEAST)
+        """Return the value of each root for the side to move, (games,)."""
+        return self._trees.total[:, 0] / np.maximum(self._trees.weight[:, 0], MIN_WEIGHT)
 
     def prior(self) -> Array:
-        """(games, columns): what the policy gives each move at the root."""
-        return self._forest.prior[:, 0].astype(np.float64)
+        """Return the probability of each move at the root in the policy, (games, columns)."""
+        return self._trees.prior[:, 0].astype(np.float64)
 
     def policy(self, temperature: float = 1.0) -> Array:
-        """(games, columns): moves in proportion to visits^(1/temperature); temperature 0 takes the most visited."""
+        """Return probabilities proportional to visits^(1/temperature), (games, columns); 0 selects the most visited."""
         visits = self.visits().astype(np.float64)
         if temperature == 0:
             visits = (visits == visits.max(1, keepdims=True)) * (visits > 0).astype(np.float64)
@@ -144,92 +157,89 @@ class Puct:
         return visits / np.maximum(visits.sum(1, keepdims=True), 1e-12)
 
     def best(self) -> Array:
-        """(games,): a column known to win; else the most visited one that is not known to lose, or not at once. Among
-        equals the one with the better value."""
+        """Return the column to play in each game, (games,).
+
+        It is a column that is proven to win; else the most visited one that is not proven to lose; if all are, one that
+        does not lose at once. Of equally visited columns the one with the better value is returned.
+        """
         visits, q = self.visits().astype(np.float64), self.q()
-        known = (self._of_children(self._forest.kind) == KNOWN) & (visits > 0)
-        worth = visits + (q + 1) / 4 + 1e9 * (known & (q > SURE)) - 1e9 * (known & (q < -SURE))
-        return np.argmax(np.where(self.legal(), worth - 2e9 * ~self.walked(), -np.inf), axis=1)
+        proven = (self._of_children(self._trees.kind) == PROVEN) & (visits > 0)
+        rank = visits + (q + 1) / 4 + 1e9 * (proven & (q > WIN)) - 1e9 * (proven & (q < -WIN))
+        return np.argmax(np.where(self.legal(), rank - 2e9 * ~self.searched_moves(), -np.inf), axis=1)
 
     def play(self, columns: Any) -> None:
-        """Make these moves and keep what the trees know of what follows; games that are over stay."""
+        """Play these moves and keep the parts of the trees below them; games that are over do not change."""
         columns = np.asarray(columns)
         allowed = self.legal()[np.arange(len(self)), np.clip(columns, 0, self.shape.columns - 1)]
-        wrong = ~self.over & ~(allowed & (columns >= 0) & (columns < self.shape.columns))
-        if wrong.any():
-            game = int(np.argmax(wrong))
+        illegal = ~self.over & ~(allowed & (columns >= 0) & (columns < self.shape.columns))
+        if illegal.any():
+            game = int(np.argmax(illegal))
             raise ValueError(f"column {columns[game]} cannot be played in game {game}: {self.board(game)!r}")
-        move_on(columns, self.position, self.mask, self.over, self._forest, self.shape)
+        play_moves(columns, self.position, self.mask, self.over, self._trees, self.shape)
 
-    def begin(self, game: int, board: Board) -> None:
-        """Put another board in the place of a game."""
+    def restart(self, game: int, board: Board) -> None:
+        """Replace a game by another board."""
         if board.shape != self.shape:
-            raise ValueError("the boards of a search are of one size")
+            raise ValueError("all boards of a search must have the same size")
         self.position[game], self.mask[game], self.over[game] = board.position, board.mask, board.over
-        forest = self._forest
-        for array in (forest.child, forest.visits, forest.total, forest.weight, forest.kind):
-            array[game, : forest.used[game]] = 0
-        forest.used[game] = 1
+        trees = self._trees
+        for array in (trees.child, trees.visits, trees.total, trees.weight, trees.kind):
+            array[game, : trees.used[game]] = 0
+        trees.used[game] = 1
 
     def board(self, game: int) -> Board:
-        """The board of a game as it stands."""
+        """Return the current board of a game."""
         return Board.from_bits(int(self.position[game]), int(self.mask[game]), *self.shape[:3], check=False)
 
     def _of_children(self, values: Array) -> Array:
-        children = self._forest.child[:, 0]
+        children = self._trees.child[:, 0]
         return np.where(children > 0, np.take_along_axis(values, children, axis=1), 0)
 
-    def _make_room(self, walks: int) -> None:
-        """A walk adds a node to its tree, and one for each move that is forced; where they may not fit, the arrays
-        grow."""
-        nodes = self._forest.visits.shape[1]
-        needed = int(self._forest.used.max()) + walks * self.shape.rows * self.shape.columns
+    def _reserve(self, simulations: int) -> None:
+        """Enlarge the arrays if necessary: a simulation adds a node, and one for each forced move."""
+        nodes = self._trees.visits.shape[1]
+        needed = int(self._trees.used.max()) + simulations * self.shape.rows * self.shape.columns
         if needed <= nodes:
             return
-        larger = planted(len(self), max(needed, nodes + nodes // 2), self.shape.columns)
-        for old, new in zip(self._forest[:-1], larger[:-1], strict=True):
+        larger = new_trees(len(self), max(needed, nodes + nodes // 2), self.shape.columns)
+        for old, new in zip(self._trees[:-1], larger[:-1], strict=True):
             new[:, :nodes] = old
-        larger.used[:] = self._forest.used
-        self._forest = larger
+        larger.used[:] = self._trees.used
+        self._trees = larger
 
-    def _grow_roots(self) -> None:
-        if ((self._forest.kind[:, 0] == NEW) & ~self.over).any():
+    def _evaluate_roots(self) -> None:
+        if ((self._trees.kind[:, 0] == NEW) & ~self.over).any():
             self._round(np.full(len(self), -1), 1, only_new_roots=True)
 
     def _round(self, columns: Array, width: int, only_new_roots: bool = False) -> None:
-        """Walk down every tree, ask about the leaves, count the answers back up."""
-        self._make_room(width)
-        leaves, forest = self._leaves, self._forest
-        walk(
-            columns.astype(np.int64), width, self.width, only_new_roots, self.position, self.mask, self.over, forest,
-            leaves, self.explore, self.shape,
+        """Descend every tree, evaluate the leaves, and add their values to the nodes passed."""
+        self._reserve(width)
+        leaves, trees = self._leaves, self._trees
+        descend(
+            columns.astype(np.int64), width, self.width, only_new_roots, self.position, self.mask, self.over, trees,
+            leaves, self.exploration, self.shape,
         )  # fmt: skip
-        asked = np.flatnonzero(leaves.node >= 0)
-        if self.oracle is not None and len(asked):
-            empty = self.shape.rows * self.shape.columns - np.bitwise_count(leaves.mask[asked])
-            roots = leaves.node[asked] == 0
-            few = asked[(empty <= self.oracle_empty) & ~roots]  # a root needs its policy
-            for at in few:
-                board = Board.from_bits(
-                    int(leaves.position[at]), int(leaves.mask[at]), *self.shape[:3], check=False
-                )  # fmt: skip
-                know(at, float(np.sign(self.oracle(board))), self.width, forest, leaves, self.shape)
-            asked = np.setdiff1d(asked, few, assume_unique=True)
-        if len(asked):
-            positions, masks = leaves.position[asked], leaves.mask[asked]
-            planes = self._planes[: len(asked)]
-            write_planes(positions, masks, planes.reshape(len(asked), -1), self.shape)
-            top = np.arange(self.shape.columns) * self.shape.stride + self.shape.rows - 1
-            legal = (masks[:, None] >> top) & 1 == 0
-            logits, values, *told = (np.asarray(answer, np.float64) for answer in self.evaluate(planes, legal))
-            guesses = told[0] if told else np.full(legal.shape, NO_GUESS)
-            weights = told[1] if len(told) > 1 else np.ones(len(asked))
-            if logits.shape != legal.shape or values.size != len(asked):
+        ends = np.flatnonzero(leaves.node >= 0)
+        if self.oracle is not None and len(ends):
+            empty = self.shape.rows * self.shape.columns - np.bitwise_count(leaves.mask[ends])
+            solvable = ends[(empty <= self.oracle_empty) & (leaves.node[ends] != 0)]  # a root needs its policy
+            for end in solvable:
+                position, mask = int(leaves.position[end]), int(leaves.mask[end])
+                board = Board.from_bits(position, mask, *self.shape[:3], check=False)
+                set_proven(end, float(np.sign(self.oracle(board))), self.width, trees, leaves, self.shape)
+            ends = np.setdiff1d(ends, solvable, assume_unique=True)
+        if len(ends):
+            planes = self._planes[: len(ends)]
+            write_planes(leaves.position[ends], leaves.mask[ends], planes.reshape(len(ends), -1), self.shape)
+            legal = free_columns(leaves.mask[ends], self.shape)
+            policy, values, *more = (np.asarray(output, np.float64) for output in self.evaluate(planes, legal))
+            guesses = more[0] if more else np.full(legal.shape, NO_GUESS)
+            weights = more[1] if len(more) > 1 else np.ones(len(ends))
+            if policy.shape != legal.shape or values.size != len(ends):
                 raise ValueError(
-                    f"evaluate must give logits {legal.shape} and {len(asked)} values, "
-                    f"got {logits.shape} and {values.shape}"
+                    f"evaluate must return a policy of shape {legal.shape} and {len(ends)} values, "
+                    f"got {policy.shape} and {values.shape}"
                 )
-            logits = np.where(legal, logits, -np.inf)
-            priors = np.maximum(np.exp(logits - logits.max(1, keepdims=True)), 1e-12 * legal)
+            priors = np.maximum(policy, 1e-12) * legal
             priors /= priors.sum(1, keepdims=True)
-            grow(asked, priors, guesses, values.reshape(-1), weights, self.width, forest, leaves)
+            expand(ends, priors, guesses, values.reshape(-1), weights, self.width, trees, leaves)

@@ -1,21 +1,19 @@
-"""The exact score of a position: a search that proves it, compiled for one size of board.
+"""Negamax search that proves the exact score of a position, compiled for one board size.
 
-The score is narrowed by yes-or-no questions, "is it more than alpha?", each answered by a search that stops as soon as
-one move proves yes, or none can. What makes that fast:
+The search narrows the score by yes-or-no questions, "is it greater than alpha?". It answers each as soon as one move
+proves yes, or no move can. What makes it fast:
 
-- A position is entered only when nobody wins at once: a move that allows an immediate win is never tried, and one
-  that leaves the other side nothing but such moves wins without being searched.
-- Moves that make many threats come first, then those in the middle.
-- A transposition table keeps a lower and an upper bound of each position. Its entries are facts, true whatever the
-  question was, so they serve all later questions, and other threads. Before a move is searched, the table is asked
-  about all of them.
-- Most positions met are late ones, soon searched again from scratch if need be. These have a small table of their own,
-  which stays in the processor's cache: there is no waiting for memory, and the large table is left to what took work.
-- Zugzwang (`threats.sunk`): a player who always answers on top of the other's stone gets every second cell. Where that
-  settles a question, it is seen without search, and before another move is searched.
+- It enters a position only if nobody can win at once. A move that allows an immediate win is never tried, and a move
+  that leaves the opponent only such moves wins without search.
+- Moves that create many threats are tried first, then those near the centre.
+- A transposition table stores a lower and an upper bound of each position. The bounds are true whatever the question
+  was, so they serve all later questions, and other threads. Before a move is searched, all moves are looked up.
+- Most positions have many stones and are cheap to search again. They use a small table that stays in the processor's
+  cache, so that no time is lost waiting for memory and the large table is left to the expensive positions.
+- Zugzwang (`zugzwang_bound`) answers many questions without search.
 
-A player's score is 1 plus the stones left to the winner after the winning one, negative for a loss, 0 for a draw. With
-`n` stones on the board a win by the next stone is worth `(cells + 1 - n) // 2`.
+A win scores 1 plus the number of stones that the winner has left after the winning one, a loss the same with a minus, a
+draw 0. With `n` stones on the board a win by the next stone scores `(cells + 1 - n) // 2`.
 """
 
 # mypy: disable-error-code="no-untyped-call,assignment,arg-type,unreachable"
@@ -27,55 +25,56 @@ from typing import Any
 
 import numpy as np
 
-from regard.compiled import compiled as numba_compiled
-from regard.connectx.solver.threats import (
-    NOT_SUNK,
-    ONE,
-    ZERO,
-    in_line,
-    lowest,
-    mirror,
-    popcount,
-    prefetch,
-    rank,
-    sunk,
-    threats,
-)
+from regard.compiled import compiled
+from regard.connectx.game.bitboard import board_shape, completing_bits, has_line
+from regard.connectx.solver.bit_instructions import lowest, popcount, prefetch
+from regard.connectx.solver.position_index import compiled_mirror, position_index
+from regard.connectx.solver.zugzwang import NO_BOUND, ONE, ZERO, zugzwang_bound
 
 U = np.uint64
 NO_GUESS = 99
-IS_OVER = 100  # instead of a score, when somebody has a line
-NEAR_BITS = 15  # the small table has 16 bytes times 2 to this power: it stays in the processor's own memory
-LEAST_BITS = 16  # with 64-bit keys, an entry has 16 bits for what is known
+IS_OVER = 100  # returned instead of a score if a player has a line
+SMALL_TABLE_BITS = 15  # the small table has 16 bytes × 2^15 = 512 KB, which fits into the processor's cache
+MIN_TABLE_BITS = 16  # with a smaller table and 64-bit keys an entry would have fewer than 16 bits for the bounds
+
+
+@compiled(cache=False)
+def _look_up(table, place, rest, value_bits):  # type: ignore[no-untyped-def]
+    """Return the entry of a key in the two slots at `place`; 0 if there is none."""
+    entry = table[place]
+    if entry == ZERO or (entry >> value_bits) != rest:
+        entry = table[place + ONE]
+        if (entry >> value_bits) != rest:
+            entry = ZERO
+    return entry
 
 
 @functools.cache
-def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
-    """The search for boards of this size. Its table may have any power of two of entries.
+def compiled_search(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
+    """Return the search for boards of this size. Its table may have any power of two of entries.
 
     An entry of the table is a 64-bit number. The key of a position, `position + mask`, is multiplied by an odd number
-    modulo 2 to the power of its length, which loses nothing: the upper bits of the product say the place, the others
-    stand in the entry. So no two positions are ever taken for one another. The lower bits hold the bounds, the column
-    that answered yes last, and how much work (log2 of nodes) stands behind them.
+    modulo 2 to the power of its length, which is invertible: the upper bits of the product give the place, the others
+    are stored in the entry. So two positions are never confused. The lower bits hold the bounds, the column that
+    answered yes last, and the amount of work (log2 of nodes) behind them.
     """
-    stride = rows + 1
+    shape = board_shape(rows, columns, inarow)
     cells = rows * columns
-    key_bits = stride * columns
-    bottom_row = sum(1 << (column * stride) for column in range(columns))
-    all_cells = bottom_row * ((1 << rows) - 1)
-    spare_row = bottom_row << rows
-    # The cells that the side to move gets in a column when the other always answers on top: an even number of free
+    key_bits = shape.stride * columns
+    spare_row = shape.bottom << rows
+    # The cells that the side to move gets in a column when the opponent always answers on top: an even number of free
     # cells remains from them up to the top.
-    first_cells = sum(bottom_row << row for row in range(rows) if (rows - row) % 2 == 0)
-    near_top = sum(bottom_row << row for row in range(rows) if rows - row in (1, 3))
+    first_cells = sum(shape.bottom << row for row in range(rows) if (rows - row) % 2 == 0)
+    near_top = sum(shape.bottom << row for row in range(rows) if rows - row in (1, 3))
     factor = (0x9E3779B97F4A7C15 >> (64 - key_bits)) | 1
     key_mask = (1 << key_bits) - 1
     mirror_until = cells // 3
-    # From so many stones on the small table serves; with longer keys its entries would have no room for the work.
-    near_from = cells * 3 // 5 if key_bits <= 57 else cells
-    ask_ahead_until = cells * 3 // 4
+    # The small table serves positions with at least this many stones. With longer keys its entries have no bits for the
+    # work.
+    small_from = cells * 3 // 5 if key_bits <= 57 else cells
+    look_ahead_until = cells * 3 // 4
 
-    @numba_compiled(error_model="numpy", nogil=True)
+    @compiled(error_model="numpy", nogil=True)
     def solve(  # type: ignore[no-untyped-def]
         position,
         mask,
@@ -83,7 +82,7 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
         least_known,
         most_known,
         table,
-        near,
+        small_table,
         frames,
         lists,
         weights,
@@ -93,23 +92,23 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
         choose,
         counters,
     ):
-        BOTTOM, BOARD, SPARE = U(bottom_row), U(all_cells), U(spare_row)
-        FIRST, SECOND, NEAR_TOP = U(first_cells), U(all_cells & ~first_cells), U(near_top)
-        FACTOR, KEY, STRIDE = U(factor), U(key_mask), U(stride)
+        BOTTOM, BOARD, SPARE = U(shape.bottom), U(shape.full), U(spare_row)
+        FIRST, SECOND, NEAR_TOP = U(first_cells), U(shape.full & ~first_cells), U(near_top)
+        FACTOR, KEY, STRIDE = U(factor), U(key_mask), U(shape.stride)
         REST_BITS = U(key_bits + 1) - lowest(U(table.size))
-        NEAR_REST_BITS = U(key_bits + 1) - lowest(U(near.size))
-        VALUE_BITS = U(64) - (REST_BITS if near_from == cells else NEAR_REST_BITS)
+        SMALL_REST_BITS = U(key_bits + 1) - lowest(U(small_table.size))
+        VALUE_BITS = U(64) - (REST_BITS if small_from == cells else SMALL_REST_BITS)
         MOST_WORK = (ONE << min(U(6), VALUE_BITS - U(16))) - ONE
 
-        if in_line(position ^ mask, stride, inarow) or in_line(position, stride, inarow):
+        if has_line(position ^ mask, shape) or has_line(position, shape):
             return IS_OVER
         stones = np.int64(popcount(mask))
         nodes = counters[0]
         playable = (mask + BOTTOM) & BOARD
-        if playable & threats(position, stride, inarow):
+        if playable & completing_bits(position, shape):
             return (cells + 1 - stones) // 2
-        against = threats(position ^ mask, stride, inarow) & BOARD & ~mask
-        forced = playable & against
+        threats = completing_bits(position ^ mask, shape) & BOARD & ~mask
+        forced = playable & threats
         if forced != ZERO:
             if stones == cells - 1:
                 return 0
@@ -118,38 +117,38 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
             playable = forced
         if stones >= cells - 1:
             return 0
-        root_moves = playable & ~(against >> ONE)
+        root_moves = playable & ~(threats >> ONE)
         if root_moves == ZERO:
             return -((cells - stones) // 2)
-        root_against = against
+        root_threats = threats
         lower = max(-((cells - 2 - stones) // 2), least_known)
         upper = min((cells - 1 - stones) // 2, most_known)
-        asked = 0
+        questions = 0
 
         while lower < upper:
-            # The next question. A guess is tried from both sides; otherwise halve what is open, staying near 0, where
-            # scores are likely.
+            # The next question. A guess is tested from both sides; otherwise the open interval is halved, close to 0,
+            # where most scores lie.
             middle = lower + (upper - lower) // 2
             if middle <= 0 and lower // 2 < middle:
                 middle = -((-lower) // 2)
             elif middle >= 0 and upper // 2 > middle:
                 middle = upper // 2
-            if guess != NO_GUESS and asked < 2:
-                above = (guess <= 0) == (asked == 0)
+            if guess != NO_GUESS and questions < 2:
+                above = (guess <= 0) == (questions == 0)
                 middle = min(max(guess if above else guess - 1, lower), upper - 1)
-            asked += 1
+            questions += 1
 
             depth = 0
             p = position
             m = mask
             n = stones
-            against = root_against
+            threats = root_threats
             moves = root_moves
             value = 0
             entering = True
             while True:
                 alpha = -middle - 1 if depth & 1 else middle
-                # The stones within which the question is decided: mine when I must win, else the other side's.
+                # Number of stones that decide the question: own ones if the side to move must win, else the opponent's.
                 horizon = (cells + 1 - n) // 2 - alpha if alpha >= 0 else (cells - n) // 2 + alpha + 1
                 in_table = horizon >= 3
                 if entering:
@@ -163,7 +162,7 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                         value = -((cells - 2 - n) // 2)
                         known = True
                     elif alpha >= 0 and horizon == 2:
-                        # One move to make two threats at once, or the question is answered.
+                        # The answer is yes only if one move creates two threats at once.
                         value = alpha
                         known = True
                         left = moves
@@ -171,7 +170,7 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                             move = left & (~left + ONE)
                             left ^= move
                             m2 = m | move
-                            after = threats(p | move, stride, inarow) & BOARD & ~m2
+                            after = completing_bits(p | move, shape) & BOARD & ~m2
                             playable = (m2 + BOTTOM) & BOARD
                             forced = playable & after
                             if forced:
@@ -182,18 +181,18 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                                 value = best
                                 break
                     elif alpha >= 0 and horizon == 3:
-                        # Three stones to win: `odd` are the free cells of the columns with an odd number of them. There
-                        # the one who always answers runs out of answers only when the column is full.
+                        # Three stones to win. `odd` are the free cells of the columns with an odd number of them: there
+                        # the opponent, who answers on top, runs out of answers only when the column is full.
                         odd = (SPARE - ((m + BOTTOM) & SECOND)) & BOARD
-                        topped = (m + BOTTOM) & SECOND & NEAR_TOP
-                        if popcount(topped) & ONE == ZERO:
-                            mine = p | (BOARD & ~m & FIRST & ~odd) | (odd & SECOND) | ((SPARE - topped) & BOARD)
-                            if not in_line(mine, stride, inarow):
+                        near_top_cells = (m + BOTTOM) & SECOND & NEAR_TOP
+                        if popcount(near_top_cells) & ONE == ZERO:
+                            mine = p | (BOARD & ~m & FIRST & ~odd) | (odd & SECOND) | ((SPARE - near_top_cells) & BOARD)
+                            if not has_line(mine, shape):
                                 value = alpha
                                 known = True
 
                     if not known and n < layers.size and layers[n] >= 0:
-                        score = book[layers[n] + rank(p, m, n, stride, columns, ways, choose)]
+                        score = book[layers[n] + position_index(p, m, n, shape, ways, choose)]
                         if score != 0:
                             value = np.int64(score) - 128
                             known = True
@@ -203,19 +202,15 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                         key = p + m
                         mirrored = False
                         if n <= mirror_until:
-                            other = mirror(key, stride, columns)
+                            other = compiled_mirror(key, shape)
                             mirrored = other < key
                             key = min(key, other)
                         product = (key * FACTOR) & KEY
-                        rest_bits = NEAR_REST_BITS if n >= near_from else REST_BITS
+                        rest_bits = SMALL_REST_BITS if n >= small_from else REST_BITS
                         place = (product >> rest_bits) << ONE
                         rest = product & ((ONE << rest_bits) - ONE)
-                        store = near if n >= near_from else table
-                        entry = store[place]
-                        if entry == ZERO or (entry >> VALUE_BITS) != rest:
-                            entry = store[place + ONE]
-                            if (entry >> VALUE_BITS) != rest:
-                                entry = ZERO
+                        store = small_table if n >= small_from else table
+                        entry = _look_up(store, place, rest, VALUE_BITS)
                         if entry != ZERO:
                             least = np.int64(entry & U(63)) - 32
                             most = np.int64((entry >> U(6)) & U(63)) - 32
@@ -232,14 +227,14 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                         frames[depth, 5] = rest
 
                     if not known:
-                        ask_ahead = horizon > 3 and n < ask_ahead_until
+                        look_ahead = horizon > 3 and n < look_ahead_until
                         count = 0
                         left = moves
                         while left != ZERO:
                             move = left & (~left + ONE)
                             left ^= move
                             m2 = m | move
-                            after = threats(p | move, stride, inarow) & BOARD & ~m2
+                            after = completing_bits(p | move, shape) & BOARD & ~m2
                             playable = (m2 + BOTTOM) & BOARD
                             forced = playable & after
                             answers = playable
@@ -252,56 +247,49 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                             if answers == ZERO:
                                 known = True
                                 break
-                            worst = sunk(p ^ m, m2, after, -alpha - 1, rows, stride, inarow, BOTTOM, BOARD, FIRST)
-                            if worst != NOT_SUNK:
+                            worst = zugzwang_bound(p ^ m, m2, after, -alpha - 1, shape, FIRST)
+                            if worst != NO_BOUND:
                                 best = -worst
                                 known = True
                                 break
                             product = ZERO
-                            if ask_ahead:
+                            if look_ahead:
                                 key = (p ^ m) + m2
                                 if n < mirror_until:
-                                    key = min(key, mirror(key, stride, columns))
+                                    key = min(key, compiled_mirror(key, shape))
                                 product = (key * FACTOR) & KEY
-                                if n + 1 < near_from:
+                                if n + 1 < small_from:
                                     prefetch(table, (product >> REST_BITS) << ONE)
                                 else:
-                                    prefetch(near, (product >> NEAR_REST_BITS) << ONE)
+                                    prefetch(small_table, (product >> SMALL_REST_BITS) << ONE)
                             cell = lowest(move)
-                            promise = popcount(after) * U(1000) + weights[cell]
+                            priority = popcount(after) * U(1000) + weights[cell]
                             if hint < U(15) and cell // STRIDE == hint:
-                                promise += U(100000)
+                                priority += U(100000)
                             i = count
-                            while i > 0 and lists[depth, i - 1, 3] < promise:
-                                lists[depth, i, 0] = lists[depth, i - 1, 0]
-                                lists[depth, i, 1] = lists[depth, i - 1, 1]
-                                lists[depth, i, 2] = lists[depth, i - 1, 2]
-                                lists[depth, i, 3] = lists[depth, i - 1, 3]
-                                lists[depth, i, 4] = lists[depth, i - 1, 4]
+                            while i > 0 and lists[depth, i - 1, 3] < priority:
+                                for field in range(5):
+                                    lists[depth, i, field] = lists[depth, i - 1, field]
                                 i -= 1
                             lists[depth, i, 0] = move
                             lists[depth, i, 1] = after
                             lists[depth, i, 2] = answers
-                            lists[depth, i, 3] = promise
+                            lists[depth, i, 3] = priority
                             lists[depth, i, 4] = product
                             count += 1
                         if known:
                             value = best
                         else:
                             best = -100
-                            if ask_ahead:
-                                kept = 0
-                                store = near if n + 1 >= near_from else table
-                                rest_bits = NEAR_REST_BITS if n + 1 >= near_from else REST_BITS
+                            if look_ahead:
+                                open_moves = 0
+                                store = small_table if n + 1 >= small_from else table
+                                rest_bits = SMALL_REST_BITS if n + 1 >= small_from else REST_BITS
                                 for i in range(count):
                                     product = lists[depth, i, 4]
                                     place = (product >> rest_bits) << ONE
                                     rest = product & ((ONE << rest_bits) - ONE)
-                                    entry = store[place]
-                                    if entry == ZERO or (entry >> VALUE_BITS) != rest:
-                                        entry = store[place + ONE]
-                                        if (entry >> VALUE_BITS) != rest:
-                                            entry = ZERO
+                                    entry = _look_up(store, place, rest, VALUE_BITS)
                                     if entry != ZERO:
                                         least = np.int64(entry & U(63)) - 32
                                         most = np.int64((entry >> U(6)) & U(63)) - 32
@@ -312,12 +300,11 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                                         if -least <= alpha:
                                             best = max(best, -least)
                                             continue
-                                    if kept != i:
-                                        lists[depth, kept, 0] = lists[depth, i, 0]
-                                        lists[depth, kept, 1] = lists[depth, i, 1]
-                                        lists[depth, kept, 2] = lists[depth, i, 2]
-                                    kept += 1
-                                count = kept
+                                    if open_moves != i:
+                                        for field in range(3):
+                                            lists[depth, open_moves, field] = lists[depth, i, field]
+                                    open_moves += 1
+                                count = open_moves
                                 if not known and count == 0:
                                     value = best
                                     known = True
@@ -330,7 +317,7 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                             frames[depth, 7] = U(best + 100)
                             p ^= m
                             m |= lists[depth, 0, 0]
-                            against = lists[depth, 0, 1]
+                            threats = lists[depth, 0, 1]
                             moves = lists[depth, 0, 2]
                             n += 1
                             depth += 1
@@ -343,7 +330,7 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                     value = -value
                     continue
 
-                # Back from a move: is the question answered?
+                # A move has been searched. Try the next one unless the question is answered.
                 tried = frames[depth, 2]
                 best = max(np.int64(frames[depth, 7]) - 100, value)
                 if best <= alpha and tried + ONE < frames[depth, 3]:
@@ -354,14 +341,14 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                     m = frames[depth, 1]
                     p ^= m
                     m |= lists[depth, tried, 0]
-                    against = lists[depth, tried, 1]
+                    threats = lists[depth, tried, 1]
                     moves = lists[depth, tried, 2]
                     n += 1
                     depth += 1
                     entering = True
                     continue
                 if in_table:
-                    store = near if n >= near_from else table
+                    store = small_table if n >= small_from else table
                     place = frames[depth, 4]
                     rest = frames[depth, 5]
                     effort = nodes - np.int64(frames[depth, 6])
@@ -385,17 +372,17 @@ def compiled(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                         hint = (entry >> U(12)) & U(15)
                         work = max(work, (entry >> U(16)) & MOST_WORK)
                     else:
-                        # The first place of two keeps what cost more work, the second the latest; in the small table
-                        # the first is for the latest, the second for the one before.
+                        # The first of the two slots keeps the entry that cost more work, the second the latest one. In
+                        # the small table the first slot has the latest entry, the second the one before.
                         entry = store[place]
-                        if n >= near_from or work >= (entry >> U(16)) & MOST_WORK:
+                        if n >= small_from or work >= (entry >> U(16)) & MOST_WORK:
                             store[place + ONE] = entry
                             slot = place
                     if best > alpha:
                         least = max(least, best)
                         hint = lowest(lists[depth, tried, 0]) // STRIDE
                         key = frames[depth, 0] + frames[depth, 1]
-                        if n <= mirror_until and mirror(key, stride, columns) < key:
+                        if n <= mirror_until and compiled_mirror(key, shape) < key:
                             hint = U(columns - 1) - hint
                         hint = min(hint, U(15))
                     else:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from regard import models, training
 from regard.connectx.game.board_batch import RUNNING, WON, Boards
-from regard.connectx.search.gumbel_root import gumbel
+from regard.connectx.search.gumbel_root import gumbel_search
 from regard.connectx.search.puct import Puct
 from regard.connectx.training.distillation import AVERAGE, Lesson, shown
 from regard.connectx.training.loop import Metrics
@@ -111,14 +111,14 @@ class Zero:
         evaluator = models.Evaluator(self.graded())
 
         def evaluate(planes: Array, legal: Array) -> tuple[Array, Array]:
-            judged = evaluator(planes, legal)
-            return np.log(np.maximum(judged.policy, 1e-9)), judged.value
+            evaluation = evaluator(planes, legal)
+            return evaluation.policy, evaluation.value
 
         search = Puct(
             [boards[game] for game in range(len(boards))], evaluate, nodes=self.options.simulations + 4,
             seed=int(random.integers(2**62)),
         )  # fmt: skip
-        chosen = gumbel(search, self.options.simulations, considered=self.options.considered)
+        chosen = gumbel_search(search, self.options.simulations, considered=self.options.considered)
         games, stones = np.arange(len(boards)), boards.stones()
         self.position[games, stones], self.mask[games, stones] = boards.position, boards.mask
         self.policy[games, stones] = chosen.policy

@@ -19,7 +19,7 @@ from typing import Any
 from regard import models, training
 from regard.connectx.arena.match import play_game
 from regard.connectx.game.openings import openings
-from regard.connectx.players.network_player import Network, load_network
+from regard.connectx.players.network_player import NetworkPlayer, load_network
 from regard.connectx.training.loop import Metrics, read_about
 from regard.connectx.training.run import Plan, default_settings, resume, start
 from regard.files import write_atomic
@@ -176,7 +176,8 @@ def _played(folder: Path, seeds: int, games: int) -> dict[str, Any]:
     by_seed = []
     for seed in range(seeds):
         a, b = (
-            Network(Evaluator(load_network(folder / f"{letter}-{seed}"), mirror=True), name=letter) for letter in "ab"
+            NetworkPlayer(Evaluator(load_network(folder / f"{letter}-{seed}"), mirror=True), name=letter)
+            for letter in "ab"
         )
         here = [won, drawn, lost]
         for board in openings("random", games // 2, plies=4, seed=seed):

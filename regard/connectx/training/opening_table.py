@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from regard import models
 from regard.compiled import compiled
-from regard.connectx.data.batch_values import Report, judged_values, parts_of
-from regard.connectx.data.labels import Labels, keys_of, mirrored_bits, stones_of
-from regard.connectx.data.opening_labels import MOST
+from regard.connectx.data.batch_values import Report, batches, network_values
+from regard.connectx.data.labels import Labels, bits_from_keys, canonical_keys
+from regard.connectx.data.opening_labels import MAX_STONES
 from regard.connectx.game.board_batch import checked_shape, planes_of
-from regard.connectx.solver.build_book import to_solve
+from regard.connectx.solver.build_book import positions_to_solve
 from regard.connectx.solver.solver import Solver
 from regard.training.interrupts import stop_requested
 
@@ -78,7 +78,7 @@ def memorize(
     shape = known.shape
     size = (shape.rows, shape.columns, stones)
     bare, extended = models.with_opening_table(net).eval(), models.with_opening_table(net, size, bits).eval()
-    said = judged_values(bare, known, None if kept is None else Path(kept), processes=processes, report=report)
+    said = network_values(bare, known, None if kept is None else Path(kept), processes=processes, report=report)
     places = _places(extended, known, report)
     value = known.scores[:, 0].astype(np.float32)
     held = known.held_out()
@@ -112,19 +112,17 @@ def openings(solver: Solver, stones: int, report: Report = lambda what, done, to
     >>> len(known), known.scores.shape, np.unique(known.scores).tolist()
     (89, (89, 1), [-1, 1])
     """
-    most = min(MOST, solver.rows * solver.columns - 1)
+    most = min(MAX_STONES, solver.rows * solver.columns - 1)
     if not 0 <= stones <= most:
         raise ValueError(f"stones must be 0 to {most}, got {stones}")
     size = (solver.rows, solver.columns, solver.inarow)
     shape = checked_shape(*size)
-    layers = [to_solve(n, *size)[:2] for n in range(stones + 1)]
+    layers = [positions_to_solve(n, *size) for n in range(stones + 1)]
     position, mask = (np.concatenate(parts).view(np.int64) for parts in zip(*layers, strict=True))
-    keys = keys_of(position, mask, shape)
-    keys = np.sort(np.minimum(keys, keys_of(mirrored_bits(position, shape), mirrored_bits(mask, shape), shape)))
-    position, mask = stones_of(keys, shape)
+    position, mask = bits_from_keys(np.sort(canonical_keys(position, mask, shape)), shape)
     values = np.zeros((len(mask), 1), np.int8)
     with stop_requested() as stop:
-        for part in parts_of(len(mask)):
+        for part in batches(len(mask)):
             if stop.is_set():
                 raise KeyboardInterrupt
             scores = [solver.score(int(p), int(m)) for p, m in zip(position[part], mask[part], strict=True)]
@@ -145,7 +143,7 @@ def _places(net: models.BoardNet, known: Labels, report: Report) -> NDArray[np.i
     table = net.opening_table
     assert table is not None
     found = np.empty((len(known), len(table.groups)), np.int32)
-    for part in parts_of(len(known)):
+    for part in batches(len(known)):
         planes = torch.from_numpy(planes_of(known.position[part], known.mask[part], known.shape)).float()
         found[part] = table.indices(planes).numpy()
         report("looking up", part.stop - part.start, len(known))

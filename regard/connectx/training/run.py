@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from regard import models, training
-from regard.connectx.arena.move_quality import bits_of_sets
-from regard.connectx.data.labelling import Draw, label
+from regard.connectx.arena.move_quality import set_bitboards
+from regard.connectx.data.labelling import LabelOptions, label
 from regard.connectx.data.labels import Labels, read_labels, shards
 from regard.connectx.training.alphazero import Zero, ZeroOptions
 from regard.connectx.training.distillation import Deck, Distill
@@ -240,11 +240,11 @@ def _labels(plan: Plan, path: Path, ranks: training.Ranks) -> tuple[Labels | Non
     if plan.labels is not None:
         labels = read_labels(plan.labels, most=plan.shards)
         if plan.without is not None:
-            labels = labels.without(*bits_of_sets(plan.without))
-        return labels.parts()
+            labels = labels.without(*set_bitboards(plan.without))
+        return labels.split()
     folder = path / "graded"
     if ranks.first and not (folder.exists() and shards(folder)):
-        label(folder, Draw(seed=FRESH_SEED, fewest=12), positions=FRESH)
+        label(folder, LabelOptions(seed=FRESH_SEED, fewest=12), positions=FRESH)
     ranks.wait()
     return None, read_labels(folder)
 

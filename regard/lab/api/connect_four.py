@@ -205,7 +205,7 @@ def look(fields: Fields, folder: Path | None) -> dict[str, Any]:
     board = unfinished_board(fields)
     square = integer(fields, "square", 0, 0, board.rows * board.columns - 1)
     net, player = load_board_network(folder)
-    policy, value = player.judged(board)
+    policy, value = player.evaluate(board)
     return {"policy": policy, "value": value, "heads": attention_by_head(net, board, square)}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.connectx import Board, Network
+    from regard.connectx import Board, NetworkPlayer
     from regard.models import BoardNet
 
 KINDS = ("row", "column", "diagonal", "local", "own", "opponent")
@@ -67,7 +67,7 @@ def _parameter_counts(file: Path) -> dict[str, int]:
     }
 
 
-def load_board_network(folder: Path) -> tuple["BoardNet", "Network"]:
+def load_board_network(folder: Path) -> tuple["BoardNet", "NetworkPlayer"]:
     """Return the network in a folder, as a model and as a player; cached until the file changes."""
     stamp = (folder / "model.safetensors").stat().st_mtime_ns
     with _load_lock:
@@ -75,19 +75,20 @@ def load_board_network(folder: Path) -> tuple["BoardNet", "Network"]:
 
 
 @lru_cache(maxsize=2)
-def _load(folder: Path, _: int) -> tuple["BoardNet", "Network"]:
-    from regard.connectx import Network, load_network
+def _load(folder: Path, _: int) -> tuple["BoardNet", "NetworkPlayer"]:
+    from regard.connectx import NetworkPlayer, load_network
     from regard.models import Evaluator
 
     net = load_network(folder).eval()
     evaluator = Evaluator(net, mirror=True)
-    return net, Network(evaluator, within=evaluator.without_mirror(), opening_table=net.config.opening_table)
+    table = net.config.opening_table
+    return net, NetworkPlayer(evaluator, search_evaluator=evaluator.without_mirror(), opening_table=table)
 
 
-def network_move(player: "Network", board: "Board", simulations: int) -> dict[str, Any]:
+def network_move(player: "NetworkPlayer", board: "Board", simulations: int) -> dict[str, Any]:
     """Return the network's move: its most probable column, or the most visited one of a search."""
     if simulations == 0:
-        policy, value = player.judged(board)
+        policy, value = player.evaluate(board)
         return {"column": max(board.legal, key=lambda column: policy[column]), "value": value}
     search = player.search(board, simulations)
     column = int(search.best()[0])

@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from regard.connectx import AlphaBeta, Board, Player, Shape, Solver, Stones, fits, player
+from regard.connectx import AlphaBeta, Board, Player, Solver, player
+from regard.connectx.game.bitboard import Shape, fits_in_64_bits
 from regard.lab.models.board_attention import load_board_network, network_move
 
 FIRST_SEARCH = 0.12  # seconds of alpha-beta per column before the solver is used
@@ -91,7 +92,7 @@ def _cheapest_first(board: Board, symmetric: bool) -> Iterator[tuple[int, int]]:
             yield column, 0
         else:
             unsolved.append((0, column, after))
-    solvable, seconds = fits(board.shape), FIRST_SEARCH
+    solvable, seconds = fits_in_64_bits(board.shape), FIRST_SEARCH
     while unsolved and (not solvable or (seconds == FIRST_SEARCH and cells - board.stones > ENDGAME)):
         remaining = []
         for _, column, after in unsolved:
@@ -113,11 +114,11 @@ def _prepare(board: Board, question: Any) -> None:
         network_move(load_board_network(Path(question["network"]))[1], board, 2)
     elif name != "solver":
         _player(name)
-    elif fits(board.shape):
+    elif fits_in_64_bits(board.shape):
         full = board.shape.full
         lower = [1 << at for at in range(full.bit_length()) if full >> at & 1][: board.rows * board.columns // 2]
         with suppress(ValueError):  # the board may contain a line; only the compilation matters
-            _solver(board.rows, board.columns, board.inarow).score(Stones(sum(lower), full, *board.shape[:3]))
+            _solver(board.rows, board.columns, board.inarow).score(sum(lower), full)
 
 
 @cache

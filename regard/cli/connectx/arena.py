@@ -1,0 +1,114 @@
+"""`regard connectx arena`: measure players against each other."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.connectx.options import JsonFile, Size, read_size, write_json
+from regard.cli.errors import report_user_errors
+from regard.cli.progress_bar import count_bar
+from regard.connectx.players.registry import PLAYER_NAMES
+
+if TYPE_CHECKING:
+    from regard.connectx.arena.move_quality import Grades
+    from regard.connectx.arena.round_robin import ArenaPlan, ArenaResults
+
+
+def arena(
+    players: Annotated[list[str], typer.Argument(metavar="PLAYER...", help=f"Two or more players: {PLAYER_NAMES}.")],
+    games: Annotated[
+        int, typer.Option(metavar="N", help="Number of games of each pairing, half with each side.")
+    ] = 100,
+    openings: Annotated[
+        str, typer.Option(metavar="KIND", help="Openings: balanced, random, none, or a file of move strings.")
+    ] = "balanced",
+    plies: Annotated[int, typer.Option(metavar="N", help="Number of moves of a balanced or random opening.")] = 8,
+    stop: Annotated[
+        float,
+        typer.Option(metavar="ELO", help="Stop a pairing once a difference of ELO is decided; 0 plays all games."),
+    ] = 0.0,
+    quality: Annotated[bool, typer.Option("--quality", help="Compare every move with perfect play.")] = False,
+    processes: Annotated[int, typer.Option(metavar="N", help="Number of processes; 0 uses one per core.")] = 0,
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the games to this file, and continue an earlier run.")
+    ] = None,
+    json: JsonFile = None,
+    picture: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw the results as .png, .svg, .pdf or .html.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the openings and of the players.")] = 0,
+    size: Size = "6x7x4",
+) -> None:
+    """Measure players against each other: each meets every other one, from both sides of every opening.
+
+    Ctrl-C stops the games; with --out the same command continues.
+
+    Example: regard connectx arena greedy minimax:4 mcts:500 --games 40 --out games.jsonl --picture table.png
+    """
+    with report_user_errors("connectx arena"):
+        from regard.connectx.arena import report
+        from regard.connectx.arena.round_robin import ArenaPlan
+        from regard.cpu_count import available_cores
+
+        plan = ArenaPlan(
+            tuple(players), games=games, opening=openings, size=read_size(size), plies=plies, seed=seed, stop_at=stop
+        )
+        results, stopped = _play(plan, out, processes or available_cores())
+        summary = results.to_dict()
+        grades = None
+        if quality and not stopped:
+            grades = _grade(results)
+            summary["quality"] = {
+                name: {str(ply): grade.to_dict() for ply, grade in sorted(by_ply.items())}
+                for name, by_ply in grades.items()
+            }
+        if json != "-":
+            from rich.console import Console
+
+            console = Console()
+            console.print(report.players_table(summary))
+            if len(plan.pairings) > 1 or stop:
+                console.print(report.pairings_table(summary))
+            if grades is not None:
+                console.print(report.quality_table(grades))
+        write_json(summary, json)
+        if picture is not None:
+            from regard.pictures import crosstable
+
+            elo = [entry["elo"] for entry in summary["players"]]
+            margins = [entry["elo_margin"] for entry in summary["players"]]
+            crosstable(players, *results.counts(), elo, margins, title=f"Arena on {size}").save(picture)
+            typer.echo(f"wrote {picture}", err=True)
+        if stopped:
+            hint = f"the same command continues from {out}" if out else "with --out FILE it could be continued"
+            typer.echo(f"stopped after {len(results.games)} games; {hint}", err=True)
+            raise typer.Exit(130)
+
+
+def _play(plan: "ArenaPlan", out: str | None, processes: int) -> tuple["ArenaResults", bool]:
+    """Play with a progress bar; return the results and whether Ctrl-C stopped the games."""
+    from regard.connectx.arena.round_robin import ArenaResults, run_arena
+
+    results = ArenaResults(plan)
+    with count_bar("playing", plan.games * len(plan.pairings)) as advance:
+        count = 0
+
+        def on_games(current: ArenaResults) -> None:
+            nonlocal results, count
+            advance(len(current.games) - count)
+            results, count = current, len(current.games)
+
+        try:
+            return run_arena(plan, file=out, processes=processes, on_games=on_games), False
+        except KeyboardInterrupt:
+            return results, True
+
+
+def _grade(results: "ArenaResults") -> dict[str, dict[int, "Grades"]]:
+    """Compare every move with perfect play, with a progress bar."""
+    from regard.connectx import Solver
+    from regard.connectx.arena.move_quality import grade_games
+
+    solver = Solver(*results.plan.size)
+    with count_bar("comparing moves with perfect play", len(results.games)) as advance:
+        return grade_games(results.games, solver.scores, results.plan.size, advance)

@@ -1,0 +1,42 @@
+"""Options and output that several commands of `regard connectx` share."""
+
+from typing import Annotated
+
+import typer
+
+Size = Annotated[
+    str, typer.Option(metavar="ROWSxCOLUMNSxINAROW", help="Board size and number of stones in a row that win.")
+]
+Rows = Annotated[int, typer.Option(metavar="N", help="Number of rows of the board.")]
+Columns = Annotated[int, typer.Option(metavar="N", help="Number of columns of the board.")]
+InARow = Annotated[int, typer.Option(metavar="N", help="Number of stones in a row that win.")]
+JsonFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Write the results as JSON to this file; - writes to stdout.")
+]
+
+
+def read_size(text: str) -> tuple[int, int, int]:
+    """Return rows, columns and stones in a row from text.
+
+    >>> read_size("6x7x4")
+    (6, 7, 4)
+    """
+    parts = text.lower().replace("×", "x").split("x")
+    if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
+        raise ValueError(f"--size must be rows, columns and stones in a row, such as 6x7x4, got {text!r}")
+    rows, columns, inarow = (int(part) for part in parts)
+    return rows, columns, inarow
+
+
+def write_json(results: object, file: str | None) -> None:
+    """Write results as JSON to a file, or to stdout if the file is "-"."""
+    from json import dumps
+
+    from regard.files import write_atomic
+
+    text = dumps(results, indent=1, ensure_ascii=False)
+    if file == "-":
+        typer.echo(text)
+    elif file is not None:
+        write_atomic(file, text + "\n")
+        typer.echo(f"wrote {file}", err=True)

@@ -1,0 +1,46 @@
+"""`regard connectx quality`: compare the moves of players with perfect play on standard positions."""
+
+from typing import Annotated
+
+import typer
+
+from regard.cli.connectx.options import JsonFile, write_json
+from regard.cli.errors import report_user_errors
+from regard.cli.progress_bar import count_bar
+from regard.connectx.players.registry import PLAYER_NAMES
+
+
+def quality(
+    players: Annotated[list[str], typer.Argument(metavar="PLAYER...", help=f"One or more players: {PLAYER_NAMES}.")],
+    sets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder with the six standard sets L1_R1.txt … L3_R1.txt; default: a shipped sample."
+        ),
+    ] = None,
+    first: Annotated[int, typer.Option(metavar="N", help="Use the first N positions of each set; 0 uses all.")] = 0,
+    json: JsonFile = None,
+) -> None:
+    """Compare players with perfect play: share of moves that lose a win or a draw, and share of perfect moves.
+
+    The shipped sample has 40 positions of each of the six standard sets, from endgame (L3) to opening (L1).
+
+    Example: regard connectx quality random minimax:6 mcts:1000
+    """
+    with report_user_errors("connectx quality"):
+        from rich.console import Console
+
+        from regard.connectx import player
+        from regard.connectx.arena import move_quality, report
+
+        built = {name: player(name, seed=0) for name in players}
+        files = move_quality.find_sets(sets or move_quality.SHIPPED_SETS)
+        positions = {name: move_quality.read_positions(file)[: first or None] for name, file in files.items()}
+        grades: dict[str, dict[str, move_quality.Grades]] = {name: {} for name in players}
+        with count_bar("choosing moves", len(players) * sum(map(len, positions.values()))) as advance:
+            for name, chosen in built.items():
+                for set_name, boards in positions.items():
+                    grades[name][set_name] = move_quality.grade_positions(chosen, boards, advance)
+        if json != "-":
+            Console().print(report.sets_table(grades))
+        write_json({name: {s: g.to_dict() for s, g in by_set.items()} for name, by_set in grades.items()}, json)

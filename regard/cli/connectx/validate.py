@@ -1,0 +1,45 @@
+"""`regard connectx validate`: play a submission in kaggle-environments."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.connectx.options import JsonFile, write_json
+from regard.cli.errors import report_user_errors
+from regard.cli.progress_bar import count_bar
+
+
+def validate(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Submission to validate: a .py or .tar.gz.")],
+    games: Annotated[int, typer.Option(metavar="N", help="Number of games for each opponent, side and board.")] = 1,
+    json: JsonFile = None,
+) -> None:
+    """Play a submission in kaggle-environments and report what Kaggle would. Exit code 1 if it fails.
+
+    It plays against itself, random and negamax, with both sides, on 6×7×4 and on a smaller board.
+
+    Example: regard connectx validate submission.py
+    """
+    with report_user_errors("connectx validate"):
+        from dataclasses import asdict
+
+        from rich.console import Console
+
+        from regard.connectx.arena import report
+        from regard.connectx.kaggle import validation
+
+        episodes = validation.plan(games)
+        matches = []
+        with count_bar("playing", len(episodes)) as advance:
+            for match in validation.validate(file, episodes):
+                matches.append(match)
+                advance()
+        if json != "-":
+            Console().print(report.validation_table(Path(file).name, matches))
+        failures = sum(not match.valid for match in matches)
+        write_json({"file": file, "valid": not failures, "matches": [asdict(match) for match in matches]}, json)
+        if failures:
+            typer.echo(f"failed in {failures} of {len(matches)} matches", err=True)
+            raise typer.Exit(1)
+        typer.echo(f"valid in all {len(matches)} matches", err=True)
