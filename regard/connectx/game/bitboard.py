@@ -64,61 +64,66 @@ def fits_in_64_bits(shape: Shape) -> bool:
 
 
 @compiled
-def line_starts(stones: int, shape: Shape) -> int:
-    """Return the first square of every line of `inarow` stones."""
-    stride, inarow = shape.stride, shape.inarow
-    starts = stones ^ stones  # 0 in the integer type of the stones
-    for step in (1, stride - 1, stride, stride + 1):
-        if (inarow - 1) * step < stride * shape.columns:
-            if inarow == 4:
-                pairs = stones & (stones >> step)
-                starts |= pairs & (pairs >> 2 * step)
-            else:
-                line = stones
-                for distance in range(1, inarow):
-                    line &= stones >> distance * step
-                starts |= line
-    return starts
+def _fours(stones: int, step: int) -> int:
+    pairs = stones & (stones >> step)
+    return pairs & (pairs >> step >> step)  # two shifts: 2 * step may exceed 63, which machine code cannot shift by
+
+
+@compiled
+def lines_of_four(stones: int, stride: int) -> int:
+    """Return the first square of every line of four. Without branches, the compiler vectorizes loops over boards."""
+    return _fours(stones, 1) | _fours(stones, stride - 1) | _fours(stones, stride) | _fours(stones, stride + 1)
 
 
 @compiled
 def has_line(stones: int, shape: Shape) -> bool:
     """Return whether the stones contain a line of `inarow`."""
-    return line_starts(stones, shape) != 0
+    stride = shape.stride
+    if shape.inarow == 4:
+        return lines_of_four(stones, stride) != 0
+    for step in (1, stride - 1, stride, stride + 1):
+        line = stones
+        for _ in range(shape.inarow - 1):
+            line &= line >> step
+        if line != 0:
+            return True
+    return False
+
+
+@compiled
+def _completing_fours(stones: int, step: int) -> int:
+    before = stones << step
+    two_before = before << step
+    after = stones >> step
+    two_after = after >> step
+    return before & two_before & (after | two_before << step) | after & two_after & (before | two_after >> step)
 
 
 @compiled
 def completing_bits(stones: int, shape: Shape) -> int:
     """Return the bits where one more stone would complete a line, including occupied squares and spare bits.
 
-    Of a vertical line only the top square is returned: an empty square has no stones above it.
+    Of a vertical line of four only the top square is returned: an empty square has no stones above it.
     """
     stride, inarow = shape.stride, shape.inarow
-    squares = stones ^ stones
+    if inarow == 4:
+        bits = (stones << 1) & (stones << 2) & (stones << 3)
+        bits |= _completing_fours(stones, stride - 1) | _completing_fours(stones, stride)
+        return bits | _completing_fours(stones, stride + 1)
+    bits = stones ^ stones  # 0 in the integer type of the stones
     for step in (1, stride - 1, stride, stride + 1):
-        if (inarow - 1) * step >= stride * shape.columns:
-            continue
-        if inarow == 4:
-            before = stones << step
-            two_before = before & (stones << 2 * step)
-            three_before = stones << 3 * step
-            if step == 1:
-                squares |= two_before & three_before
-            else:
-                after = stones >> step
-                two_after = after & (stones >> 2 * step)
-                squares |= two_before & (three_before | after)
-                squares |= two_after & ((stones >> 3 * step) | before)
-        else:
-            for gap in range(inarow):
-                line = ~(stones ^ stones)
-                for at in range(inarow):
-                    if at < gap:
-                        line &= stones << (gap - at) * step
-                    elif at > gap:
-                        line &= stones >> (at - gap) * step
-                squares |= line
-    return squares
+        for gap in range(inarow):
+            line = ~(stones ^ stones)
+            shifted = stones
+            for _ in range(gap):
+                shifted = shifted << step
+                line &= shifted
+            shifted = stones
+            for _ in range(inarow - 1 - gap):
+                shifted = shifted >> step
+                line &= shifted
+            bits |= line
+    return bits
 
 
 @compiled

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.compiled import compiled
-from regard.connectx.game.bitboard import Shape, board_shape, fits_in_64_bits, has_line
+from regard.connectx.game.bitboard import Shape, board_shape, fits_in_64_bits, has_line, lines_of_four
 from regard.connectx.game.board import Board
 
 Array = np.ndarray
@@ -144,9 +144,15 @@ def _step(position: Array, mask: Array, status: Array, columns: Array, shape: Sh
         mask[at] = before | (bit & played)
         position[at] = own ^ (before & played)
         status[at] = status[at] if ended & (not auto_reset) else 0 if legal else ILLEGAL
-    for at in range(len(mask)):
-        outcome = WON if has_line(position[at] ^ mask[at], shape) else DRAWN if mask[at] == full else RUNNING
-        status[at] = max(status[at], outcome)
+    if shape.inarow == 4:
+        for at in range(len(mask)):
+            won = lines_of_four(position[at] ^ mask[at], stride) != 0
+            outcome = WON if won else DRAWN if mask[at] == full else RUNNING
+            status[at] = max(status[at], outcome)
+    else:
+        for at in range(len(mask)):
+            outcome = WON if has_line(position[at] ^ mask[at], shape) else DRAWN if mask[at] == full else RUNNING
+            status[at] = max(status[at], outcome)
 
 
 def planes_of(position: Array, mask: Array, shape: Shape) -> Array:

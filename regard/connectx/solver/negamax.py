@@ -268,8 +268,11 @@ def compiled_search(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                                 priority += U(100000)
                             i = count
                             while i > 0 and lists[depth, i - 1, 3] < priority:
-                                for field in range(5):
-                                    lists[depth, i, field] = lists[depth, i - 1, field]
+                                lists[depth, i, 0] = lists[depth, i - 1, 0]
+                                lists[depth, i, 1] = lists[depth, i - 1, 1]
+                                lists[depth, i, 2] = lists[depth, i - 1, 2]
+                                lists[depth, i, 3] = lists[depth, i - 1, 3]
+                                lists[depth, i, 4] = lists[depth, i - 1, 4]
                                 i -= 1
                             lists[depth, i, 0] = move
                             lists[depth, i, 1] = after
@@ -301,8 +304,9 @@ def compiled_search(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
                                             best = max(best, -least)
                                             continue
                                     if open_moves != i:
-                                        for field in range(3):
-                                            lists[depth, open_moves, field] = lists[depth, i, field]
+                                        lists[depth, open_moves, 0] = lists[depth, i, 0]
+                                        lists[depth, open_moves, 1] = lists[depth, i, 1]
+                                        lists[depth, open_moves, 2] = lists[depth, i, 2]
                                     open_moves += 1
                                 count = open_moves
                                 if not known and count == 0:

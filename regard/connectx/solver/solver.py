@@ -59,7 +59,7 @@ class Solver:
             if not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
         key_bits = (rows + 1) * columns
-        if key_bits > 64:
+        if key_bits > 64 or rows > 61:
             raise ValueError(
                 f"the solver needs (rows + 1) × columns of at most 64, got {rows}×{columns} ({key_bits}); "
                 "use a smaller board, or a player that searches (minimax, mcts)"
