@@ -13,15 +13,14 @@ from regard.connectx import Board, LabelOptions, Solver, label, label_openings, 
 from regard.connectx.data.labels import (  # fmt: skip
     FULL,
     bits_from_keys,
-    mirrored_bits,
+    make_records,
     open_folder,
     position_keys,
     record_type,
-    recorded,
     write_shard,
 )
 from regard.connectx.data.random_positions import random_positions
-from regard.connectx.game.bitboard import board_shape, has_line
+from regard.connectx.game.bitboard import board_shape, has_line, mirror
 from regard.connectx.solver.build_book import positions_with
 from regard.models import BoardNet, save
 
@@ -37,7 +36,7 @@ def test_keys_hold_the_stones(seed: int, size: tuple[int, int, int]) -> None:
     back = bits_from_keys(position_keys(position, mask, kind), kind)
     assert (back[0] == position).all()
     assert (back[1] == mask).all()
-    assert (mirrored_bits(mirrored_bits(mask, kind), kind) == mask).all()
+    assert (mirror(mirror(mask, kind), kind) == mask).all()
 
 
 def test_drawn_positions_are_of_running_games_and_by_the_seed_alone() -> None:
@@ -66,7 +65,7 @@ def test_a_position_and_its_mirror_image_are_one_record() -> None:
     other = board.mirror()
     scores = np.arange(7, dtype=np.int8)[None]
     one, two = (
-        recorded(np.array([b.position]), np.array([b.mask]), s, 0, SIZE)
+        make_records(np.array([b.position]), np.array([b.mask]), s, 0, SIZE)
         for b, s in ((board, scores), (other, scores[:, ::-1]))
     )  # fmt: skip
     assert one == two
@@ -106,7 +105,7 @@ def test_positions_can_be_left_out_whichever_way_they_look(tmp_path: Path) -> No
     label(tmp_path, LabelOptions(SMALL, fewest=2, seed=1), positions=60)
     labels = read_labels(tmp_path)
     some = labels[np.array([0, 7, 11])]
-    turned = mirrored_bits(some.position, labels.shape), mirrored_bits(some.mask, labels.shape)
+    turned = mirror(some.position, labels.shape), mirror(some.mask, labels.shape)
     for position, mask in ((some.position, some.mask), turned):
         left = labels.without(position, mask)
         assert len(left) == len(labels) - 3
@@ -139,7 +138,7 @@ def test_all_that_follows_a_position_is_labelled(early: int, fewest: int, most: 
             if score in (None, (fewest + 1) // 2 - 10):  # full, or loses at once
                 continue
             after = own ^ all_, all_ | stone
-            mirrored = tuple(int(mirrored_bits(np.array([bits]), labels.shape)[0]) for bits in after)
+            mirrored = tuple(int(mirror(np.array([bits]), labels.shape)[0]) for bits in after)
             assert after in held or mirrored in held
             grown += 1
     assert grown > 10
