@@ -45,7 +45,7 @@ def cost_figure(estimates: Sequence[Estimate], title: str) -> "Figure":
     return figure
 
 
-def find_crossing(lengths: Sequence[int], rising: Sequence[float], other: Sequence[float]) -> float | None:
+def find_crossing(lengths: Sequence[int], rising: Sequence[int | float], other: Sequence[int | float]) -> float | None:
     """Return the length where the rising curve overtakes the other, interpolated linearly between logarithms.
 
     >>> find_crossing([1, 16], [1, 256], [4, 64])             # x² overtakes 4·x at 4
@@ -109,7 +109,7 @@ def _plot_bytes(axes: Any, estimates: Sequence[Estimate]) -> None:
     _format_axes(axes, lengths, bytes_text, base=2)
 
 
-def _format_axes(axes: Any, lengths: list[int], text: Callable[[float], str], base: int) -> None:
+def _format_axes(axes: Any, lengths: list[int], text: Callable[[int | float], str], base: int) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axes.set_xscale("log", base=2)

@@ -1,7 +1,7 @@
 """Numbers as text: operations in powers of 1000, bytes in powers of 1024, seconds."""
 
 
-def operations_text(count: float) -> str:
+def operations_text(count: int | float) -> str:
     """Return a count with three digits and a unit.
 
     >>> operations_text(8716288), operations_text(0), operations_text(137438953472)
@@ -10,7 +10,7 @@ def operations_text(count: float) -> str:
     return _scaled(count, 1000, ("", "k", "M", "G", "T", "P", "E"))
 
 
-def bytes_text(count: float) -> str:
+def bytes_text(count: int | float) -> str:
     """Return a number of bytes with three digits and a unit; 1 MiB is 1024² bytes.
 
     >>> bytes_text(5 * 2**20), bytes_text(512), bytes_text(0)
@@ -28,7 +28,7 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
-def _scaled(count: float, base: int, units: tuple[str, ...]) -> str:
+def _scaled(count: int | float, base: int, units: tuple[str, ...]) -> str:
     if not count:
         return "0"
     value, power = float(count), 0

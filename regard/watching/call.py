@@ -86,12 +86,12 @@ class Call(CallInputs):
         """Return the total weight that each query puts on the given keys (sinks, separators, …)."""
         keys = _indices("mass(on=…)", [on] if isinstance(on, int) else list(on), self.shape[3]).unique()
         with torch.no_grad():
-            return exact_weights.on_keys(self, keys, self._lse_of_scores).sum(-1)
+            return exact_weights.on_keys(self, keys, lambda: self.lse).sum(-1)
 
     def at_offset(self, offset: int) -> Float[Tensor, "batch heads queries"]:
         """Return the weight of each query on the key `offset` tokens after it: −1 the previous token, 0 itself."""
         with torch.no_grad():
-            return exact_weights.at_offset(self, offset, self._lse_of_scores)
+            return exact_weights.at_offset(self, offset, lambda: self.lse)
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
         """Return the weight that each key receives from all queries together."""
@@ -112,11 +112,6 @@ class Call(CallInputs):
             if self.eager_weights is None and count <= row_blocks.MOST_SORTED and row_blocks.supports(self):
                 return row_blocks.top(self, count, self.lse)
             return from_weights.top(self, count)
-
-    @property
-    def _lse_of_scores(self) -> Tensor | None:
-        """The log-sum-exp; None where the weights are known already, so that no statistics are computed for it."""
-        return self.lse if self.eager_weights is None else None
 
     def __repr__(self) -> str:
         batch, heads, length, size = self.shape

@@ -9,7 +9,7 @@ Once the log-sum-exp of a row is known, a single weight is exp(scale · q·k + b
 keys. So `on_keys` and `at_offset` cost a few dot products per query.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -18,6 +18,8 @@ from torch import Tensor
 
 from regard.watching.call_inputs import CallInputs
 from regard.watching.score_blocks import score_blocks
+
+PerQuery = Float[Tensor, "batch heads queries"]
 
 
 class WeightBlock(NamedTuple):
@@ -54,43 +56,29 @@ def selected(
 
 
 def on_keys(
-    call: CallInputs, keys: Int[Tensor, "chosen"], lse: Float[Tensor, "batch heads queries"] | None
+    call: CallInputs, keys: Int[Tensor, "chosen"], lse: Callable[[], PerQuery]
 ) -> Float[Tensor, "batch heads queries chosen"]:
-    """Return the weights of every query on the given keys; `lse` is unused where the call has eager weights."""
+    """Return the weights of every query on the given keys; `lse` is called only if the weights are not known."""
     call.check_unchanged()
-    if call.eager_weights is not None or lse is None:
-        assert call.eager_weights is not None
+    if call.eager_weights is not None:
         return call.eager_weights[..., keys].float()
-    *_, length, size = call.shape
     scores = call.scale * call.q.float() @ _keys_of_each_head(call)[:, :, keys].float().transpose(-1, -2)
-    if call.bias is not None:
-        scores = scores + call.bias.expand(-1, -1, length, size)[..., keys]
-    if call.mask is not None:
-        position = torch.arange(size - length, size)[:, None]
-        scores = scores.masked_fill(~_visible_pairs(call, position, keys), float("-inf"))
-    return _weights_of_scores(scores, lse[..., None])
+    return _weights_of_pairs(call, scores, torch.arange(call.shape[2])[:, None], keys, lse())
 
 
-def at_offset(
-    call: CallInputs, offset: int, lse: Float[Tensor, "batch heads queries"] | None
-) -> Float[Tensor, "batch heads queries"]:
+def at_offset(call: CallInputs, offset: int, lse: Callable[[], PerQuery]) -> PerQuery:
     """Return the weight of every query on the key `offset` tokens after it; 0 where there is no such key."""
     call.check_unchanged()
     batch, heads, length, size = call.shape
-    position = torch.arange(size - length, size)
-    exists = (position + offset >= 0) & (position + offset < size)
-    queries, keys = exists.nonzero()[:, 0], (position + offset)[exists]
+    neighbour = torch.arange(size - length, size) + offset
+    exists = (neighbour >= 0) & (neighbour < size)
+    queries, keys = exists.nonzero()[:, 0], neighbour[exists]
     weights = torch.zeros(batch, heads, length)
-    if call.eager_weights is not None or lse is None:
-        assert call.eager_weights is not None
+    if call.eager_weights is not None:
         weights[:, :, queries] = call.eager_weights[:, :, queries, keys].float()
         return weights
     scores = call.scale * (call.q[:, :, queries].float() * _keys_of_each_head(call)[:, :, keys].float()).sum(-1)
-    if call.bias is not None:
-        scores = scores + call.bias.expand(-1, -1, length, size)[:, :, queries, keys]
-    if call.mask is not None:
-        scores = scores.masked_fill(~_visible_pairs(call, position[queries], keys), float("-inf"))
-    weights[:, :, queries] = _weights_of_scores(scores, lse[:, :, queries])
+    weights[:, :, queries] = _weights_of_pairs(call, scores, queries, keys, lse())
     return weights
 
 
@@ -115,16 +103,23 @@ def _keys_of_each_head(call: CallInputs) -> Float[Tensor, "batch heads keys d_k"
     return call.k if group == 1 else call.k[:, :, None].expand(-1, -1, group, -1, -1).flatten(1, 2)
 
 
-def _visible_pairs(call: CallInputs, position: Tensor, keys: Tensor) -> Tensor:
-    """Return whether the pairs (query position, key) are visible, (B, H, *pairs)."""
-    assert call.mask is not None
-    ones = [1] * max(position.dim(), keys.dim())
-    b, h = torch.arange(call.shape[0]).view(-1, 1, *ones), torch.arange(call.shape[1]).view(-1, *ones)
-    return call.mask.visible(b, h, position, keys)
-
-
-def _weights_of_scores(scores: Tensor, lse: Tensor) -> Tensor:
-    return (scores - lse.masked_fill(lse.isneginf(), 0.0)).exp()
+def _weights_of_pairs(
+    call: CallInputs,
+    scores: Float[Tensor, "batch heads *pairs"],
+    queries: Int[Tensor, "*#pairs"],
+    keys: Int[Tensor, "*#pairs"],
+    lse: PerQuery,
+) -> Float[Tensor, "batch heads *pairs"]:
+    """Return exp(score + bias − lse) for pairs of queries and keys; 0 where the mask hides the pair."""
+    *_, length, size = call.shape
+    if call.bias is not None:
+        scores = scores + call.bias.expand(-1, -1, length, size)[:, :, queries, keys]
+    if call.mask is not None:
+        ones = [1] * (scores.dim() - 2)
+        b, h = torch.arange(call.shape[0]).view(-1, 1, *ones), torch.arange(call.shape[1]).view(-1, *ones)
+        visible = call.mask.visible(b, h, queries + size - length, keys)
+        scores = scores.masked_fill(~visible, float("-inf"))
+    return (scores - lse.masked_fill(lse.isneginf(), 0.0)[:, :, queries]).exp()
 
 
 def _softmax_in_place(scores: Float[Tensor, "... keys"], *, may_be_empty: bool) -> Float[Tensor, "... keys"]:

@@ -79,7 +79,7 @@ class Recording:
     def table(self) -> Table:
         """Return the summary as a table for the terminal."""
         rows = self.summary()
-        pattern, names = abbreviate_call_names(self.calls)
+        pattern, names = abbreviate_call_names([call.name for call in self.calls])
         table = Table(title=f"What each head attends to, on average ({pattern})", title_justify="left")
         table.add_column("*" if "*" in pattern else "call")
         for column in ("head", "entropy", "distance", "spread", "first", "previous", "own", "next"):
@@ -161,27 +161,26 @@ class Recording:
         return sorted(changes, key=lambda row: -abs(row["entropy"]) - abs(row["sink"]))
 
 
-def abbreviate_call_names(calls: Sequence[Call]) -> tuple[str, list[str]]:
+def abbreviate_call_names(names: Sequence[str]) -> tuple[str, list[str]]:
     """Return the common pattern of the calls' names, with * where they differ, and the differing part of each.
 
-    >>> from types import SimpleNamespace as Named
-    >>> abbreviate_call_names([Named(name=f"model.layers.{i}.attn") for i in (0, 1, 1)])
+    >>> abbreviate_call_names(["model.layers.0.attn", "model.layers.1.attn", "model.layers.1.attn"])
     ('model.layers.*.attn', ['0', '1', '1 #2'])
-    >>> abbreviate_call_names([Named(name="encoder.attn"), Named(name="decoder.attn")])
+    >>> abbreviate_call_names(["encoder.attn", "decoder.attn"])
     ('*.attn', ['encoder', 'decoder'])
     """
-    paths = [call.name.split(".") if call.name else ["model"] for call in calls]
+    paths = [name.split(".") if name else ["model"] for name in names]
     shortest = min(map(len, paths))
     prefix = _common_prefix(paths, shortest)
     suffix = _common_prefix([path[::-1] for path in paths], shortest - prefix)
     counts: dict[str, int] = {}
-    names = []
+    short_names = []
     for path in paths:
         name = ".".join(path[prefix : len(path) - suffix]) or path[-1]
         counts[name] = counts.get(name, 0) + 1
-        names.append(name if counts[name] == 1 else f"{name} #{counts[name]}")
+        short_names.append(name if counts[name] == 1 else f"{name} #{counts[name]}")
     middle = [] if prefix + suffix == max(map(len, paths)) else ["*"]
-    return ".".join([*paths[0][:prefix], *middle, *paths[0][len(paths[0]) - suffix :]]), names
+    return ".".join([*paths[0][:prefix], *middle, *paths[0][len(paths[0]) - suffix :]]), short_names
 
 
 def _common_prefix(paths: list[list[str]], limit: int) -> int:

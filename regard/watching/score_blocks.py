@@ -79,9 +79,7 @@ def _chunks(tile: Tile, triangular: bool, group: int) -> Iterator[tuple[slice, s
         yield slice(start, stop), slice(first, tile.position + stop - tile.rows.start if triangular else last)
 
 
-def _visible(
-    mask: Mask, b: int, heads: slice, rows: slice, keys: slice, shift: int
-) -> Bool[Tensor, "*heads rows keys"]:
+def _visible(mask: Mask, b: int, heads: slice, rows: slice, keys: slice, shift: int) -> Bool[Tensor, "..."]:
     """Return which pairs of a block the mask shows, for each head or for all."""
     h = torch.arange(heads.start, heads.stop)[:, None, None] if mask.head_count > 1 else torch.tensor(heads.start)
     position = torch.arange(rows.start, rows.stop)[:, None] + shift

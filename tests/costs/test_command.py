@@ -1,4 +1,4 @@
-"""`regard cost`, as it is typed."""
+"""The `regard cost` command."""
 
 import json
 import subprocess
@@ -14,13 +14,13 @@ SMALL = ["cost", "--d-model", "64", "--heads", "4", "--seq", "32,64"]
 
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL, "--mask", "window(keys=8)", "--backward", "--kv-heads", "2"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for words in ("S = 64", "scores", "visible pairs", "window(keys=8)", "backward", "peak of the call", "H_kv = 2"):
-        assert words in said
-    assert max(map(len, said.splitlines())) <= 80
+        assert words in output
+    assert max(map(len, output.splitlines())) <= 80
 
 
-def test_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_measure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL, "--measure", "--materialised"]) == 0
     captured = capsys.readouterr()
     assert captured.out.count("exact") == 2
@@ -51,7 +51,7 @@ def test_json_and_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         (["--cached", "--backward"], "no backward"),
     ],
 )
-def test_a_mistake_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_user_errors_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -66,7 +66,7 @@ def test_help_and_import_load_nothing_heavy() -> None:
         subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_the_profiler_is_quiet() -> None:
+def test_profiler_prints_nothing() -> None:
     result = subprocess.run(
         [sys.executable, "-m", "regard", *SMALL, "--measure"], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""Small models of every kind, for the tests of this room."""
+"""Small models of every kind, for tests."""
 
 from typing import Any
 
@@ -36,24 +36,24 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def decoder(vocabulary: int = 40, **changes: Any) -> Decoder:
-    return _sharp(Decoder(DecoderConfig(vocabulary, **{**SIZES, **changes})))
+    return _enlarge_weights(Decoder(DecoderConfig(vocabulary, **{**SIZES, **changes})))
 
 
 def encoder(vocabulary: int = 40, **changes: Any) -> Encoder:
-    return _sharp(Encoder(EncoderConfig(vocabulary, **{**SIZES, **changes})))
+    return _enlarge_weights(Encoder(EncoderConfig(vocabulary, **{**SIZES, **changes})))
 
 
 def seq2seq(source: int = 30, target: int = 40, **changes: Any) -> Seq2Seq:
-    return _sharp(Seq2Seq(Seq2SeqConfig(source, target, **{**SIZES, **changes})))
+    return _enlarge_weights(Seq2Seq(Seq2SeqConfig(source, target, **{**SIZES, **changes})))
 
 
 def recurrent(source: int = 30, target: int = 40, *, attention: bool, **changes: Any) -> Recurrent:
     sizes = {"d_model": 32, "layers": 2, "context": 160, "dropout": 0.0, **changes}
-    return _sharp(Recurrent(RecurrentConfig(source, target, attention=attention, **sizes)))
+    return _enlarge_weights(Recurrent(RecurrentConfig(source, target, attention=attention, **sizes)))
 
 
-def _sharp(model: Any) -> Any:
-    """Larger numbers than a model starts with, so that scores differ by more than rounding; biases that matter."""
+def _enlarge_weights(model: Any) -> Any:
+    """Enlarge weights and biases, so that scores differ by more than rounding errors, and switch to eval mode."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, value in model.named_parameters():

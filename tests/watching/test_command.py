@@ -1,4 +1,4 @@
-"""`regard watch` as it is typed: real models from the outside, and what it says of mistakes."""
+"""The `regard watch` command: models, inputs, saved files, and errors of one line."""
 
 import json
 from pathlib import Path
@@ -48,49 +48,48 @@ def _models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_any_model_that_can_be_imported(capsys: pytest.CaptureFixture[str]) -> None:
+def test_importable_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "my_models:layer", "--input", "x.npz", "--save", "x.html", "--json", "x.json"]) == 0
-    said = capsys.readouterr().out
-    assert "TransformerEncoderLayer: 1 attention call of 2 heads, 5 queries × 5 keys" in said
-    assert "self_attn" in said
-    assert "The doctor found nothing wrong" in said
+    output = capsys.readouterr().out
+    assert "TransformerEncoderLayer: 1 attention call of 2 heads, 5 queries × 5 keys" in output
+    assert "self_attn" in output
+    assert "The doctor found nothing wrong" in output
     assert "TransformerEncoderLayer" in Path("x.html").read_text()
     assert [row["head"] for row in json.loads(Path("x.json").read_text())] == [0, 1]
 
 
-def test_arrays_without_names_are_taken_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unnamed_arrays_become_positional_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "my_models:causal", "--input", "one.npz", "--json", "-"]) == 0
     first, _ = json.loads(capsys.readouterr().out)
     assert first["next"] == 0.0
     assert first["previous"] > 0.0
 
 
-def test_a_tokenizer_reads_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tokenizer_encodes_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "my_models:with_tokenizer", "cat", "--head", "0:1", "--causal"]) == 0
-    said = capsys.readouterr().out
-    assert "attend, head 1" in said
-    assert " 116 " in said  # the byte of t, in the head's own table
-    assert "! sees the future: attend, head 0" in said
+    output = capsys.readouterr().out
+    assert "attend, head 1" in output
+    assert " 116 " in output  # the byte of t, in the head's own table
+    assert "! sees the future: attend, head 0" in output
 
 
-def test_a_run_is_watched_as_it_translates(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["watch", "phrases", "The cat sat on the mat"]
-    assert main([*asked, "--head", "5:0", "--save", "x.html"]) == 0
-    said = capsys.readouterr().out
-    assert "6 attention calls" in said
-    assert "decoder.layers.1.cross, head 0" in said
-    assert "垫子" in said
+def test_run_is_watched_while_it_translates(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "phrases", "The cat sat on the mat", "--head", "5:0", "--save", "x.html"]) == 0
+    output = capsys.readouterr().out
+    assert "6 attention calls" in output
+    assert "decoder.layers.1.cross, head 0" in output
+    assert "垫子" in output
     page = Path("x.html").read_text()
     assert all(f'"{word}"' in page for word in ("<begin>".replace("<", "\\u003c"), "垫子", "mat"))
 
 
-def test_a_language_model_is_causal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_language_model_is_causal(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "language", "The for statement is used", "--causal", "--json", "-"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {row["next"] for row in rows} == {0.0}
 
 
-def test_a_trained_model_has_a_head_for_the_previous_token(capsys: pytest.CaptureFixture[str]) -> None:
+def test_trained_model_has_a_head_for_the_previous_token(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "minilm", "The cat sat on the mat", "--json", "-"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 6 * 12
@@ -100,7 +99,7 @@ def test_a_trained_model_has_a_head_for_the_previous_token(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["my_models:layer"], "TEXT or --input FILE.npz, got neither"),
         (["my_models:layer", "text", "--input", "x.npz"], "TEXT or --input FILE.npz, got both"),
@@ -126,9 +125,9 @@ def test_a_trained_model_has_a_head_for_the_previous_token(capsys: pytest.Captur
         (["my_models:layer", "--input", "x.npz", "--save", "x.bmp"], "saved as .png, .svg, .pdf or .html"),
     ],
 )
-def test_mistakes_are_one_line(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_user_errors_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", *arguments]) == 2
-    said = capsys.readouterr().err
-    assert complaint in said
-    assert said.startswith("regard watch: ")
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert message in output
+    assert output.startswith("regard watch: ")
+    assert output.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Whoever makes an attention call, it is seen, named, and not changed by being seen."""
+"""Every kind of attention call is recorded and kwargs, and watching changes no result."""
 
 import subprocess
 import sys
@@ -14,12 +14,12 @@ from regard import masks
 from regard.watching import Recording
 
 
-def run(model: nn.Module, *inputs, **named) -> tuple[object, object, Recording]:
-    """What the model gives unwatched and watched, and what was seen."""
+def run(model: nn.Module, *inputs, **kwargs) -> tuple[object, object, Recording]:
+    """Return the output unwatched, the output watched, and the recording."""
     with torch.no_grad():
-        plain = model(*inputs, **named)
+        plain = model(*inputs, **kwargs)
         with regard.watch(model) as seen:
-            watched = model(*inputs, **named)
+            watched = model(*inputs, **kwargs)
     return plain, watched, seen
 
 
@@ -30,7 +30,7 @@ def first(out: object) -> torch.Tensor:
 X = torch.randn(2, 7, 16, generator=torch.Generator().manual_seed(0))
 PADDED = torch.arange(7) >= torch.tensor([[7], [4]])
 
-TORCHS = {
+LAYERS = {
     "mha, fast path": (
         lambda: nn.MultiheadAttention(16, 2, batch_first=True).eval(),
         (X, X, X),
@@ -68,15 +68,15 @@ TORCHS = {
 }
 
 
-@pytest.mark.parametrize(("make", "inputs", "named", "kernel"), TORCHS.values(), ids=TORCHS.keys())
-def test_the_same_bits_and_the_call_seen(make, inputs, named, kernel) -> None:
-    plain, watched, seen = run(make(), *inputs, **named)
+@pytest.mark.parametrize(("make", "inputs", "kwargs", "kernel"), LAYERS.values(), ids=LAYERS.keys())
+def test_watching_changes_no_bit_and_records_the_call(make, inputs, kwargs, kernel) -> None:
+    plain, watched, seen = run(make(), *inputs, **kwargs)
     assert torch.equal(first(plain), first(watched))
     assert len(seen.calls) == 1
     assert seen.calls[0].kernel.startswith(kernel)
 
 
-def test_a_fast_path_shows_the_weights_it_never_made() -> None:
+def test_weights_of_a_fast_path_equal_those_of_the_layer() -> None:
     for padding in (None, PADDED):
         for norm_first in (False, True):
             layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=norm_first).eval()
@@ -99,7 +99,7 @@ def test_nested_tensors_inside_an_encoder() -> None:
     torch.testing.assert_close(weights[:4].sum(-1), torch.ones(4))
 
 
-def test_every_call_of_an_encoder_and_a_decoder_has_its_path() -> None:
+def test_calls_are_named_by_module_path() -> None:
     model = nn.Transformer(16, 2, 1, 2, 32, dropout=0.0, batch_first=True)
     _, _, seen = run(model, X, X[:, :5])
     assert [call.name for call in seen.calls] == [
@@ -125,7 +125,7 @@ SMALL = {"vocab_size": 100, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id"
 IDS = torch.randint(0, 100, (2, 9), generator=torch.Generator().manual_seed(0))
 REAL = (torch.arange(9) < torch.tensor([[9], [6]])).long()
 WIDE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-FACES = {
+HUGGING_FACE_MODELS = {
     "gpt2": ("GPT2Model", {"n_layer": 2, "n_embd": 32, "n_head": 4, **SMALL}, {"input_ids": IDS}),
     "gpt2, padded": (
         "GPT2Model",
@@ -143,7 +143,7 @@ FACES = {
 }
 
 
-@pytest.mark.parametrize(("kind", "options", "inputs"), FACES.values(), ids=FACES.keys())
+@pytest.mark.parametrize(("kind", "options", "inputs"), HUGGING_FACE_MODELS.values(), ids=HUGGING_FACE_MODELS.keys())
 @pytest.mark.filterwarnings("ignore")
 def test_hugging_face_models_on_fused_attention(transformers, kind: str, options: dict, inputs: dict) -> None:
     config = getattr(transformers, kind.replace("Model", "Config"))(**options)
@@ -152,13 +152,13 @@ def test_hugging_face_models_on_fused_attention(transformers, kind: str, options
     eager.load_state_dict(model.state_dict())
     plain, watched, seen = run(model, **inputs)
     assert torch.equal(plain.last_hidden_state, watched.last_hidden_state)
-    with torch.no_grad(), regard.watch(eager) as plainly:
+    with torch.no_grad(), regard.watch(eager) as eager_seen:
         eager(**inputs)
-    assert [call.name for call in seen.calls] == [call.name for call in plainly.calls]
-    for call, made in zip(seen.calls, plainly.calls, strict=True):
-        assert made.kernel == "eager softmax"
-        real = made.eager_weights.sum(-1) > 0.5
-        assert (call.weights() - made.eager_weights)[real].abs().max() < 1e-5
+    assert [call.name for call in seen.calls] == [call.name for call in eager_seen.calls]
+    for call, eager_call in zip(seen.calls, eager_seen.calls, strict=True):
+        assert eager_call.kernel == "eager softmax"
+        real = eager_call.eager_weights.sum(-1) > 0.5
+        assert (call.weights() - eager_call.eager_weights)[real].abs().max() < 1e-5
         one = call.weights(head=1, queries=[0, -1], batch=0)
         torch.testing.assert_close(one, call.weights()[0, 1][[0, -1]])
 
@@ -199,23 +199,23 @@ def test_training_and_autocast() -> None:
     torch.testing.assert_close(seen.calls[1].weights(), seen.calls[0].weights(), atol=2e-2, rtol=0)
 
 
-# -- what to keep --------------------------------------------------------------------------------------------
+# -- the options keep, only and max_calls ---------------------------------------------------------------------
 
 
-def test_nothing_is_copied_unless_asked_for() -> None:
-    class Shows(nn.Module):
+def test_inputs_are_copied_only_with_keep_copies() -> None:
+    class Attention(nn.Module):
         def forward(self, q: torch.Tensor) -> torch.Tensor:
             return nn.functional.scaled_dot_product_attention(q, q, q)
 
     q = torch.randn(1, 2, 5, 4)
-    model = Shows()
+    model = Attention()
     for keep, same in (("inputs", True), ("copies", False)):
         with regard.watch(model, keep=keep) as seen:
             model(q)
         assert (seen.calls[0].q.data_ptr() == q.data_ptr()) is same
 
 
-def test_a_tensor_changed_afterwards_is_noticed() -> None:
+def test_in_place_change_after_the_call_is_detected() -> None:
     model = regard.nn.MultiHeadAttention(16, 2)
     with torch.no_grad(), regard.watch(model) as seen:
         model(X)
@@ -224,7 +224,7 @@ def test_a_tensor_changed_afterwards_is_noticed() -> None:
         seen.calls[0].weights()
 
 
-def test_statistics_alone() -> None:
+def test_keep_statistics_stores_no_queries_and_keys() -> None:
     model = regard.nn.MultiHeadAttention(16, 2, causal=True)
     with torch.no_grad():
         with regard.watch(model) as full:
@@ -238,7 +238,7 @@ def test_statistics_alone() -> None:
         seen.calls[0].weights()
 
 
-def test_choosing_modules_and_how_many() -> None:
+def test_only_and_max_calls() -> None:
     model = nn.Transformer(16, 2, 2, 2, 32, dropout=0.0, batch_first=True)
     for only, count in (("encoder", 2), ("*.multihead_attn", 2), (["decoder.layers.0"], 2), (lambda name: True, 6)):
         with torch.no_grad(), regard.watch(model, only=only) as seen:
@@ -250,7 +250,7 @@ def test_choosing_modules_and_how_many() -> None:
     assert seen.skipped
 
 
-def test_nothing_is_left_behind() -> None:
+def test_torch_is_restored_after_an_error() -> None:
     from regard.attention.listeners import call_listeners
 
     before = torch.overrides.has_torch_function, torch.nn.functional.has_torch_function
@@ -266,7 +266,7 @@ def test_nothing_is_left_behind() -> None:
 
 
 @pytest.mark.parametrize("keep", ["inputs", "statistics"])
-def test_several_threads_at_once_each_see_their_own(keep) -> None:
+def test_each_thread_records_its_own_calls(keep) -> None:
     from regard.attention.listeners import call_listeners
 
     before = torch.overrides.has_torch_function, torch.nn.functional.has_torch_function
@@ -282,19 +282,19 @@ def test_several_threads_at_once_each_see_their_own(keep) -> None:
             shapes += [call.shape for call in seen.calls]
         return shapes
 
-    kept = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)  # so that threads meet in every place where they could
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # makes threads switch as often as possible
     try:
         with ThreadPoolExecutor(len(queries)) as pool:
-            found = list(pool.map(watched, queries))
+            shapes = list(pool.map(watched, queries))
     finally:
-        sys.setswitchinterval(kept)
-    assert found == [[(1, 2, x.shape[1], x.shape[1])] * 200 for x in queries]
+        sys.setswitchinterval(interval)
+    assert shapes == [[(1, 2, x.shape[1], x.shape[1])] * 200 for x in queries]
     assert not call_listeners
     assert (torch.overrides.has_torch_function, torch.nn.functional.has_torch_function) == before
 
 
-def test_when_nothing_was_seen_the_reasons_are_said() -> None:
+def test_error_without_calls_lists_reasons() -> None:
     model = nn.Linear(4, 4)
     with regard.watch(model) as seen:
         model(torch.randn(2, 4))
@@ -303,7 +303,7 @@ def test_when_nothing_was_seen_the_reasons_are_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "said"),
+    ("call", "error", "message"),
     [
         (lambda: regard.watch(lambda x: x).__enter__(), TypeError, "nn.Module, got function"),
         (
@@ -314,25 +314,25 @@ def test_when_nothing_was_seen_the_reasons_are_said() -> None:
         (lambda: regard.watch(nn.Linear(1, 1), max_calls=0).__enter__(), ValueError, "at least 1"),
     ],
 )
-def test_bad_input(call, error, said, unchecked) -> None:
-    with pytest.raises(error, match=said):
+def test_invalid_arguments(call, error, message, unchecked) -> None:
+    with pytest.raises(error, match=message):
         call()
 
 
 @pytest.mark.parametrize("order", ["import regard", "import regard.watching.recording, regard"])
-def test_the_function_is_found_whatever_is_imported_first(order: str) -> None:
+def test_watch_is_a_function_in_any_import_order(order: str) -> None:
     code = f"{order}; import torch, regard\nwith regard.watch(torch.nn.Linear(1, 1)) as seen: pass\nprint(len(seen))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "0", done.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert process.stdout.strip() == "0", process.stderr
 
 
-def test_a_mask_that_torch_aligns_at_the_start() -> None:
-    class Crooked(nn.Module):
+def test_causal_mask_of_torch_is_aligned_at_the_start() -> None:
+    class StartAligned(nn.Module):
         def forward(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
             return nn.functional.scaled_dot_product_attention(q, k, k, is_causal=True)
 
     q, k = torch.randn(1, 1, 2, 4), torch.randn(1, 1, 5, 4)
-    _, _, seen = run(Crooked(), q, k)
+    _, _, seen = run(StartAligned(), q, k)
     assert (seen.calls[0].weights()[0, 0] > 0).tolist() == [[True] + [False] * 4, [True, True] + [False] * 3]
     assert isinstance(seen.calls[0].mask, masks.Mask)
 

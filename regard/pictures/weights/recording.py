@@ -164,9 +164,12 @@ def _layer(call: Call, batch: int) -> Any:
 
 
 def _rows(calls: Sequence[Call]) -> list[str]:
-    return [f"layer {name}" if name.isdecimal() else name for name in abbreviate_call_names(calls)[1]]
+    return [
+        f"layer {name}" if name.isdecimal() else name
+        for name in abbreviate_call_names([call.name for call in calls])[1]
+    ]
 
 
 def _title(seen: Recording) -> str:
-    where = abbreviate_call_names(seen.calls)[0]
+    where = abbreviate_call_names([call.name for call in seen.calls])[0]
     return f"Attention of {type(seen.model).__name__}" + (f": {where}" if seen.calls[0].name else "")

@@ -1,4 +1,4 @@
-"""Statistics of rows, by compiled loops and by fused attention, against NumPy in float64."""
+"""Statistics by compiled loops and by fused attention, compared with NumPy in float64."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def call_of(q, k, rule=None, added=None, scale=None) -> Call:
 
 
 def weights_of(call: Call) -> np.ndarray:
-    """All weights in float64, with nothing of ours but the rule's own words."""
+    """Return all weights in float64; of regard only the mask itself is used."""
     batch, heads, length, size = call.shape
     q, k = call.q.double().numpy(), np.repeat(call.k.double().numpy(), heads // call.k.shape[1], 1)
     scores = call.scale * q @ k.swapaxes(-1, -2)
@@ -35,23 +35,25 @@ def weights_of(call: Call) -> np.ndarray:
     return np.divide(e, z, out=np.zeros_like(e), where=z > 0)
 
 
-def check(call: Call, way: str = "rows", on: tuple[int, ...] = (0,), far: float = 1e-4) -> None:
-    w, found = weights_of(call), WAYS[way](call, on)
+def check(call: Call, way: str = "rows", on: tuple[int, ...] = (0,), tolerance: float = 1e-4) -> None:
+    w, result = weights_of(call), WAYS[way](call, on)
     length, size = call.shape[2:]
     place = np.arange(size)
     empty = w.sum(-1) == 0
     mean = w @ place
     entropy = -(w * np.log(np.where(w > 0, w, 1.0))).sum(-1)
     variance = np.where(empty, 0.0, (w * (place - mean[..., None]) ** 2).sum(-1))
-    assert (found.empty.numpy() == empty).all()
-    assert np.isneginf(found.lse.numpy()[empty]).all()
-    np.testing.assert_allclose(found.entropy, entropy, rtol=0, atol=1e-4)
-    np.testing.assert_allclose(found.distance, np.where(empty, 0.0, np.arange(size - length, size) - mean), 0, far)
-    np.testing.assert_allclose(found.sink, w[..., list(set(on))].sum(-1), rtol=0, atol=1e-5)
+    assert (result.empty.numpy() == empty).all()
+    assert np.isneginf(result.lse.numpy()[empty]).all()
+    np.testing.assert_allclose(result.entropy, entropy, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(
+        result.distance, np.where(empty, 0.0, np.arange(size - length, size) - mean), 0, tolerance
+    )
+    np.testing.assert_allclose(result.sink, w[..., list(set(on))].sum(-1), rtol=0, atol=1e-5)
     if way == "rows":  # fused attention subtracts two large numbers
-        np.testing.assert_allclose(found.spread**2, variance, rtol=1e-5, atol=2e-2)
-        np.testing.assert_allclose(found.received, w.sum(-2), rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(found.received.sum(-1), (~empty).sum(-1), rtol=1e-5)
+        np.testing.assert_allclose(result.spread**2, variance, rtol=1e-5, atol=2e-2)
+        np.testing.assert_allclose(result.received, w.sum(-2), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(result.received.sum(-1), (~empty).sum(-1), rtol=1e-5)
         check_top(call, w, 3)
 
 
@@ -59,9 +61,11 @@ def check_top(call: Call, w: np.ndarray, count: int) -> None:
     values, places = (x.numpy() for x in row_blocks.top(call, min(count, call.shape[3]), call.lse))
     best = -np.sort(-w, -1)[..., :count]
     np.testing.assert_allclose(values, best, rtol=0, atol=1e-5)
-    taken = places >= 0
-    np.testing.assert_allclose(np.take_along_axis(w, np.maximum(places, 0), -1)[taken], best[taken], rtol=0, atol=1e-5)
-    assert (best[~taken] == 0).all()
+    present = places >= 0
+    np.testing.assert_allclose(
+        np.take_along_axis(w, np.maximum(places, 0), -1)[present], best[present], rtol=0, atol=1e-5
+    )
+    assert (best[~present] == 0).all()
     ordered = np.sort(places, -1)
     assert ((ordered[..., 1:] != ordered[..., :-1]) | (ordered[..., 1:] < 0)).all()  # no key twice
 
@@ -72,7 +76,7 @@ SIZES = st.tuples(st.integers(1, 2), st.sampled_from([2, 4]), st.integers(1, 300
 @ways
 @given(size=SIZES, data=st.data())
 @settings(max_examples=40)
-def test_every_kind_of_mask_and_bias(way, size, data) -> None:
+def test_masks_and_biases(way, size, data) -> None:
     batch, heads, queries, keys = size
     rng = torch.Generator().manual_seed(data.draw(st.integers(0, 2**32)))
     q = torch.randn(batch, heads, queries, 8, generator=rng)
@@ -83,25 +87,25 @@ def test_every_kind_of_mask_and_bias(way, size, data) -> None:
         if data.draw(st.booleans()):
             added[added > 0.5] = -torch.inf
     call = call_of(q, k, data.draw(st.none() | rules(*size)), added)
-    check(call, way, on=(0, keys - 1), far=1e-4 if way == "rows" else 1e-3)
+    check(call, way, on=(0, keys - 1), tolerance=1e-4 if way == "rows" else 1e-3)
 
 
 @ways
 @pytest.mark.parametrize("shape", [(1100, 1100), (300, 1500), (1500, 300), (1, 700)])
-def test_under_the_diagonal(way, shape) -> None:
+def test_causal_masks(way, shape) -> None:
     length, size = shape
     call = call_of(torch.randn(1, 4, length, 16), torch.randn(1, 2, size, 16), masks.causal())
-    check(call, way, far=1e-4 if way == "rows" else 1e-3)
+    check(call, way, tolerance=1e-4 if way == "rows" else 1e-3)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_computed_in_single(dtype) -> None:
+def test_half_precision_is_computed_in_float32(dtype) -> None:
     q, k = torch.randn(2, 4, 70, 16).to(dtype), torch.randn(2, 2, 90, 16).to(dtype)
     assert row_blocks.supports(call_of(q, k))
     check(call_of(q, k, masks.causal()))
 
 
-def test_double_precision_stays_double() -> None:
+def test_float64_stays_float64() -> None:
     call = call_of(torch.randn(1, 2, 9, 4).double(), torch.randn(1, 2, 9, 4).double())
     assert not row_blocks.supports(call)
     assert call.statistics.entropy.dtype == torch.float64
@@ -110,29 +114,29 @@ def test_double_precision_stays_double() -> None:
 
 class TestExtremes:
     @pytest.mark.parametrize("size", [1e-30, 1e4, 1e30])
-    def test_from_all_equal_to_all_on_one(self, size) -> None:
+    def test_very_small_and_very_large_scores(self, size) -> None:
         q = torch.tensor([[[[1.0], [-1.0], [0.0]]]])
         k = torch.linspace(-1, 1, 333)[None, None, :, None] * size
         check(call_of(q, k, scale=1.0))
 
-    def test_equal_scores_are_spread_evenly(self) -> None:
-        found = row_blocks.statistics(call_of(torch.zeros(1, 1, 2, 4), torch.randn(1, 1, 5000, 4)), (0,))
-        np.testing.assert_allclose(found.entropy, np.log(5000), rtol=1e-6)
-        np.testing.assert_allclose(found.spread, np.arange(5000).std(), rtol=1e-6)
-        np.testing.assert_allclose(found.received, 2 / 5000, rtol=1e-5)
+    def test_equal_scores(self) -> None:
+        result = row_blocks.statistics(call_of(torch.zeros(1, 1, 2, 4), torch.randn(1, 1, 5000, 4)), (0,))
+        np.testing.assert_allclose(result.entropy, np.log(5000), rtol=1e-6)
+        np.testing.assert_allclose(result.spread, np.arange(5000).std(), rtol=1e-6)
+        np.testing.assert_allclose(result.received, 2 / 5000, rtol=1e-5)
 
-    def test_of_equals_the_first_are_the_largest(self) -> None:
+    def test_ties_are_broken_by_position(self) -> None:
         call = call_of(torch.zeros(1, 1, 1, 4), torch.randn(1, 1, 1000, 4))
         values, places = call.top(5)
         assert places.flatten().tolist() == [0, 1, 2, 3, 4]
         np.testing.assert_allclose(values, 1e-3, rtol=1e-5)
 
-    def test_fewer_visible_than_asked_for(self) -> None:
+    def test_fewer_visible_keys_than_requested(self) -> None:
         values, places = call_of(torch.randn(1, 1, 4, 4), torch.randn(1, 1, 4, 4), masks.causal()).top(3)
         assert (places[0, 0, 0].tolist()[1:], values[0, 0, 0].tolist()) == ([-1, -1], [1.0, 0.0, 0.0])
         assert sorted(places[0, 0, 1].tolist()) == [-1, 0, 1]
 
-    def test_nothing_visible_and_nothing_there(self) -> None:
+    def test_no_visible_key_and_no_key_at_all(self) -> None:
         q, hidden = torch.randn(1, 2, 5, 4), torch.full((1, 1, 5, 6), -torch.inf)
         for call in (call_of(q, torch.randn(1, 2, 6, 4), added=hidden), call_of(q, torch.randn(1, 2, 0, 4))):
             assert call.statistics.empty.all()
@@ -142,21 +146,21 @@ class TestExtremes:
         assert call_of(q, torch.randn(1, 2, 6, 4), added=hidden).top(2)[1].unique().tolist() == [-1]
 
     @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
-    def test_what_is_not_finite_shows(self, broken) -> None:
+    def test_nan_and_infinity_appear_in_the_statistics(self, broken) -> None:
         q = torch.randn(1, 1, 300, 4)
         q[0, 0, 7, 2] = broken
-        found = row_blocks.statistics(call_of(q, torch.rand(1, 1, 300, 4) + 0.1, masks.causal()), (0,))
-        assert found.entropy.isnan().nonzero().tolist() == [[0, 0, 7]]
-        assert not found.empty.any()
+        result = row_blocks.statistics(call_of(q, torch.rand(1, 1, 300, 4) + 0.1, masks.causal()), (0,))
+        assert result.entropy.isnan().nonzero().tolist() == [[0, 0, 7]]
+        assert not result.empty.any()
 
 
 def test_long_rows() -> None:
     q, k = torch.randn(1, 1, 40, 64), torch.randn(1, 1, 32768, 64)
-    check(call_of(q, k, masks.causal()), far=1e-3)
+    check(call_of(q, k, masks.causal()), tolerance=1e-3)
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_threads_change_nothing(threads) -> None:
+def test_number_of_threads_does_not_change_results(threads) -> None:
     call = call_of(torch.randn(2, 4, 300, 8), torch.randn(2, 2, 300, 8), masks.causal())
     alone, best = row_blocks.statistics(call, (0,)), row_blocks.top(call, 4, call.lse)
     torch.set_num_threads(threads)
@@ -168,7 +172,7 @@ def test_threads_change_nothing(threads) -> None:
     torch.testing.assert_close(best_together, best)
 
 
-def test_many_largest_are_sorted_by_torch() -> None:
+def test_top_beyond_the_sorted_limit() -> None:
     call = call_of(torch.randn(1, 2, 5, 4), torch.randn(1, 2, 500, 4))
     values, places = call.top(row_blocks.MOST_SORTED + 1)
     best = -np.sort(-weights_of(call), -1)[..., : row_blocks.MOST_SORTED + 1]

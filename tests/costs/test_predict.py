@@ -1,4 +1,4 @@
-"""The numbers themselves: formulas, sums, text, picture, and what the document had."""
+"""Predicted numbers: formulas, sums, table, JSON, plot, and the errors of `regard.cost`."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from regard.costs.plot import cost_figure, find_crossing
 from support.strategies import rules
 
 
-def test_the_formulas() -> None:
+def test_formulas() -> None:
     one = regard.cost(d_model=512, heads=8, seq=2048).estimates[0]
     s, d = 2048, 512
     assert {part: one.operations[part].forward for part in PARTS} == {
@@ -36,17 +36,17 @@ def test_the_formulas() -> None:
     assert one.peak == 5 * 4 * s * d
 
 
-def test_backward_takes_two_and_a_half_and_two() -> None:
+def test_backward_operations() -> None:
     one = regard.cost(d_model=64, heads=4, seq=100, backward=True).estimates[0]
     pairs = [one.operations[part] for part in ("scores", "weighted sum")]
     assert sum(work.backward for work in pairs) == 2.5 * sum(work.forward for work in pairs)
     assert one.operations["q projection"].backward == 2 * one.operations["q projection"].forward
-    known = regard.cost(d_model=64, heads=4, seq=100, backward=True, materialised=True).estimates[0]
-    pairs = [known.operations[part] for part in ("scores", "weighted sum")]
+    stored = regard.cost(d_model=64, heads=4, seq=100, backward=True, materialised=True).estimates[0]
+    pairs = [stored.operations[part] for part in ("scores", "weighted sum")]
     assert sum(work.backward for work in pairs) == 2 * sum(work.forward for work in pairs)
 
 
-def test_totals_add_up() -> None:
+def test_totals() -> None:
     one = regard.cost(d_model=64, heads=4, seq=300, causal=True, backward=True).estimates[0]
     assert one.total.forward == sum(work.forward for work in one.operations.values())
     assert one.total.total == sum(work.forward + work.backward for work in one.operations.values())
@@ -54,7 +54,7 @@ def test_totals_add_up() -> None:
     assert one.pairs.visible < one.pairs.computed < one.pairs.all
 
 
-def test_a_cache_projects_one_token() -> None:
+def test_cache_projects_one_token() -> None:
     one = regard.cost(d_model=64, heads=4, kv_heads=2, seq=1000, cached=True).estimates[0]
     assert one.operations["k projection"].forward == 2 * 64 * 32
     assert one.operations["scores"].forward == 2 * 1000 * 64
@@ -62,7 +62,7 @@ def test_a_cache_projects_one_token() -> None:
 
 
 @given(st.data())
-def test_visible_pairs_are_those_of_the_mask(data: st.DataObject) -> None:
+def test_visible_pairs(data: st.DataObject) -> None:
     batch, heads, queries, keys = (data.draw(st.integers(1, n)) for n in (2, 2, 90, 90))
     mask = data.draw(rules(batch, heads, queries, keys))
     estimate = regard.cost(d_model=8, heads=heads, seq=keys, batch=batch, d_k=4, queries=queries, mask=mask).estimates[
@@ -74,10 +74,9 @@ def test_visible_pairs_are_those_of_the_mask(data: st.DataObject) -> None:
     assert estimate.bytes["mask"] >= 0
 
 
-def test_the_document_and_what_it_leaves_out() -> None:
-    assert {
-        seq: document_bytes(seq) / 2**20 for seq in DOCUMENT_MEGABYTES
-    } == DOCUMENT_MEGABYTES  # exactly 5, 32, 320 MiB
+def test_costs_of_the_document() -> None:
+    # The document has exactly 5, 32 and 320 MiB.
+    assert {seq: document_bytes(seq) / 2**20 for seq in DOCUMENT_MEGABYTES} == DOCUMENT_MEGABYTES
     for seq in DOCUMENT_MEGABYTES:
         right = corrected(seq)
         assert right.materialised - right.document == 4 * 7 * seq**2  # the matrices of the other seven heads
@@ -86,7 +85,7 @@ def test_the_document_and_what_it_leaves_out() -> None:
     assert corrected(512, batch=2).materialised == 2 * corrected(512).materialised
 
 
-def test_the_table_is_readable_at_80_columns() -> None:
+def test_table_fits_80_columns() -> None:
     text = str(regard.cost(seq=[512, 2048, 8192], causal=True, backward=True, batch=16))
     assert max(map(len, text.splitlines())) <= 80
     for part in (*PARTS, "total", "visible pairs", "computed pairs", "parameters", "peak of the call", "S = 8,192"):
@@ -98,26 +97,26 @@ def test_the_table_is_readable_at_80_columns() -> None:
     assert "KV cache" not in plain
 
 
-def test_json_holds_every_number() -> None:
+def test_json() -> None:
     cost = regard.cost(d_model=64, heads=4, seq=[16, 32])
-    read = json.loads(cost.to_json())
-    assert [one["seq"] for one in read["estimates"]] == [16, 32]
-    assert read["estimates"][1]["operations"]["scores"] == {"forward": 2 * 32 * 32 * 64, "backward": 0}
-    assert read["estimates"][0]["peak_bytes"] == cost.estimates[0].peak
+    numbers = json.loads(cost.to_json())
+    assert [one["seq"] for one in numbers["estimates"]] == [16, 32]
+    assert numbers["estimates"][1]["operations"]["scores"] == {"forward": 2 * 32 * 32 * 64, "backward": 0}
+    assert numbers["estimates"][0]["peak_bytes"] == cost.estimates[0].peak
 
 
-def test_the_plot_shows_the_numbers(tmp_path: Path) -> None:
+def test_plot(tmp_path: Path) -> None:
     cost = regard.cost(seq=[512, 2048, 8192])
     left, right = cost_figure(cost.estimates, cost.title).axes
     assert left.get_xlabel() == right.get_xlabel() == "sequence length S (tokens)"
     assert (left.get_ylabel(), right.get_ylabel()) == ("operations", "memory (bytes)")
     assert {left.get_xscale(), left.get_yscale(), right.get_xscale(), right.get_yscale()} == {"log"}
-    drawn = {line.get_label(): line for line in (*left.get_lines(), *right.get_lines())}
-    np.testing.assert_array_equal(drawn["total"].get_ydata(), [one.total.total for one in cost.estimates])
-    np.testing.assert_array_equal(drawn["total"].get_xdata(), [512, 2048, 8192])
-    np.testing.assert_array_equal(drawn["peak of the call"].get_ydata(), [one.peak for one in cost.estimates])
-    looks = [(line.get_linestyle(), line.get_marker()) for name, line in drawn.items() if not name.startswith("_")]
-    assert len(set(looks[:4])) == len(set(looks[4:])) == 4  # told apart without colour
+    lines = {line.get_label(): line for line in (*left.get_lines(), *right.get_lines())}
+    np.testing.assert_array_equal(lines["total"].get_ydata(), [one.total.total for one in cost.estimates])
+    np.testing.assert_array_equal(lines["total"].get_xdata(), [512, 2048, 8192])
+    np.testing.assert_array_equal(lines["peak of the call"].get_ydata(), [one.peak for one in cost.estimates])
+    looks = [(line.get_linestyle(), line.get_marker()) for name, line in lines.items() if not name.startswith("_")]
+    assert len(set(looks[:4])) == len(set(looks[4:])) == 4  # distinguishable without colour
     assert [text.get_text() for text in left.texts] == ["scores overtake projections\nat S = 1,024"]
     for name in ("cost.png", "cost.svg", "cost.pdf"):
         cost.plot(tmp_path / name)
@@ -125,13 +124,13 @@ def test_the_plot_shows_the_numbers(tmp_path: Path) -> None:
     assert "sequence length S (tokens)" in (tmp_path / "cost.svg").read_text()
 
 
-def test_a_plot_of_one_length_and_of_a_module(tmp_path: Path) -> None:
+def test_plot_of_one_length_and_of_a_module(tmp_path: Path) -> None:
     regard.cost(seq=64, cached=True).plot(tmp_path / "one.png")
     regard.cost(regard.nn.SelfAttention(8), torch.zeros(1, 4, 8)).plot(tmp_path / "module.png")
     assert find_crossing([1, 2], [1, 1], [2, 2]) is None
 
 
-MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
+INVALID: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"heads": 7}, ValueError, "got 7 heads for 512 channels"),
     ({"kv_heads": 3}, ValueError, "got 3 for 8 query heads"),
     ({"heads": 0}, ValueError, "heads must be at least 1, got 0"),
@@ -154,13 +153,13 @@ MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "error", "message"), MISTAKES, ids=lambda value: str(value)[:40])
-def test_mistakes_are_named(options: dict[str, Any], error: type[Exception], message: str) -> None:
+@pytest.mark.parametrize(("options", "error", "message"), INVALID, ids=lambda value: str(value)[:40])
+def test_invalid_sizes(options: dict[str, Any], error: type[Exception], message: str, unchecked: None) -> None:
     with pytest.raises(error, match=message):
         regard.cost(**options)
 
 
-def test_mistakes_with_modules_are_named(tmp_path: Path) -> None:
+def test_invalid_modules_and_options(tmp_path: Path, unchecked: None) -> None:
     with pytest.raises(TypeError, match="a module and its input, or sizes by name"):
         regard.cost(512, 8)
     with pytest.raises(ValueError, match="no attention layer was called inside Linear"):
