@@ -116,7 +116,7 @@ def convolution(channels: int) -> list[Row]:
     conv, x = BoardConv(channels, channels), torch.randn(BATCH, channels, 6, 7).relu()
     weight, bias = conv.weight.detach(), conv.bias.detach()
     last, last_weight = (t.to(memory_format=torch.channels_last) for t in (x, weight))
-    conv.keep()
+    conv.cache_filters()
     with torch.inference_mode():
         ms = race(
             {

@@ -1,12 +1,12 @@
-"""The sequence-to-sequence network that attention was invented for: LSTMs, without attention and with it.
+"""LSTM encoder-decoder for translation, without attention or with additive attention (Bahdanau et al. 2014).
 
     encoder     h_1 … h_S, an LSTM in each direction over the source's embeddings
     decoder     s_t = LSTM(s_{t−1}, [y_{t−1} c_t]),  scores of y_t from [s_t c_t]
-    without     c_t = c, the summary the encoder ends with (Cho et al. 2014): all that is known of the source
+    without     c_t = c, the encoder's last state (Cho et al. 2014)
     with        c_t = Σ_j w_tj h_j,  w_t = softmax_j vᵀ tanh(W s_{t−1} + U h_j)      (Bahdanau et al. 2014)
 
-The first state of the decoder is a projection of the encoder's last ones. Padding is never read: the encoder runs
-on packed sequences, and the softmax is over the real tokens of each row.
+The decoder's first state is a projection of the encoder's last states. Padding has no effect: the encoder runs on
+packed sequences, and the softmax is over the real tokens of each row.
 """
 
 from dataclasses import dataclass
@@ -19,37 +19,37 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.models.transformer.config import RecurrentConfig
-from regard.models.transformer.embedding import check_lengths, rows
+from regard.models.transformer.embedding import check_lengths, look_up
 from regard.models.transformer.loss import cross_entropy
 
 
-class Read(NamedTuple):
-    """What `encode` returns: the source as the decoder sees it."""
+class EncodedSource(NamedTuple):
+    """The result of `encode`, which the decoder reads."""
 
     states: Tensor  # (B, S, D)
     keys: Tensor  # (B, S, D), U h_j
-    real: Tensor  # (B, S), True where a token stands
+    real: Tensor  # (B, S), True for tokens, False for padding
     summary: Tensor  # (B, D)
     hidden: Tensor  # (layers, B, D), the decoder's first state
     cell: Tensor  # (layers, B, D)
 
-    def reorder(self, index: Tensor) -> "Read":
-        """The same with row i what row index[i] was."""
+    def reorder(self, index: Tensor) -> "EncodedSource":
+        """Return a copy in which row i is row index[i]."""
         states, keys, real, summary = (x[index] for x in (self.states, self.keys, self.real, self.summary))
-        return Read(states, keys, real, summary, self.hidden[:, index], self.cell[:, index])
+        return EncodedSource(states, keys, real, summary, self.hidden[:, index], self.cell[:, index])
 
 
 @dataclass
-class State:
-    """What decoding keeps from one step to the next; nothing at first."""
+class DecoderState:
+    """State of the decoder between two steps; hidden and cell are None before the first step."""
 
-    before: Tensor | None = None  # (B,) how many places at the beginning of each row are empty
+    before: Tensor | None = None  # (B,) number of empty places at the beginning of each row
     hidden: Tensor | None = None  # (layers, B, D)
     cell: Tensor | None = None
     length: int = 0
 
     def reorder(self, index: Tensor) -> None:
-        """Make row i what row index[i] was."""
+        """Replace row i by row index[i]."""
         self.before = None if self.before is None else self.before[index]
         self.hidden = None if self.hidden is None else self.hidden[:, index]
         self.cell = None if self.cell is None else self.cell[:, index]
@@ -61,7 +61,7 @@ class Recurrent(nn.Module):
     >>> model = Recurrent(RecurrentConfig(100, 50, d_model=32, attention=True))
     >>> source, target = torch.tensor([[1, 2, 3]]), torch.tensor([[1, 2]])
     >>> scores, weights = model(source, target, weights=True)
-    >>> scores.shape, weights.shape                                    # how much of each source token, for each target
+    >>> scores.shape, weights.shape  # (B, T, V), (B, T, S)
     (torch.Size([1, 2, 50]), torch.Size([1, 2, 3]))
     """
 
@@ -75,13 +75,13 @@ class Recurrent(nn.Module):
         self.decoder = nn.LSTM(2 * width, width, config.layers, batch_first=True, dropout=deep)
         self.first_hidden = nn.Linear(width, width)
         self.first_cell = nn.Linear(width, width)
-        self.additive = Additive(width) if config.attention else None
+        self.additive = AdditiveAttention(width) if config.attention else None
         self.out = nn.Linear(2 * width, width)
         self.head = None if config.tied else nn.Linear(width, config.target_vocabulary, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Orthogonal recurrent matrices, Xavier others, forget gates open at first."""
+        """Initialise recurrent matrices orthogonal, others Xavier-uniform, biases 0 and those of the forget gates 1."""
         width = self.config.d_model
         for table in (self.source, self.target):
             nn.init.normal_(table.weight, std=width**-0.5)
@@ -105,74 +105,75 @@ class Recurrent(nn.Module):
         *,
         weights: bool = False,
     ) -> Float[Tensor, "b t v"] | tuple[Float[Tensor, "b t v"], Float[Tensor, "b t s"]]:
-        """Scores of the token after each of the target's; with weights=True also what each attended to."""
+        """Return the scores of the token after each target token; with weights=True also the attention weights."""
         return self.decode(target, self.encode(source, source_lengths), None, target_lengths, weights=weights)
 
-    def encode(self, source: Int[Tensor, "b s"], source_lengths: Int[Tensor, " b"] | None = None) -> Read:
-        """The source, read in both directions."""
+    def encode(self, source: Int[Tensor, "b s"], source_lengths: Int[Tensor, " b"] | None = None) -> EncodedSource:
+        """Encode the source in both directions."""
         check_lengths(source, source_lengths, self.config.context)
         batch, length = source.shape
         lengths = torch.full((batch,), length) if source_lengths is None else source_lengths
         if batch and int(lengths.min()) < 1:
-            raise ValueError("an empty source cannot be read: every row of source needs at least one token")
-        x = self._dropped(rows(self.source.weight, source))
+            raise ValueError("every row of source needs at least one token, got an empty row")
+        x = self._dropout(look_up(self.source.weight, source))
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        found, (hidden, cell) = self.encoder(packed)
-        states, _ = pad_packed_sequence(found, batch_first=True, total_length=length)  # (B, S, D)
-        hidden, cell = (self._both_ways(x) for x in (hidden, cell))  # (layers, B, D)
+        packed_states, (hidden, cell) = self.encoder(packed)
+        states, _ = pad_packed_sequence(packed_states, batch_first=True, total_length=length)  # (B, S, D)
+        hidden, cell = (self._join_directions(x) for x in (hidden, cell))  # (layers, B, D)
         keys = states if self.additive is None else self.additive.key(states)
         real = torch.arange(length, device=source.device) < lengths.to(source.device)[:, None]
         first = torch.tanh(self.first_hidden(hidden)), self.first_cell(cell)
-        return Read(states, keys, real, hidden[-1], *first)
+        return EncodedSource(states, keys, real, hidden[-1], *first)
 
     def decode(
         self,
         target: Int[Tensor, "b t"],
-        memory: Read,
+        memory: EncodedSource,
         source_lengths: Int[Tensor, " b"] | None = None,
         target_lengths: Int[Tensor, " b"] | None = None,
-        cache: State | None = None,
+        cache: DecoderState | None = None,
         *,
         weights: bool = False,
     ) -> Float[Tensor, "b t v"] | tuple[Float[Tensor, "b t v"], Float[Tensor, "b t s"]]:
-        """Scores (B, T, V), given what `encode` returned.
+        """Return the scores (B, T, V) of the token after each target token.
 
-        cache       `model.new_cache(…)`: target holds the tokens after what it has seen
-        weights     also return those of attention, (B, T, S)
+        memory      the result of `encode`
+        cache       from `model.new_cache(…)`: `target` then follows the tokens decoded before
+        weights     also return the attention weights (B, T, S)
         """
         states, maps = self.states(target, memory, target_lengths, cache)
         scores = F.linear(states, self.table)
         if not weights:
             return scores
         if maps is None:
-            raise ValueError("this network has no attention, so no weights; build it with attention=True")
+            raise ValueError("this network has no attention weights; build it with RecurrentConfig(…, attention=True)")
         return scores, maps
 
     def states(
         self,
         target: Int[Tensor, "b t"],
-        memory: Read,
+        memory: EncodedSource,
         target_lengths: Int[Tensor, " b"] | None = None,
-        cache: State | None = None,
+        cache: DecoderState | None = None,
     ) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t s"] | None]:
-        """The vectors (B, T, D) that the output layer scores, and the weights of attention (B, T, S), if any."""
+        """Return the vectors (B, T, D) that the output layer scores, and attention weights (B, T, S), if any."""
         check_lengths(target, target_lengths, self.config.context, 0 if cache is None else cache.length)
-        x = self._dropped(rows(self.target.weight, target))  # (B, T, D)
+        x = self._dropout(look_up(self.target.weight, target))  # (B, T, D)
         first = (memory.hidden, memory.cell)
         if cache is not None and cache.hidden is not None and cache.cell is not None:
             first = (cache.hidden, cache.cell)
         before = None if cache is None else cache.before
         if self.additive is None and before is None:
             context = memory.summary[:, None].expand_as(x)
-            found, last = self.decoder(torch.cat((x, context), -1), first)
+            outputs, last = self.decoder(torch.cat((x, context), -1), first)
             maps = None
         else:
-            found, context, maps, last = self._token_by_token(x, memory, first, before, cache)
+            outputs, context, maps, last = self._token_by_token(x, memory, first, before, cache)
         if cache is not None:
             cache.hidden, cache.cell = last
             cache.length += x.shape[1]
-        joined = torch.tanh(self.out(torch.cat((found, context), -1)))
-        return self._dropped(joined), maps
+        states = torch.tanh(self.out(torch.cat((outputs, context), -1)))
+        return self._dropout(states), maps
 
     def loss(
         self,
@@ -183,15 +184,20 @@ class Recurrent(nn.Module):
         target_lengths: Int[Tensor, " b"] | None = None,
         **options: Any,
     ) -> Float[Tensor, ""]:
-        """The cross-entropy of targets (B, T), the tokens after each of `target`; options as `cross_entropy`."""
+        """Return the cross-entropy of targets (B, T), the tokens after `target`; options as in `cross_entropy`."""
         states, _ = self.states(target, self.encode(source, source_lengths), target_lengths)
         return cross_entropy(states, self.table, targets, **options)
 
     def _token_by_token(
-        self, x: Tensor, memory: Read, state: tuple[Tensor, Tensor], before: Tensor | None, cache: State | None
+        self,
+        x: Tensor,
+        memory: EncodedSource,
+        state: tuple[Tensor, Tensor],
+        before: Tensor | None,
+        cache: DecoderState | None,
     ) -> tuple[Tensor, Tensor, Tensor | None, tuple[Tensor, Tensor]]:
-        """Attention needs the state before each step, so the steps cannot be one call."""
-        found, contexts, maps = [], [], []
+        """Run the decoder step by step: attention needs the state before each step."""
+        outputs, contexts, maps = [], [], []
         start = 0 if cache is None else cache.length
         for t in range(x.shape[1]):
             if self.additive is None:
@@ -201,33 +207,33 @@ class Recurrent(nn.Module):
                 maps.append(weights)
             output, new = self.decoder(torch.cat((x[:, t], context), -1)[:, None], state)
             if before is not None and start + t < int(before.max()):
-                begun = (start + t >= before)[None, :, None]
-                new = (torch.where(begun, new[0], state[0]), torch.where(begun, new[1], state[1]))
+                started = (start + t >= before)[None, :, None]  # padding does not change the state
+                new = (torch.where(started, new[0], state[0]), torch.where(started, new[1], state[1]))
             state = new
-            found.append(output[:, 0])
+            outputs.append(output[:, 0])
             contexts.append(context)
         stacked = torch.stack(maps, 1) if maps else None
-        return torch.stack(found, 1), torch.stack(contexts, 1), stacked, state
+        return torch.stack(outputs, 1), torch.stack(contexts, 1), stacked, state
 
-    def _both_ways(self, last: Tensor) -> Tensor:
-        """Last states (layers · 2, B, D/2) of both directions, side by side: (layers, B, D)."""
+    def _join_directions(self, last: Tensor) -> Tensor:
+        """Return the last states (layers · 2, B, D/2) of both directions joined to (layers, B, D)."""
         return last.unflatten(0, (self.config.layers, 2)).transpose(1, 2).flatten(2)
 
-    def _dropped(self, x: Tensor) -> Tensor:
+    def _dropout(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.config.dropout, self.training)
 
     @property
     def table(self) -> Float[Tensor, "v d"]:
-        """The weights of the output layer (V, D): the target embedding's own when tied."""
+        """The weights of the output layer (V, D): those of the target embedding when they are tied."""
         return self.target.weight if self.head is None else self.head.weight
 
-    def new_cache(self, batch: int, length: int, before: Tensor | None = None) -> State:
-        """The empty state that decoding starts from."""
-        return State(before)
+    def new_cache(self, batch: int, length: int, before: Tensor | None = None) -> DecoderState:
+        """Return the state before the first step; batch and length are accepted as in the other models."""
+        return DecoderState(before)
 
 
-class Additive(nn.Module):
-    """Scores vᵀ tanh(W s + U h_j) of every source token for one state s (B, D)."""
+class AdditiveAttention(nn.Module):
+    """Attention of one state s (B, D) over the source with scores vᵀ tanh(W s + U h_j)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -235,8 +241,10 @@ class Additive(nn.Module):
         self.key = nn.Linear(width, width, bias=False)
         self.score = nn.Linear(width, 1, bias=False)
 
-    def forward(self, state: Float[Tensor, "b d"], memory: Read) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b s"]]:
-        """The context (B, D) and the weights (B, S)."""
+    def forward(
+        self, state: Float[Tensor, "b d"], memory: EncodedSource
+    ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b s"]]:
+        """Return the context (B, D) and the weights (B, S)."""
         scores = self.score(torch.tanh(self.query(state)[:, None] + memory.keys))[..., 0]  # (B, S)
         weights = scores.masked_fill(~memory.real, float("-inf")).softmax(-1)
         return (weights[:, None] @ memory.states)[:, 0], weights

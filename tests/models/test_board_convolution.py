@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.models.board import convolution as board_conv
-from regard.models.board.convolution import BoardConv, at_points, convolve
+from regard.models.board.convolution import BoardConv, convolve, transform_filters
 from regard.models.board.winograd import matrices, tiling
 
 
@@ -109,7 +109,7 @@ def used(monkeypatch, call) -> bool:
 def test_tiles_are_used_where_they_pay(monkeypatch, channels, boards, kept, tiles):
     conv = BoardConv(channels, channels).requires_grad_(False)
     if kept:
-        conv.keep()
+        conv.cache_filters()
     assert used(monkeypatch, lambda: conv(torch.randn(boards, channels, 6, 7))) is tiles
 
 
@@ -130,12 +130,12 @@ def test_where_tiles_cannot_go_torch_does(monkeypatch):
 
 def test_what_is_kept_serves_every_board_size():
     conv = BoardConv(48, 48)
-    conv.keep()
+    conv.cache_filters()
     with torch.no_grad():
         for size in ((6, 7), (8, 9), (6, 7), (6, 8)):
             x = torch.randn(4, 48, *size)
             torch.testing.assert_close(conv(x), F.conv2d(x, conv.weight, conv.bias, padding=1), atol=1e-5, rtol=0)
-    assert set(conv.kept) == {(3, 4), (4, 3)}  # by the tiles that a size is cut into
+    assert set(conv.cached_filters) == {(3, 4), (4, 3)}  # by the tiles that a size is cut into
 
 
 def test_the_second_derivative_is_refused_and_not_wrong():
@@ -145,9 +145,9 @@ def test_the_second_derivative_is_refused_and_not_wrong():
         first.sum().backward()
 
 
-def test_filters_at_points_are_those_of_a_layer_of_torch():
+def test_filters_transform_filters_are_those_of_a_layer_of_torch():
     layer, x = nn.Conv2d(48, 48, 3, padding=1, bias=False), torch.randn(4, 48, 6, 7)
     with torch.no_grad():
-        filters = at_points(layer.weight, tiling(6), tiling(7))
+        filters = transform_filters(layer.weight, tiling(6), tiling(7))
         assert filters.shape == (30, 48, 48)
         torch.testing.assert_close(convolve(x, filters.transpose(1, 2)), layer(x), atol=1e-5, rtol=0)

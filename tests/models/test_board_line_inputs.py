@@ -1,4 +1,4 @@
-"""What a board network is shown of lines, and biases by direction and distance."""
+"""Line planes of the input, and attention biases by direction and distance."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from regard.models import BoardConfig, BoardNet, attention_pattern, load, save
-from regard.models.board.input_planes import DIRECTIONS, OPEN_LINES, Lines
-from regard.models.board.line_bias import ELSEWHERE, FARTHEST, HERE, LineBias, kinds
+from regard.models.board.input_planes import DIRECTIONS, OPEN_LINE_PLANES, LinePlanes
+from regard.models.board.line_bias import MAX_DISTANCE, OFF_LINE, LineBias
 from support.board_networks import seeded
 
 
@@ -25,7 +25,7 @@ def test_lines_are_those_of_the_slow_way(size, inarow):
     for _ in range(12):
         squares = torch.randint(0, 3, size) * (torch.rand(size) < 0.8)
         planes = torch.stack([squares == 1, squares == 2])[None].float()
-        shown = Lines(inarow)(planes)[0]
+        shown = LinePlanes(inarow)(planes)[0]
         assert torch.equal(shown[:2], planes[0])
         taken = squares > 0
         wanted = torch.zeros_like(shown)
@@ -40,10 +40,10 @@ def test_lines_are_those_of_the_slow_way(size, inarow):
                             wanted[2 + player, *at] = 1
                         if 2 - player not in held:
                             open_lines, nearly = open_lines + 1, nearly + (own == inarow - 2)
-                            fullest = wanted[6 + player * OPEN_LINES + number]
+                            fullest = wanted[6 + player * OPEN_LINE_PLANES + number]
                             fullest[*at] = max(fullest[*at], own / (inarow - 1))
-                wanted[6 + player * OPEN_LINES + 4, *at] = nearly / 4
-                wanted[6 + player * OPEN_LINES + 5, *at] = open_lines / 8
+                wanted[6 + player * OPEN_LINE_PLANES + 4, *at] = nearly / 4
+                wanted[6 + player * OPEN_LINE_PLANES + 5, *at] = open_lines / 8
         torch.testing.assert_close(shown[2:4], wanted[2:4])
         torch.testing.assert_close(shown[6:], wanted[6:])
         below = torch.cat([taken[1:], torch.ones(1, size[1], dtype=torch.bool)])
@@ -66,24 +66,24 @@ def test_a_network_with_lines_is_used_saved_and_folded_as_others(tmp_path: Path)
 @pytest.mark.parametrize(
     ("changes", "complaint"), [({"lines": 1}, "at least 2"), ({"lines": 4, "planes": 3}, "planes")]
 )
-def test_lines_that_cannot_be(changes, complaint):
+def test_invalid_lines_are_rejected(changes, complaint):
     with pytest.raises(ValueError, match=complaint):
         BoardConfig(**changes)
 
 
-def test_kinds_know_direction_and_distance():
-    between = kinds(6, 7)
+def test_bias_indices_depend_on_direction_and_distance():
+    between = bias_indices(6, 7)
     at = lambda r, c: r * 7 + c  # noqa: E731
-    assert between.diagonal().unique().tolist() == [HERE]
+    assert between.diagonal().unique().tolist() == [SAME_SQUARE]
     lines = attention_pattern("lines", 6, 7)
-    assert torch.equal(between == ELSEWHERE, ~lines)
+    assert torch.equal(between == OFF_LINE, ~lines)
     middle = at(3, 3)
     around = [between[middle, at(3 + r, 3 + c)].item() for r in (-1, 0, 1) for c in (-1, 0, 1) if r or c]
     assert len(set(around)) == 8
     assert between[at(5, 0), at(4, 1)] == between[at(3, 2), at(2, 3)] != between[at(4, 1), at(5, 0)]
     assert len({between[at(0, 0), at(0, c)].item() for c in range(1, 7)}) == 6
-    wide = kinds(2, 12)
-    assert wide[0, FARTHEST] == wide[0, 11]
+    wide = bias_indices(2, 12)
+    assert wide[0, MAX_DISTANCE] == wide[0, 11]
 
 
 def test_untrained_biases_change_nothing_and_trained_ones_do():
@@ -98,7 +98,7 @@ def test_untrained_biases_change_nothing_and_trained_ones_do():
     gradient = biased.attention[0].bias.weight.grad
     assert gradient.abs().sum() > 0
     with torch.no_grad():
-        biased.attention[0].bias.weight[:, HERE] = 5.0
+        biased.attention[0].bias.weight[:, SAME_SQUARE] = 5.0
     biased.eval()
     assert not torch.allclose(plain(planes).policy, biased(planes).policy, atol=1e-4)
 

@@ -252,7 +252,7 @@ WRONG = {
     "too long": ([1] * 150, {"new_tokens": 11}, "150 tokens and 11 new ones exceed .* 160; .* at most 10"),
     "empty": ([[1], []], {"new_tokens": 1}, "row 1 of prompt is empty"),
     "nothing": ([], {"new_tokens": 1}, "row 0 of prompt is empty"),
-    "unknown": ([99], {"new_tokens": 1}, "token ids must lie in 0 … 39"),
+    "unknown": ([99], {"new_tokens": 1}, "token ids must be in 0 … 39"),
     "new_tokens": ([1], {"new_tokens": -1}, "new_tokens must be a whole number of at least 0"),
     "temperature": ([1], {"new_tokens": 1, "temperature": -1.0}, "temperature must be 0"),
     "nan": ([1], {"new_tokens": 1, "temperature": float("nan")}, "temperature must be 0"),

@@ -80,7 +80,7 @@ def test_from_torch_keeps_what_the_layer_says_of_itself() -> None:
 def test_from_torch_refuses_what_it_does_not_know() -> None:
     with pytest.raises(TypeError, match=r"takes nn\.TransformerEncoderLayer or .*, got Linear"):
         from_torch(nn.Linear(2, 2))
-    with pytest.raises(ValueError, match="only ReLU and GELU are known here"):
+    with pytest.raises(ValueError, match="the activation must be ReLU or GELU"):
         from_torch(nn.TransformerEncoderLayer(D, H, F, activation=torch.tanh))
 
 

@@ -33,13 +33,13 @@ def test_equal_to_torchs(rows, words, biased, smoothing, ignored, reduction, at_
     targets[: min(ignored, rows - 1)] = -100
     scores = F.linear(states, table, bias if biased else None)
     expected = F.cross_entropy(scores, targets, label_smoothing=smoothing, reduction=reduction)
-    kept, loss.SCORES_AT_ONCE = loss.SCORES_AT_ONCE, at_once
+    size, loss.BUFFER_SIZE = loss.BUFFER_SIZE, at_once
     try:
         found = cross_entropy(
             states, table, targets, bias=bias if biased else None, smoothing=smoothing, reduction=reduction
         )
     finally:
-        loss.SCORES_AT_ONCE = kept
+        loss.BUFFER_SIZE = size
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     wanted = [states, table] + [bias] * biased
     theirs, ours = torch.autograd.grad(expected * 3, wanted), torch.autograd.grad(found * 3, wanted)
@@ -119,9 +119,9 @@ def test_the_losses_of_the_models_are_those_of_their_scores() -> None:
 @pytest.mark.parametrize(
     ("targets", "options", "message"),
     [
-        (torch.tensor([1, 9]), {}, "targets must lie in 0 … 4 or be `ignore`, got 1 … 9"),
+        (torch.tensor([1, 9]), {}, "targets must be in 0 … 4 or equal `ignore`, got 1 … 9"),
         (torch.tensor([1, -1]), {}, "got -1 … 1"),
-        (torch.tensor([1, 2, 3]), {}, r"a target for every state: .* got \(2, 3\) and \(3,\)"),
+        (torch.tensor([1, 2, 3]), {}, r"need one target each, .* got \(2, 3\) and \(3,\)"),
         (torch.tensor([1, 2]), {"smoothing": 1.0}, "smoothing must be at least 0 and less than 1"),
         (torch.tensor([1, 2]), {"reduction": "none"}, "reduction must be 'mean' or 'sum'"),
     ],

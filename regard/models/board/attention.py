@@ -1,4 +1,4 @@
-"""Attention between the blocks of a board network: what each head sees, and heads whose number may change."""
+"""Attention sublayer of a board network: masked by head, with optional line biases and a changing number of heads."""
 
 import copy
 
@@ -8,14 +8,14 @@ from torch import Tensor, nn
 from regard.models.board.attention_patterns import check_patterns, head_masks
 from regard.models.board.config import BoardBias, BoardNorm
 from regard.models.board.line_bias import LineBias
-from regard.models.board.norm import norm_of
+from regard.models.board.norm import build_norm
 from regard.nn import SpatialAttention
 
 
 class BoardAttention(nn.Module):
-    """x (B, C, H, W) → x + attention(norm(x)), over the squares that each head sees.
+    """x (B, C, H, W) → x + attention(norm(x)), over the squares that each head's pattern makes visible.
 
-    bias        "lines": heads learn what direction and distance add to a score (line_bias.py)
+    bias        "lines": heads learn a bias for direction and distance (line_bias.py)
 
     >>> layer = BoardAttention(16, 4, ("all", "lines"), "batch")
     >>> layer(torch.randn(2, 16, 6, 7)).shape
@@ -27,30 +27,30 @@ class BoardAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.sees, self.blend = sees, 1.0
-        self.norm = norm_of(norm, channels)
+        self.norm = build_norm(norm, channels)
         self.squares = SpatialAttention(channels, heads, residual=False)
         self.bias = LineBias(channels) if bias == "lines" else None
-        # The heads as they were, with the same weights: in a tuple, so that they are not counted twice.
-        self.before: tuple[SpatialAttention, ...] = ()
+        # The layer with its previous number of heads and the same weights, in a tuple so that torch counts them once.
+        self.previous: tuple[SpatialAttention, ...] = ()
 
     def set_heads(self, heads: int, before: int, blend: float) -> None:
-        """`heads` heads with the share `blend`, `before` heads with the rest."""
+        """Use `heads` heads with weight `blend` and `before` heads with the rest."""
         for count in (heads, before):
             check_patterns(self.sees, count)
-        self.squares.heads, self.blend, self.before = heads, blend, ()
+        self.squares.heads, self.blend, self.previous = heads, blend, ()
         if blend < 1 and heads != before:
-            self.before = (copy.copy(self.squares),)  # shallow: it has the very same projections
-            self.before[0].heads = before
+            self.previous = (copy.copy(self.squares),)  # shallow: the projections are shared
+            self.previous[0].heads = before
 
     def forward(self, x: Tensor) -> Tensor:
         normed = self.norm(x)
-        found = self._seen(self.squares, normed)
-        if self.before:
-            found = torch.lerp(self._seen(self.before[0], normed), found, self.blend)
-        return x + found
+        y = self._attend(self.squares, normed)
+        if self.previous:
+            y = torch.lerp(self._attend(self.previous[0], normed), y, self.blend)
+        return x + y
 
-    def _seen(self, squares: SpatialAttention, x: Tensor) -> Tensor:
+    def _attend(self, squares: SpatialAttention, x: Tensor) -> Tensor:
         mask = head_masks(self.sees, squares.heads, *x.shape[-2:])
         bias = None if self.bias is None else self.bias(*x.shape[-2:], squares.heads)
-        found: Tensor = squares(x, mask=None if mask is None else mask.to(x.device), bias=bias)
-        return found
+        y: Tensor = squares(x, mask=None if mask is None else mask.to(x.device), bias=bias)
+        return y

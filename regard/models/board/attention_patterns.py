@@ -1,4 +1,4 @@
-"""What a head sees from a square: everything, its neighbourhood, or the lines that a game of rows is about.
+"""Attention patterns of a board: the squares that a head attends to from each square.
 
     near3           row             column          rising          falling         lines
     · · · · · · ·   · · · · · · ·   · · ■ · · · ·   · · · · · ■ ·   ■ · · · · · ·   ■ · ■ · ■ · ·
@@ -6,7 +6,7 @@
     · ■ ▣ ■ · · ·   ■ ■ ▣ ■ ■ ■ ■   · · ▣ · · · ·   …               …               ■ ■ ▣ ■ ■ ■ ■
     · ■ ■ ■ · · ·   · · · · · · ·   · · ■ · · · ·                                   · ■ ■ ■ · · ·
 
-A square always sees itself. Squares are counted row by row, as `regard.nn.SpatialAttention` does.
+A square is always visible to itself. Squares are numbered row by row, as in `regard.nn.SpatialAttention`.
 """
 
 import re
@@ -17,9 +17,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-Between = Callable[[Tensor, Tensor], Tensor]  # (rows apart, columns apart) → visible
+Rule = Callable[[Tensor, Tensor], Tensor]  # (rows down, columns right) → visible
 
-LINES: dict[str, Between] = {
+RULES: dict[str, Rule] = {
     "all": lambda down, right: (down == down) & (right == right),
     "row": lambda down, right: (down == 0) & (right == right),
     "column": lambda down, right: (right == 0) & (down == down),
@@ -30,56 +30,61 @@ LINES: dict[str, Between] = {
 }
 
 
+def offsets(rows: int, columns: int) -> tuple[Tensor, Tensor]:
+    """Return rows down and columns right from each square (first index) to each square (second), (S, S) each."""
+    row, column = torch.arange(rows * columns) // columns, torch.arange(rows * columns) % columns
+    return row[None, :] - row[:, None], column[None, :] - column[:, None]
+
+
 def check_patterns(sees: Iterable[str], heads: int) -> tuple[str, ...]:
-    """The kinds of sight as a tuple, or an error: all of them known, each for an equal share of the heads."""
-    if isinstance(sees, str) or not all(isinstance(kind, str) for kind in sees):
-        raise TypeError(f'sees lists what heads see, such as ("all", "near3", "row"), got {sees!r}')
-    kinds = tuple(sees)
-    for kind in kinds:
-        _rule(kind)
-    if not kinds or heads % len(kinds):
+    """Return the names of patterns as a tuple; raise unless all exist and each gets an equal share of the heads."""
+    if isinstance(sees, str) or not all(isinstance(name, str) for name in sees):
+        raise TypeError(f'sees must be a list of attention patterns such as ("all", "near3", "row"), got {sees!r}')
+    names = tuple(sees)
+    for name in names:
+        _rule(name)
+    if not names or heads % len(names):
         raise ValueError(
-            f"each kind of sight gets an equal share of the heads: {len(kinds)} kinds ({', '.join(kinds)}) "
-            f"do not divide {heads} heads; repeat a kind to give it more"
+            f"each attention pattern gets an equal share of the heads: {len(names)} patterns ({', '.join(names)}) "
+            f"do not divide {heads} heads; repeat a pattern to give it more"
         )
-    return kinds
+    return names
 
 
-def attention_pattern(kind: str, rows: int, columns: int) -> Bool[Tensor, "s s"]:
-    """Which squares (second index) are seen from which (first), S = rows · columns of each; **True = visible**.
+def attention_pattern(name: str, rows: int, columns: int) -> Bool[Tensor, "s s"]:
+    """Return which squares (second index) are visible from which (first), S = rows · columns; **True = visible**.
 
     >>> attention_pattern("row", 6, 7).sum(-1).unique()
     tensor([7])
     >>> attention_pattern("near3", 6, 7)[0].sum()  # from a corner: 2×2
     tensor(4)
     """
-    row, column = torch.arange(rows * columns) // columns, torch.arange(rows * columns) % columns
-    return _rule(kind)(row[None, :] - row[:, None], column[None, :] - column[:, None])
+    return _rule(name)(*offsets(rows, columns))
 
 
 def head_masks(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Bool[Tensor, "h s s"] | None:
-    """The mask of all heads, or None where every head sees everything.
+    """Return the mask of all heads, or None where every head attends to everything.
 
-    Head i of H sees what stands at i · (number of kinds) // H, so that the halves of a head see what it saw.
+    Head i of H has the pattern number i · (number of patterns) // H, so the halves of a split head keep its pattern.
     """
-    return None if set(sees) == {"all"} else _remembered(sees, heads, rows, columns)
+    return None if set(sees) == {"all"} else _cached_masks(sees, heads, rows, columns)
 
 
 @lru_cache(maxsize=64)
-def _remembered(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Tensor:
-    with torch.inference_mode(False), torch.device("cpu"):  # what is kept must serve in training as well
+def _cached_masks(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Tensor:
+    with torch.inference_mode(False), torch.device("cpu"):  # training must be able to use the cached tensor as well
         return torch.stack([attention_pattern(sees[head * len(sees) // heads], rows, columns) for head in range(heads)])
 
 
-def _rule(kind: str) -> Between:
-    near = re.fullmatch(r"near(\d+)", kind)
+def _rule(name: str) -> Rule:
+    near = re.fullmatch(r"near(\d+)", name)
     if near is None:
-        if kind not in LINES:
+        if name not in RULES:
             raise ValueError(
-                f"a head sees {', '.join(map(repr, LINES))} or a neighbourhood such as 'near3', got {kind!r}"
+                f"an attention pattern is {', '.join(map(repr, RULES))} or a square such as 'near3', got {name!r}"
             )
-        return LINES[kind]
+        return RULES[name]
     width = int(near[1])
     if width < 3 or width % 2 == 0:
-        raise ValueError(f"a neighbourhood has an odd width from 3 on, with its square in the middle, got {kind!r}")
+        raise ValueError(f"a neighbourhood must have an odd width of at least 3, got {name!r}")
     return lambda down, right: (down.abs() <= width // 2) & (right.abs() <= width // 2)

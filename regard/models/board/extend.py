@@ -1,20 +1,21 @@
-"""A trained board network made deeper, or given a memory: what is new does nothing at first, so no training is lost."""
+"""Extend a trained board network by blocks or by an opening table; the new parts have no effect before training."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.models.board.attention import BoardAttention
-from regard.models.board.network import Block, BoardNet, Unit
+from regard.models.board.config import BoardConfig
+from regard.models.board.network import Block, BoardNet
 
 
 def deepen(net: BoardNet, layers: int) -> BoardNet:
-    """A network with more blocks, and the attention that goes with them, which computes exactly the same at first.
+    """Return a network with more blocks, and the attention between them, that computes exactly the same at first.
 
-    The new blocks come last. A block adds something to x and cuts below 0: the last norm of a new one is 0, and x,
-    which comes from a block, is not below 0.
+    The new blocks come last. A block computes relu(x + y): the last norm of a new block is 0, so y = 0, and x, the
+    output of a block, is not negative.
 
     >>> net = BoardNet("tiny", layers=3, attn_every=2).eval()
     >>> deeper = deepen(net, 6).eval()
@@ -24,25 +25,22 @@ def deepen(net: BoardNet, layers: int) -> BoardNet:
     """
     config = net.config
     if layers < config.layers:
-        raise ValueError(f"a network of {config.layers} layers can be made deeper, got {layers} layers")
+        raise ValueError(f"layers must be at least {config.layers}, the depth of this network, got {layers}")
     if config.attn_every and config.layers % config.attn_every == 0 and layers > config.layers:
         raise ValueError(
-            f"this network ends with attention ({config.layers} layers, attention after every {config.attn_every}): "
-            "another block after that would change what it computes; take one that ends with a block, or begin anew"
+            f"this network ends with attention ({config.layers} layers, attention after every {config.attn_every}), so "
+            "a further block would change its results; use a network that ends with a block, or train a new one"
         )
-    deeper = BoardNet(replace(config, layers=layers))
-    deeper.to(next(net.parameters()))
-    deeper.load_state_dict(net.state_dict(), strict=False)
+    deeper = _copy(net, replace(config, layers=layers), net.state_dict())
     with torch.no_grad():
         for block in deeper.blocks[config.layers :]:
             assert isinstance(block, Block)
-            _silence(block.second)
+            unit = block.second
+            _set_to_zero(unit.conv if isinstance(unit.norm, nn.Identity) else unit.norm)
         for layer in deeper.attention[config.attentions :]:
             assert isinstance(layer, BoardAttention)
-            for parameter in layer.squares.out.parameters():
-                parameter.zero_()
-    deeper.set_heads(config.heads, before=net.previous_heads, blend=net.blend)
-    return deeper.train(net.training)
+            _set_to_zero(layer.squares.out)
+    return deeper
 
 
 def with_opening_table(net: BoardNet, size: Sequence[int] = (), bits: int | None = None) -> BoardNet:
@@ -53,16 +51,19 @@ def with_opening_table(net: BoardNet, size: Sequence[int] = (), bits: int | None
     ((6, 7, 8), 0.0, None)
     """
     bits = net.config.opening_table_bits if bits is None else bits
-    config = replace(net.config, opening_table=size, opening_table_bits=bits)
+    weights = {name: value for name, value in net.state_dict().items() if not name.startswith("opening_table.")}
+    return _copy(net, replace(net.config, opening_table=size, opening_table_bits=bits), weights)
+
+
+def _copy(net: BoardNet, config: BoardConfig, weights: dict[str, Tensor]) -> BoardNet:
+    """Return a network of this configuration with these weights and new ones for the rest."""
     other = BoardNet(config)
     other.to(next(net.parameters()))
-    weights = {name: value for name, value in net.state_dict().items() if not name.startswith("opening_table.")}
     other.load_state_dict({**other.state_dict(), **weights})
     other.set_heads(net.config.heads, before=net.previous_heads, blend=net.blend)
     return other.train(net.training)
 
 
-def _silence(unit: Unit) -> None:
-    last = unit.conv if isinstance(unit.norm, nn.Identity) else unit.norm
-    for parameter in last.parameters():
+def _set_to_zero(module: nn.Module) -> None:
+    for parameter in module.parameters():
         parameter.zero_()

@@ -1,4 +1,4 @@
-"""Heads whose number follows the stage of training."""
+"""Schedule that changes the number of heads during training."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,12 +8,12 @@ from regard.models.board.network import BoardNet
 
 @dataclass(frozen=True)
 class HeadSchedule:
-    """At which share of training a board network gets how many heads, and how long a change takes.
+    """Number of heads of a board network as a function of training progress (0 … 1).
 
-    points      (share of training, heads), the first at 0
-    warmup      the share of training over which a change goes from the old heads to the new
+    points      (progress, heads), the first at progress 0
+    warmup      the progress over which a change goes from the old heads to the new
 
-    What `apply` does depends on the share alone, so that a run that is resumed goes on as it would have.
+    The result of `apply` depends on the progress only, so a resumed run continues exactly.
 
     >>> schedule = HeadSchedule(((0.0, 2), (0.5, 4)), warmup=0.1)
     >>> schedule.at(0.25), schedule.at(0.5), schedule.at(0.55), schedule.at(0.9)        # heads, before, blend
@@ -24,30 +24,29 @@ class HeadSchedule:
     warmup: float = 0.05
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "points", tuple((float(share), heads) for share, heads in self.points))
-        shares = [share for share, _ in self.points]
-        if not shares or shares[0] != 0:
-            raise ValueError(f"the first point of a schedule stands at 0, got {self.points}")
-        if any(a >= b for a, b in pairwise([*shares, 1.0])):
-            raise ValueError(f"the points of a schedule are rising shares of training, below 1, got {shares}")
-        room = min((b - a for a, b in pairwise(shares)), default=1.0)
-        if not 0 <= self.warmup <= room:
+        object.__setattr__(self, "points", tuple((float(start), heads) for start, heads in self.points))
+        starts = [start for start, _ in self.points]
+        if not starts or starts[0] != 0:
+            raise ValueError(f"the first point of a schedule must be at 0, got {self.points}")
+        if any(a >= b for a, b in pairwise([*starts, 1.0])):
+            raise ValueError(f"the points of a schedule must be increasing and below 1, got {starts}")
+        longest = min((b - a for a, b in pairwise(starts)), default=1.0)
+        if not 0 <= self.warmup <= longest:
             raise ValueError(
-                f"warmup is a share of training, from 0 to {room:g} so that it ends before the next change, "
-                f"got {self.warmup}"
+                f"warmup must be from 0 to {longest:g}, so that it ends before the next change, got {self.warmup}"
             )
 
-    def at(self, share: float) -> tuple[int, int, float]:
-        """Heads, heads before, and the share of the new ones, after this share of training."""
-        if not 0 <= share <= 1:
-            raise ValueError(f"the share of training that is done lies in 0 … 1, got {share}")
-        passed = [(start, heads) for start, heads in self.points if start <= share]
+    def at(self, progress: float) -> tuple[int, int, float]:
+        """Return the new number of heads, the previous one, and the weight of the new heads."""
+        if not 0 <= progress <= 1:
+            raise ValueError(f"progress must be in 0 … 1, got {progress}")
+        passed = [(start, heads) for start, heads in self.points if start <= progress]
         start, heads = passed[-1]
         before = passed[-2][1] if len(passed) > 1 else heads
-        blend = min(1.0, (share - start) / self.warmup) if self.warmup and before != heads else 1.0
+        blend = min(1.0, (progress - start) / self.warmup) if self.warmup and before != heads else 1.0
         return (heads, before, round(blend, 12)) if blend < 1 else (heads, heads, 1.0)
 
-    def apply(self, net: BoardNet, share: float) -> None:
-        """Give the network the heads it has after this share of training."""
-        heads, before, blend = self.at(share)
+    def apply(self, net: BoardNet, progress: float) -> None:
+        """Set the number of heads that the network has at this progress of training."""
+        heads, before, blend = self.at(progress)
         net.set_heads(heads, before=before, blend=blend)

@@ -1,18 +1,18 @@
-"""What a board network is shown beside the stones: a first layer that is not learnt.
+"""Fixed input planes of a board network, computed from the stones.
 
-With `lines=4`, sixteen planes join the two of the stones:
+With `lines=4`, sixteen planes are added to the two planes of stones:
 
-    where a stone of one's own would complete four in a row
-    where one of the opponent's would
-    where a stone can come to lie now
+    squares where an own stone completes four in a row
+    squares where a stone of the opponent does
+    squares where a stone can be played now
     every other row, counted from the bottom
-    of one's own open lines, and then of the opponent's (a line is open while the other side has no stone in it):
-        in each of the four directions, how many stones the fullest one through the square has, of three
-        how many through the square have two stones, and how many there are at all
+    for own open lines, then for the opponent's (a line is open while the other side has no stone in it):
+        in each of the four directions, the stones of the fullest line through the square, divided by three
+        the number of lines through the square with two stones, and the number of all of them
 
-They say nothing that the stones do not say, and look no move ahead; but a line is a product of four squares, up to six
-apart, which a stack of convolutions has to find out for each direction, and whether the row of a threat is odd or even
-decides who gets it in the end. (n − 1 ones at the right offsets count the other stones of a line: one convolution.)
+The planes contain no information beyond the stones and look no move ahead. But a line is a product of four squares, up
+to six squares apart, which convolutions would have to learn for each direction, and whether a threat is in an odd or
+even row decides who can use it in the end. One convolution with n − 1 ones counts the other stones of a line.
 """
 
 import torch
@@ -21,26 +21,26 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 DIRECTIONS = ((1, 0), (0, 1), (1, 1), (1, -1))  # rows down, columns right
-OPEN_LINES = len(DIRECTIONS) + 2  # planes for each side
-ADDED = 4 + 2 * OPEN_LINES
+OPEN_LINE_PLANES = len(DIRECTIONS) + 2  # for each side
+ADDED_PLANES = 4 + 2 * OPEN_LINE_PLANES
 
 
-class Lines(nn.Module):
+class LinePlanes(nn.Module):
     """Planes (B, 2, rows, columns) → (B, 18, rows, columns).
 
     >>> planes = torch.zeros(1, 2, 6, 7)
     >>> planes[0, 0, 5, 1:4] = 1                                 # three in the bottom row
-    >>> shown = Lines(4)(planes)[0]
-    >>> shown[2].nonzero().tolist()                              # either end completes four
+    >>> result = LinePlanes(4)(planes)[0]
+    >>> result[2].nonzero().tolist()                             # either end completes four
     [[5, 0], [5, 4]]
-    >>> shown[7, 5].tolist()                                     # the fullest line along the row, by square
+    >>> result[7, 5].tolist()                                    # the fullest line along the row, by square
     [1.0, 1.0, 1.0, 1.0, 1.0, 0.6666666865348816, 0.3333333432674408]
     """
 
     def __init__(self, inarow: int) -> None:
         super().__init__()
         self.inarow = inarow
-        self.others: Tensor  # three dimensions: of four they would become channels-last, which torchrun cannot send
+        self.others: Tensor  # three dimensions: with four it would become channels-last, which torchrun cannot send
         self.register_buffer("others", _other_squares(inarow), persistent=False)
 
     def forward(self, planes: Float[Tensor, "b 2 rows columns"]) -> Float[Tensor, "b _ rows columns"]:
@@ -51,28 +51,28 @@ class Lines(nn.Module):
         others, reach = self.others[:, None].to(planes.dtype), self.inarow - 1
         # (2B, directions, places in the line, rows, columns)
         stones = F.conv2d(own, others, padding=reach).unflatten(1, (len(DIRECTIONS), self.inarow))
-        outside = F.pad(other, [reach] * 4, value=1.0)  # no line goes on there either
+        outside = F.pad(other, [reach] * 4, value=1.0)  # lines that leave the board are not open
         closed = F.conv2d(outside, others).unflatten(1, (len(DIRECTIONS), self.inarow))
         is_open = ((closed < 0.5) & (other < 0.5)[:, :, None]).to(planes.dtype)
-        held = (stones + own[:, :, None]) * is_open
+        in_line = (stones + own[:, :, None]) * is_open
         completed = (stones.amax((1, 2)) > reach - 0.5).to(planes.dtype).reshape(batch, 2, rows, columns)
-        nearly = ((held - (self.inarow - 2)).abs() < 0.5).to(planes.dtype) * is_open
-        lines = torch.cat((held.amax(2) / reach, _count(nearly) / 4, _count(is_open) / 8), 1)
-        below = F.pad(taken[:, :, 1:], (0, 0, 0, 1), value=1.0)  # the ground carries stones
+        nearly = ((in_line - (self.inarow - 2)).abs() < 0.5).to(planes.dtype) * is_open
+        lines = torch.cat((in_line.amax(2) / reach, _count(nearly) / 4, _count(is_open) / 8), 1)
+        supported = F.pad(taken[:, :, 1:], (0, 0, 0, 1), value=1.0)  # by a stone below, or by the ground
         odd = (torch.arange(rows, 0, -1, device=planes.device) % 2).to(planes.dtype)
-        rows_seen = odd[:, None].expand(batch, 1, rows, columns)
+        odd_rows = odd[:, None].expand(batch, 1, rows, columns)
         free = 1 - taken
         return torch.cat(
-            (planes, completed * free, below * free, rows_seen, lines.reshape(batch, -1, rows, columns)), 1
+            (planes, completed * free, supported * free, odd_rows, lines.reshape(batch, -1, rows, columns)), 1
         )
 
 
-def _count(which: Float[Tensor, "b directions places rows columns"]) -> Float[Tensor, "b 1 rows columns"]:
-    return which.sum((1, 2))[:, None]
+def _count(lines: Float[Tensor, "b directions places rows columns"]) -> Float[Tensor, "b 1 rows columns"]:
+    return lines.sum((1, 2))[:, None]
 
 
 def _other_squares(inarow: int) -> Float[Tensor, "k w w"]:
-    """For each direction and each place of a square in a line, ones where the other squares of the line are."""
+    """Return, for each direction and place in a line, a kernel with ones at the other squares of the line."""
     middle, kernels = inarow - 1, []
     for down, right in DIRECTIONS:
         for here in range(inarow):

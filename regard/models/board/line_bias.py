@@ -1,14 +1,14 @@
-"""Line attention by learnt biases: what a head adds to a score for the direction and distance between two squares.
+"""Learnt biases for lines: each head adds a number to a score that depends on direction and distance of two squares.
 
-A mask says which squares are seen; a bias says how much. From a square, every other square on one of its four lines
-lies in one of eight directions, at a distance of 1, 2, 3 … squares:
+A mask decides which squares are visible, a bias how much they count. From a square, every other square on one of its
+four lines lies in one of eight directions, at a distance of 1, 2, 3 … squares:
 
     score(q, k) += bias[head, direction, distance]        on the same row, column or diagonal
-    score(q, k) += bias[head, elsewhere]                  on none of these
-    score(q, k) += bias[head, here]                       the square itself
+    score(q, k) += bias[head, OFF_LINE]                   on none of these
+    score(q, k) += bias[head, SAME_SQUARE]                the square itself
 
-The distances from FARTHEST on share a number, so that the weights serve a board of any size. All biases start at 0:
-an untrained layer is that without them.
+Distances of at least MAX_DISTANCE share a number, so that the weights fit boards of any size. All biases start at 0,
+which is attention without biases.
 """
 
 from functools import lru_cache
@@ -17,40 +17,40 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-FARTHEST = 7
-DIRECTIONS = 8  # the signs of (rows down, columns right), clockwise from up
-HERE, ELSEWHERE = DIRECTIONS * FARTHEST, DIRECTIONS * FARTHEST + 1
-KINDS = ELSEWHERE + 1
+from regard.models.board.attention_patterns import offsets
+
+MAX_DISTANCE = 7
+# The signs of (rows down, columns right), clockwise from up.
+DIRECTIONS = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
+SAME_SQUARE, OFF_LINE = len(DIRECTIONS) * MAX_DISTANCE, len(DIRECTIONS) * MAX_DISTANCE + 1
 
 
 @lru_cache(maxsize=64)
-def kinds(rows: int, columns: int) -> Int[Tensor, "s s"]:
-    """Which number of a bias stands between two squares, counted row by row: query first, key second.
+def bias_indices(rows: int, columns: int) -> Int[Tensor, "s s"]:
+    """Return the index of the bias between two squares, numbered row by row: query first, key second.
 
-    >>> between = kinds(6, 7)
-    >>> between[0, 0].item() == HERE, between[0, 9].item() == ELSEWHERE     # the corner, and a knight's move away
+    >>> index = bias_indices(6, 7)
+    >>> index[0, 0].item() == SAME_SQUARE, index[0, 9].item() == OFF_LINE     # the corner, and a knight's move away
     (True, True)
-    >>> between[0, 1] != between[0, 2], between[0, 1] == between[8, 9]      # by distance, wherever it is
+    >>> index[0, 1] != index[0, 2], index[0, 1] == index[8, 9]      # depends on the distance, not on the place
     (tensor(True), tensor(True))
     """
     with torch.inference_mode(False), torch.device("cpu"):
-        row, column = torch.arange(rows * columns) // columns, torch.arange(rows * columns) % columns
-        down, right = row[None, :] - row[:, None], column[None, :] - column[:, None]
+        down, right = offsets(rows, columns)
         distance = torch.maximum(down.abs(), right.abs())
         on_line = (down == 0) | (right == 0) | (down.abs() == right.abs())
-        compass = {(-1, 0): 0, (-1, 1): 1, (0, 1): 2, (1, 1): 3, (1, 0): 4, (1, -1): 5, (0, -1): 6, (-1, -1): 7}
         direction = torch.zeros_like(down)
-        for (vertical, across), number in compass.items():
-            direction[(down.sign() == vertical) & (right.sign() == across)] = number
-        found = direction * FARTHEST + distance.clamp(1, FARTHEST) - 1
-        return found.where(on_line, ELSEWHERE).where(distance > 0, HERE)
+        for number, (vertical, horizontal) in enumerate(DIRECTIONS):
+            direction[(down.sign() == vertical) & (right.sign() == horizontal)] = number
+        index = direction * MAX_DISTANCE + distance.clamp(1, MAX_DISTANCE) - 1
+        return index.where(on_line, OFF_LINE).where(distance > 0, SAME_SQUARE)
 
 
 class LineBias(nn.Module):
-    """Biases (heads, S, S) of the scores between squares, learnt.
+    """Learnt biases (heads, S, S) of the scores between squares.
 
-    A head's numbers are the mean of those of its channels. So they do not depend on the number of heads, which may
-    change (`BoardNet.set_heads`): a head that is cut in two hands its bias on to both, and joined heads share the mean.
+    A head's biases are the mean over its channels, so they do not depend on the number of heads, which may change
+    (`BoardNet.set_heads`): both parts of a split head start with its bias, and joined heads with the mean.
 
     >>> LineBias(channels=16)(6, 7, heads=8).shape
     torch.Size([8, 42, 42])
@@ -58,8 +58,8 @@ class LineBias(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(channels, KINDS))
+        self.weight = nn.Parameter(torch.zeros(channels, OFF_LINE + 1))
 
     def forward(self, rows: int, columns: int, heads: int) -> Float[Tensor, "h s s"]:
-        by_head = self.weight.unflatten(0, (heads, -1)).mean(1)  # (heads, KINDS)
-        return by_head[:, kinds(rows, columns).to(self.weight.device)]
+        by_head = self.weight.unflatten(0, (heads, -1)).mean(1)  # (heads, number of biases)
+        return by_head[:, bias_indices(rows, columns).to(self.weight.device)]

@@ -1,6 +1,6 @@
-"""Models of Hugging Face, GPT-2 and BERT, with their weights in ours; the scores are equal.
+"""Convert GPT-2 and BERT of Hugging Face: our models with their weights, which compute the same scores.
 
-Nothing of `transformers` is imported here: a state dict of tensors is enough.
+`transformers` is not imported; a state dict of tensors is enough.
 
 | GPT-2 | here |
 |---|---|
@@ -21,7 +21,7 @@ from regard.models.transformer.config import Activation, DecoderConfig, EncoderC
 from regard.models.transformer.decoder import Decoder
 from regard.models.transformer.encoder import Encoder
 
-Given = nn.Module | Mapping[str, Tensor]
+Source = nn.Module | Mapping[str, Tensor]
 M = TypeVar("M", bound=nn.Module)
 
 ACTIVATIONS: dict[str, Activation] = {
@@ -33,25 +33,31 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-def from_hf_gpt2(model: Given, config: Any = None) -> Decoder:
-    """A Decoder with the weights of a GPT-2 (`GPT2LMHeadModel`, `GPT2Model`, or the state dict of one).
+def from_hf_gpt2(model: Source, config: Any = None) -> Decoder:
+    """Return a Decoder with the weights of a GPT-2 (`GPT2LMHeadModel`, `GPT2Model`, or the state dict of one).
 
-    config      its `GPT2Config`; only needed with a state dict
+    config      its `GPT2Config`; needed only with a state dict
 
-    The scores are those of the model, to rounding.
+    The scores equal those of the model up to rounding.
+
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> theirs = GPT2LMHeadModel(GPT2Config(vocab_size=20, n_positions=8, n_embd=16, n_layer=1, n_head=2)).eval()
+    >>> tokens = torch.tensor([[1, 2, 3]])
+    >>> torch.allclose(from_hf_gpt2(theirs)(tokens), theirs(tokens).logits, atol=1e-5)
+    True
     """
-    found, config = _given(model, config, "GPT2Config")
-    found = _without(found, ("transformer.",), r"\.attn\.(bias|masked_bias)$")
-    for name, wanted, why in (
+    state, config = _read_model(model, config, "GPT2Config", "transformer.", r"\.attn\.(bias|masked_bias)$")
+    for name, required, reason in (
         ("scale_attn_weights", True, "scores here are always scaled by 1/√d_k"),
         ("scale_attn_by_inverse_layer_idx", False, "scores here do not depend on the layer's number"),
         ("add_cross_attention", False, "a Decoder has no source"),
     ):
-        if getattr(config, name, wanted) != wanted:
-            raise ValueError(f"this GPT-2 has {name}={not wanted}: {why}")
-    head = found.pop("lm_head.weight", found["wte.weight"])
-    tied = head is found["wte.weight"] or bool(torch.equal(head, found["wte.weight"]))
-    ours = Decoder(
+        if getattr(config, name, required) != required:
+            raise ValueError(f"this GPT-2 has {name}={not required}, which is not supported: {reason}")
+    words = state["wte.weight"]
+    head = state.pop("lm_head.weight", words)
+    tied = head is words or bool(torch.equal(head, words))
+    decoder = Decoder(
         DecoderConfig(
             config.vocab_size,
             d_model=config.n_embd,
@@ -69,37 +75,44 @@ def from_hf_gpt2(model: Given, config: Any = None) -> Decoder:
         )
     )
     weights = {
-        "embedding.weight": found["wte.weight"],
-        "embedding.places.weight": found["wpe.weight"],
+        "embedding.weight": words,
+        "embedding.places.weight": state["wpe.weight"],
         **({} if tied else {"head.weight": head}),
-        **_renamed(found, "norm", "ln_f"),
+        **_rename(state, "norm", "ln_f"),
     }
     for n in range(config.n_layer):
-        for mine, theirs in (("attention.qkv", "attn.c_attn"), ("attention.out", "attn.c_proj"),
+        for ours, theirs in (("attention.qkv", "attn.c_attn"), ("attention.out", "attn.c_proj"),
                              ("feed.up", "mlp.c_fc"), ("feed.down", "mlp.c_proj")):  # fmt: skip
-            weights[f"layers.{n}.{mine}.weight"] = found[f"h.{n}.{theirs}.weight"].T
-            weights[f"layers.{n}.{mine}.bias"] = found[f"h.{n}.{theirs}.bias"]
-        weights |= _renamed(found, f"layers.{n}.attention_norm", f"h.{n}.ln_1")
-        weights |= _renamed(found, f"layers.{n}.feed_norm", f"h.{n}.ln_2")
-    return _filled(ours, weights)
+            weights[f"layers.{n}.{ours}.weight"] = state[f"h.{n}.{theirs}.weight"].T
+            weights[f"layers.{n}.{ours}.bias"] = state[f"h.{n}.{theirs}.bias"]
+        weights |= _rename(state, f"layers.{n}.attention_norm", f"h.{n}.ln_1")
+        weights |= _rename(state, f"layers.{n}.feed_norm", f"h.{n}.ln_2")
+    return _load(decoder, weights)
 
 
-def from_hf_bert(model: Given, config: Any = None) -> Encoder:
-    """An Encoder with the weights of a BERT (`BertForMaskedLM`, or its state dict).
+def from_hf_bert(model: Source, config: Any = None) -> Encoder:
+    """Return an Encoder with the weights of a BERT (`BertForMaskedLM`, or its state dict).
 
-    config      its `BertConfig`; only needed with a state dict
+    config      its `BertConfig`; needed only with a state dict
 
-    `.logits` are the scores of the model for texts of one segment: the vector of the first segment is part of the
-    places here. `lengths` take the place of the attention mask.
+    `.logits` equals the scores of the model for texts of one segment: the vector of the first segment is added to the
+    positions. `lengths` replaces the attention mask.
+
+    >>> from transformers import BertConfig, BertForMaskedLM
+    >>> sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    >>> theirs = BertForMaskedLM(BertConfig(vocab_size=20, **sizes)).eval()
+    >>> tokens = torch.tensor([[1, 2, 3]])
+    >>> torch.allclose(from_hf_bert(theirs).logits(tokens), theirs(tokens).logits, atol=1e-5)
+    True
     """
-    found, config = _given(model, config, "BertConfig")
-    found = _without(found, ("bert.",), r"position_ids$|pooler\.|seq_relationship\.")
+    useless = r"position_ids$|pooler\.|seq_relationship\."
+    state, config = _read_model(model, config, "BertConfig", "bert.", useless)
     if getattr(config, "position_embedding_type", "absolute") not in ("absolute", None):
-        raise ValueError(f"only absolute positions are known here, got {config.position_embedding_type!r}")
-    words = found["embeddings.word_embeddings.weight"]
-    head = found.get("cls.predictions.decoder.weight", words)
+        raise ValueError(f"only absolute positions are supported, got {config.position_embedding_type!r}")
+    words = state["embeddings.word_embeddings.weight"]
+    head = state.get("cls.predictions.decoder.weight", words)
     tied = head is words or bool(torch.equal(head, words))
-    ours = Encoder(
+    encoder = Encoder(
         EncoderConfig(
             config.vocab_size,
             embedding_norm=True,
@@ -116,66 +129,58 @@ def from_hf_bert(model: Given, config: Any = None) -> Encoder:
             tied=tied,
         )
     )
-    places, segment = (
-        found["embeddings.position_embeddings.weight"],
-        found["embeddings.token_type_embeddings.weight"][0],
-    )
+    positions = state["embeddings.position_embeddings.weight"]
     weights = {
         "embedding.weight": words,
-        "embedding.places.weight": places + segment,
-        **_renamed(found, "embedding_norm", "embeddings.LayerNorm"),
-        **_renamed(found, "guess.dense", "cls.predictions.transform.dense"),
-        **_renamed(found, "guess.norm", "cls.predictions.transform.LayerNorm"),
-        "guess.bias": found.get("cls.predictions.decoder.bias", found["cls.predictions.bias"]),
+        "embedding.places.weight": positions + state["embeddings.token_type_embeddings.weight"][0],
+        **_rename(state, "embedding_norm", "embeddings.LayerNorm"),
+        **_rename(state, "guess.dense", "cls.predictions.transform.dense"),
+        **_rename(state, "guess.norm", "cls.predictions.transform.LayerNorm"),
+        "guess.bias": state.get("cls.predictions.decoder.bias", state["cls.predictions.bias"]),
         **({} if tied else {"guess.weight": head}),
     }
     for n in range(config.num_hidden_layers):
-        here, there = f"layers.{n}", f"encoder.layer.{n}"
+        ours, theirs = f"layers.{n}", f"encoder.layer.{n}"
         for kind in ("weight", "bias"):
-            parts = [found[f"{there}.attention.self.{name}.{kind}"] for name in ("query", "key", "value")]
-            weights[f"{here}.attention.qkv.{kind}"] = torch.cat(parts)
-        weights |= _renamed(found, f"{here}.attention.out", f"{there}.attention.output.dense")
-        weights |= _renamed(found, f"{here}.attention_norm", f"{there}.attention.output.LayerNorm")
-        weights |= _renamed(found, f"{here}.feed.up", f"{there}.intermediate.dense")
-        weights |= _renamed(found, f"{here}.feed.down", f"{there}.output.dense")
-        weights |= _renamed(found, f"{here}.feed_norm", f"{there}.output.LayerNorm")
-    return _filled(ours, weights)
+            parts = [state[f"{theirs}.attention.self.{name}.{kind}"] for name in ("query", "key", "value")]
+            weights[f"{ours}.attention.qkv.{kind}"] = torch.cat(parts)
+        weights |= _rename(state, f"{ours}.attention.out", f"{theirs}.attention.output.dense")
+        weights |= _rename(state, f"{ours}.attention_norm", f"{theirs}.attention.output.LayerNorm")
+        weights |= _rename(state, f"{ours}.feed.up", f"{theirs}.intermediate.dense")
+        weights |= _rename(state, f"{ours}.feed.down", f"{theirs}.output.dense")
+        weights |= _rename(state, f"{ours}.feed_norm", f"{theirs}.output.LayerNorm")
+    return _load(encoder, weights)
 
 
-class _Named(dict[str, Tensor]):
-    """A state dict whose gaps say what was expected."""
+class _State(dict[str, Tensor]):
+    """A state dict that raises a helpful error for a missing name."""
 
     def __missing__(self, name: str) -> Tensor:
-        near = ", ".join(sorted(self)[:3]) or "nothing"
-        raise ValueError(f"the state dict has no {name!r}, which such a model has; it begins with {near}")
+        first = ", ".join(sorted(self)[:3]) or "nothing"
+        raise ValueError(f"the state dict has no {name!r}, which this kind of model has; it begins with {first}")
 
 
-def _given(model: Given, config: Any, kind: str) -> tuple[_Named, Any]:
+def _read_model(model: Source, config: Any, kind: str, prefix: str, useless: str) -> tuple[_State, Any]:
+    """Return the weights without the prefix and without names that match `useless`, and the configuration."""
     state = model.state_dict() if isinstance(model, nn.Module) else model
     config = getattr(model, "config", None) if config is None else config
     if config is None:
-        raise TypeError(f"a state dict alone does not say how many heads there are: pass its {kind} as config=")
-    return _Named({name: value.detach() for name, value in state.items()}), config
-
-
-def _without(found: _Named, prefixes: tuple[str, ...], useless: str) -> _Named:
-    kept = {name: value for name, value in found.items() if not re.search(useless, name)}
-    for prefix in prefixes:
-        kept = {name.removeprefix(prefix): value for name, value in kept.items()}
-    return _Named(kept)
+        raise TypeError(f"a state dict does not contain the number of heads: pass its {kind} as config=")
+    weights = {name.removeprefix(prefix): x.detach() for name, x in state.items() if not re.search(useless, name)}
+    return _State(weights), config
 
 
 def _activation(name: str) -> Activation:
     if name not in ACTIVATIONS:
-        raise ValueError(f"the activation {name!r} is not known here, only {', '.join(ACTIVATIONS)}")
+        raise ValueError(f"the activation must be one of {', '.join(ACTIVATIONS)}, got {name!r}")
     return ACTIVATIONS[name]
 
 
-def _renamed(found: _Named, mine: str, theirs: str) -> dict[str, Tensor]:
-    return {f"{mine}.{kind}": found[f"{theirs}.{kind}"] for kind in ("weight", "bias")}
+def _rename(state: _State, ours: str, theirs: str) -> dict[str, Tensor]:
+    return {f"{ours}.{kind}": state[f"{theirs}.{kind}"] for kind in ("weight", "bias")}
 
 
-def _filled(model: M, weights: dict[str, Tensor]) -> M:
+def _load(model: M, weights: dict[str, Tensor]) -> M:
     first = next(iter(weights.values()))
     model.to(device=first.device, dtype=first.dtype).load_state_dict(weights)
     return model.eval()

@@ -1,4 +1,4 @@
-"""The weights of torch's own layers in ours, which then compute the same.
+"""Convert torch's transformer layers: a `Layer` with the same weights and the same results.
 
 | torch | here |
 |---|---|
@@ -19,21 +19,21 @@ from regard.models.transformer.layer import Layer
 
 
 def from_torch(layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer, *, causal: bool | None = None) -> Layer:
-    """A `Layer` with the weights, norms, activation and dropout of one of torch's.
+    """Return a `Layer` with the weights, norms, activation and dropout of a layer of torch.
 
-    causal      whether tokens see only those before them; unless given, in a decoder layer they do, in an encoder
-                layer they do not (torch leaves it to the mask of each call)
+    causal      whether tokens attend only to earlier tokens; None means yes for a decoder layer and no for an encoder
+                layer (torch has a mask for each call instead)
 
-    Whatever `batch_first` the other has, ours takes (B, L, D). Its dropout between the two feed-forward matrices
-    has no place here: in training the two differ by that.
+    The result takes (B, L, D) whatever `batch_first` is. It has no dropout between the two feed-forward matrices; in
+    training the two layers differ by that.
 
     >>> theirs = nn.TransformerEncoderLayer(16, 2, 64, batch_first=True).eval()
     >>> x = torch.randn(2, 5, 16)
     >>> torch.allclose(from_torch(theirs)(x), theirs(x), atol=1e-5)
     True
     """
-    crossed = isinstance(layer, nn.TransformerDecoderLayer)
-    if not crossed and not isinstance(layer, nn.TransformerEncoderLayer):
+    cross = isinstance(layer, nn.TransformerDecoderLayer)
+    if not cross and not isinstance(layer, nn.TransformerEncoderLayer):
         raise TypeError(
             f"from_torch takes nn.TransformerEncoderLayer or nn.TransformerDecoderLayer, got {type(layer).__name__}"
         )
@@ -51,35 +51,29 @@ def from_torch(layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer, *
         attention_dropout=mha.dropout,
         bias=layer.linear1.bias is not None,
     )
-    ours = Layer(config, causal=crossed if causal is None else causal, cross=crossed)
+    ours = Layer(config, causal=cross if causal is None else causal, cross=cross)
     ours.to(mha.out_proj.weight).train(layer.training)
-    ours.load_state_dict({name.format(kind): value.clone() for name, kind, value in _pairs(layer)})
+    ours.load_state_dict(_weights(layer, cross))
     return ours
 
 
 def _activation(layer: Any) -> Activation:
-    given = layer.activation
-    if given is F.relu or isinstance(given, nn.ReLU):
+    activation = layer.activation
+    if activation is F.relu or isinstance(activation, nn.ReLU):
         return "relu"
-    if given is F.gelu or isinstance(given, nn.GELU):
-        return "gelu_tanh" if getattr(given, "approximate", "none") == "tanh" else "gelu"
-    raise ValueError(f"only ReLU and GELU are known here, got the activation {given!r}")
+    if activation is F.gelu or isinstance(activation, nn.GELU):
+        return "gelu_tanh" if getattr(activation, "approximate", "none") == "tanh" else "gelu"
+    raise ValueError(f"the activation must be ReLU or GELU, got {activation!r}")
 
 
-def _pairs(layer: Any) -> list[tuple[str, str, torch.Tensor]]:
-    """Our name, what to fill in, and the weight, of everything in a layer of torch."""
-    crossed = isinstance(layer, nn.TransformerDecoderLayer)
-    attentions = {"attention": layer.self_attn, **({"cross": layer.multihead_attn} if crossed else {})}
-    norms = (
-        ("attention_norm", layer.norm1),
-        *([("cross_norm", layer.norm2)] if crossed else []),
-        ("feed_norm", layer.norm3 if crossed else layer.norm2),
-    )
-    found = []
+def _weights(layer: Any, cross: bool) -> dict[str, torch.Tensor]:
+    """Return copies of the weights of torch's layer under our names."""
+    attentions = {"attention": layer.self_attn, **({"cross": layer.multihead_attn} if cross else {})}
+    parts = {"feed.up": layer.linear1, "feed.down": layer.linear2, "attention_norm": layer.norm1}
+    parts |= {"cross_norm": layer.norm2, "feed_norm": layer.norm3} if cross else {"feed_norm": layer.norm2}
+    parts |= {f"{name}.out": mha.out_proj for name, mha in attentions.items()}
+    weights: dict[str, torch.Tensor | None] = {}
     for kind in ("weight", "bias"):
-        for name, mha in attentions.items():
-            found.append((f"{name}.qkv.{{}}", kind, getattr(mha, f"in_proj_{kind}")))
-            found.append((f"{name}.out.{{}}", kind, getattr(mha.out_proj, kind)))
-        for name, part in (("feed.up", layer.linear1), ("feed.down", layer.linear2), *norms):
-            found.append((f"{name}.{{}}", kind, getattr(part, kind)))
-    return [pair for pair in found if pair[2] is not None]
+        weights |= {f"{name}.qkv.{kind}": getattr(mha, f"in_proj_{kind}") for name, mha in attentions.items()}
+        weights |= {f"{name}.{kind}": getattr(part, kind) for name, part in parts.items()}
+    return {name: value.clone() for name, value in weights.items() if value is not None}

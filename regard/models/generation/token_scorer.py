@@ -18,15 +18,16 @@ from regard.attention.listeners import call_listeners
 from regard.models.generation.prompt import Prompt
 from regard.models.transformer.decoder import Decoder
 from regard.models.transformer.embedding import Embedding
+from regard.models.transformer.encoder import EncoderStack
 from regard.models.transformer.feedforward import FeedForward
 from regard.models.transformer.layer import Layer
-from regard.models.transformer.seq2seq import Seq2Seq, SourceEncoder, TargetDecoder
+from regard.models.transformer.seq2seq import Seq2Seq, TargetDecoder
 from regard.nn import Learned, MultiHeadAttention, Rotary, Sinusoidal
 
 MIN_COMPILED_TOKENS = 100  # with fewer tokens in all rows, loading numba (1 s, 5 s if it must compile) takes longer
 MAX_COMPILED_ROWS = 32  # with more rows, matrix products of a library are faster than the compiled loops
 MODULES = {
-    Decoder, Seq2Seq, SourceEncoder, TargetDecoder, Embedding, Layer, FeedForward, MultiHeadAttention, Rotary,
+    Decoder, Seq2Seq, EncoderStack, TargetDecoder, Embedding, Layer, FeedForward, MultiHeadAttention, Rotary,
     Sinusoidal, Learned, nn.ModuleList, nn.Linear, nn.LayerNorm, nn.RMSNorm,
 }  # fmt: skip
 

@@ -1,1 +1,5 @@
-"""Transformer models: encoder, decoder, sequence-to-sequence, and their parts."""
+"""Transformers: `config` describes a model, `embedding` makes vectors of tokens, `layer` transforms them.
+
+`encoder`, `decoder` and `seq2seq` stack the layers, `loss` compares the result with targets, and `decoding_cache` holds
+keys and values during generation.
+"""

@@ -1,7 +1,7 @@
-"""What a model is made of: frozen, checked when made, written to disk as it stands.
+"""Configurations of models: frozen dataclasses, checked when they are created, stored with the weights.
 
-The defaults are those of the documents: post-norm, ReLU, sines and cosines for places. `modern(…)` starts from
-what has become usual since: pre-norm, RMSNorm, SwiGLU, rotary places, no biases.
+The defaults are those of the original publication: post-norm, ReLU, sinusoidal positions. `modern(…)` starts from
+what is usual today: pre-norm, RMSNorm, SwiGLU, rotary positions, no biases.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Normalisation = Literal["layer", "rms"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
 Positions = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
 
-C = TypeVar("C", bound="Common")
+C = TypeVar("C", bound="TransformerConfig")
 
 MODERN: dict[str, Any] = {
     "norm": "pre",
@@ -27,24 +27,24 @@ MODERN: dict[str, Any] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Common:
-    """What all transformers here share.
+class TransformerConfig:
+    """Options that all transformers share.
 
     d_model             D, the width of a token's vector
-    heads, kv_heads     H query heads, H_kv key/value heads (H unless given, fewer for grouped heads)
-    layers              how many layers
-    d_ff                inner width of the feed-forward part; 4·D unless given, for SwiGLU 8/3·D (which has as many
-                        weights) rounded up to a multiple of 32
-    context             the longest sequence
-    norm                "post": norm(x + part(x)), as published; "pre": x + part(norm(x)), and a norm at the end
+    heads, kv_heads     H query heads and H_kv key/value heads; kv_heads=None means H, fewer are grouped-query attention
+    layers              number of layers
+    d_ff                inner width of feed-forward; None means 4·D, and for SwiGLU 8/3·D (as many weights) rounded up
+                        to a multiple of 32
+    context             largest number of tokens
+    norm                "post": norm(x + sublayer(x)), as published; "pre": x + sublayer(norm(x)) and a final norm
     normalisation       "layer" or "rms"
-    epsilon             what is added to the variance
-    activation          "relu", "gelu", "gelu_tanh" (the approximation GPT-2 was trained with) or "swiglu"
+    epsilon             added to the variance
+    activation          "relu", "gelu", "gelu_tanh" (the approximation that GPT-2 uses) or "swiglu"
     positions           "sinusoidal" or "learned", added to the vectors; "rotary" or "alibi", inside attention; "none"
-    dropout             share dropped from the embedding and from the output of every part, while training
-    attention_dropout   share of the attention weights dropped; none unless asked, since no fused kernel drops them
-    tied                whether the output layer is the embedding's table
-    bias                whether the projections add one
+    dropout             probability of dropping values of the embedding and of every sublayer's output in training
+    attention_dropout   probability of dropping attention weights; above 0, no fused kernel can be used
+    tied                whether the output layer uses the weights of the embedding
+    bias                whether projections have a bias
     """
 
     d_model: int = 256
@@ -64,30 +64,19 @@ class Common:
     bias: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("d_model", "heads", "layers", "context"):
-            check_whole(self, name)
-        for name in ("kv_heads", "d_ff"):
-            if getattr(self, name) is not None:
-                check_whole(self, name)
-        for name, choices in (
-            ("norm", Norm),
-            ("normalisation", Normalisation),
-            ("activation", Activation),
-            ("positions", Positions),
-        ):
-            check_choice(self, name, get_args(choices))
-        for name in ("dropout", "attention_dropout"):
-            check_share(self, name)
-        for name in ("tied", "bias"):
-            check_flag(self, name)
+        check_whole(self, "d_model", "heads", "layers", "context")
+        check_whole(self, "kv_heads", "d_ff", optional=True)
+        check_choice(self, norm=Norm, normalisation=Normalisation, activation=Activation, positions=Positions)
+        check_probability(self, "dropout", "attention_dropout")
+        check_flag(self, "tied", "bias")
         if not isinstance(self.epsilon, float) or not 0 < self.epsilon < 1:
             raise ValueError(f"epsilon must be a small positive number, got {self.epsilon!r}")
         check_heads(self.d_model, self.heads)
         check_groups(self.heads, self.heads if self.kv_heads is None else self.kv_heads)
         if self.positions == "rotary" and self.d_k % 2:
             raise ValueError(
-                f"rotary turns channels in pairs, and a head of {self.d_model} / {self.heads} = {self.d_k} channels "
-                "has one left over; choose heads of even width, or other positions"
+                f"rotary positions need heads of even width, got {self.d_model} / {self.heads} = {self.d_k} channels; "
+                "choose another number of heads, or other positions"
             )
 
     @property
@@ -97,14 +86,14 @@ class Common:
 
     @property
     def inner(self) -> int:
-        """Inner width of the feed-forward part: d_ff, or what stands for None."""
+        """Inner width of feed-forward: d_ff, or its default where d_ff is None."""
         if self.d_ff is not None:
             return self.d_ff
         return -(-8 * self.d_model // 3 // 32) * 32 if self.activation == "swiglu" else 4 * self.d_model
 
     @classmethod
     def modern(cls: type[C], *vocabularies: int, **changes: Any) -> C:
-        """Pre-norm, RMSNorm, SwiGLU, rotary places, no biases, no dropout; with changes.
+        """Return a configuration with pre-norm, RMSNorm, SwiGLU, rotary positions, no biases and no dropout.
 
         >>> DecoderConfig.modern(1000, d_model=64).activation
         'swiglu'
@@ -113,8 +102,8 @@ class Common:
 
 
 @dataclass(frozen=True)
-class DecoderConfig(Common):
-    """A decoder alone, as GPT: every token sees those before it.
+class DecoderConfig(TransformerConfig):
+    """Configuration of a `Decoder`, as in GPT: every token attends to itself and to earlier tokens.
 
     >>> DecoderConfig(1000, d_model=256, heads=24)
     Traceback (most recent call last):
@@ -130,10 +119,13 @@ class DecoderConfig(Common):
 
 
 @dataclass(frozen=True)
-class EncoderConfig(Common):
-    """An encoder alone, as BERT: every token sees all of them.
+class EncoderConfig(TransformerConfig):
+    """Configuration of an `Encoder`, as in BERT: every token attends to all tokens.
 
-    embedding_norm      normalise the sum of embedding and place before the first layer, as BERT
+    embedding_norm      normalise the sum of embedding and position before the first layer, as BERT does
+
+    >>> EncoderConfig(1000, d_model=64).inner
+    256
     """
 
     vocabulary: int
@@ -146,10 +138,13 @@ class EncoderConfig(Common):
 
 
 @dataclass(frozen=True)
-class Seq2SeqConfig(Common):
-    """Encoder and decoder, as published for translation.
+class Seq2SeqConfig(TransformerConfig):
+    """Configuration of a `Seq2Seq`, the encoder-decoder for translation.
 
-    encoder_layers, decoder_layers      `layers` of each unless given
+    encoder_layers, decoder_layers      number of layers of each; None means `layers`
+
+    >>> Seq2SeqConfig(1000, 800, layers=6, decoder_layers=2).decoder_layers
+    2
     """
 
     source_vocabulary: int
@@ -158,24 +153,24 @@ class Seq2SeqConfig(Common):
     decoder_layers: int | None = None
 
     def __post_init__(self) -> None:
-        check_whole(self, "source_vocabulary")
-        check_whole(self, "target_vocabulary")
-        for name in ("encoder_layers", "decoder_layers"):
-            if getattr(self, name) is not None:
-                check_whole(self, name)
+        check_whole(self, "source_vocabulary", "target_vocabulary")
+        check_whole(self, "encoder_layers", "decoder_layers", optional=True)
         super().__post_init__()
 
 
 @dataclass(frozen=True)
 class RecurrentConfig:
-    """The LSTM that transformers are compared with.
+    """Configuration of a `Recurrent`, the LSTM network that transformers are compared with.
 
     d_model     width of embeddings and states
-    layers      of the encoder and of the decoder
-    dropout     share dropped from embeddings, between layers and before the output layer
-    attention   whether the decoder looks back at the source (Bahdanau 2014) or has the last state alone
-    context     the longest sequence it is asked to write
-    tied        whether the output layer is the target embedding's table
+    layers      number of layers of the encoder and of the decoder
+    dropout     probability of dropping values of embeddings, between layers and before the output layer
+    attention   whether the decoder attends to the source (Bahdanau 2014) or has only the encoder's last state
+    context     largest number of tokens
+    tied        whether the output layer uses the weights of the target embedding
+
+    >>> RecurrentConfig(1000, 800, attention=True).layers
+    2
     """
 
     source_vocabulary: int
@@ -188,40 +183,44 @@ class RecurrentConfig:
     tied: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("source_vocabulary", "target_vocabulary", "d_model", "layers", "context"):
-            check_whole(self, name)
-        check_share(self, "dropout")
-        check_flag(self, "attention")
-        check_flag(self, "tied")
+        check_whole(self, "source_vocabulary", "target_vocabulary", "d_model", "layers", "context")
+        check_probability(self, "dropout")
+        check_flag(self, "attention", "tied")
         if self.d_model % 2:
-            raise ValueError(
-                f"the encoder reads in both directions, half of d_model each: d_model must be even, got {self.d_model}"
-            )
+            raise ValueError(f"d_model must be even, half of it for each direction of the encoder, got {self.d_model}")
 
 
-def check_whole(config: object, name: str) -> None:
-    value = getattr(config, name)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
+def check_whole(config: object, *names: str, optional: bool = False) -> None:
+    """Raise unless these fields are whole numbers of at least 1, or None where that is allowed."""
+    for name in names:
+        value = getattr(config, name)
+        if optional and value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}")
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
 
 
-def check_share(config: object, name: str) -> None:
-    value = getattr(config, name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} is the share that is dropped, at least 0 and less than 1, got {value}")
+def check_probability(config: object, *names: str) -> None:
+    """Raise unless these fields are numbers from 0 to below 1."""
+    for name in names:
+        value = getattr(config, name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
+        if not 0 <= value < 1:
+            raise ValueError(f"{name} must be at least 0 and less than 1, got {value}")
 
 
-def check_flag(config: object, name: str) -> None:
-    value = getattr(config, name)
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
+def check_flag(config: object, *names: str) -> None:
+    """Raise unless these fields are True or False."""
+    for name in names:
+        if not isinstance(value := getattr(config, name), bool):
+            raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
-def check_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
-    value = getattr(config, name)
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+def check_choice(config: object, **choices: Any) -> None:
+    """Raise unless each field has one of the values of its Literal type."""
+    for name, kind in choices.items():
+        if (value := getattr(config, name)) not in get_args(kind):
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, get_args(kind)))}, got {value!r}")

@@ -1,4 +1,4 @@
-"""A decoder alone, as GPT: every token sees itself and those before it, and each predicts the next."""
+"""Decoder, as in GPT: every token attends to itself and to earlier tokens, and predicts the next one."""
 
 from typing import Any
 
@@ -6,15 +6,67 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.models.transformer.config import DecoderConfig
+from regard.attention.masks import padding
+from regard.models.transformer.config import DecoderConfig, TransformerConfig
 from regard.models.transformer.decoding_cache import DecodingCache
 from regard.models.transformer.embedding import Embedding, check_lengths
-from regard.models.transformer.initialization import shrink_residuals
-from regard.models.transformer.layer import Layer, norm_of
+from regard.models.transformer.layer import Layer, build_norm, shrink_residuals
 from regard.models.transformer.loss import cross_entropy
 
 
-class Decoder(nn.Module):
+class DecoderStack(nn.Module):
+    """Embedding, causal layers, final norm and output layer; with `cross`, every layer also attends to a source."""
+
+    def __init__(self, config: TransformerConfig, vocabulary: int, layers: int, *, cross: bool = False) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = Embedding(config, vocabulary)
+        self.layers = nn.ModuleList(Layer(config, causal=True, cross=cross) for _ in range(layers))
+        self.norm = build_norm(config) if config.norm == "pre" else None
+        self.head = None if config.tied else nn.Linear(config.d_model, vocabulary, bias=False)
+        shrink_residuals(self.layers)
+
+    def states(
+        self,
+        tokens: Int[Tensor, "b l"],
+        lengths: Int[Tensor, " b"] | None = None,
+        cache: DecodingCache | None = None,
+        memory: Float[Tensor, "b s d"] | None = None,
+        source_lengths: Int[Tensor, " b"] | None = None,
+    ) -> Float[Tensor, "b l d"]:
+        """Return the vectors (B, L, D) that the output layer scores.
+
+        memory      the encoded source; its keys and values are computed once per cache
+        """
+        check_lengths(tokens, lengths, self.config.context, 0 if cache is None else cache.length)
+        count, new = len(self.layers), tokens.shape[1]
+        sources: list[Any] = [memory] * count
+        if cache is not None and memory is not None:
+            if not cache.sources:
+                cache.sources = [layer.cross.project_context(memory) for layer in self.layers]  # type: ignore[union-attr, operator]
+            sources = cache.sources
+        positions = 0 if cache is None else cache.positions(new)
+        mask = None if cache is None else cache.mask(new)
+        source_mask = None if source_lengths is None else padding(source_lengths)
+        rotary = {"positions": positions} if self.config.positions == "rotary" else {}
+        x = self.embedding(tokens, positions)
+        for layer, layer_cache, source in zip(
+            self.layers, [None] * count if cache is None else cache.layers, sources, strict=True
+        ):
+            x = layer(x, source=source, source_mask=source_mask, mask=mask, cache=layer_cache, **rotary)
+        return x if self.norm is None else self.norm(x)
+
+    @property
+    def table(self) -> Float[Tensor, "v d"]:
+        """The weights of the output layer (V, D): those of the embedding when they are tied."""
+        return self.embedding.weight if self.head is None else self.head.weight
+
+    def new_cache(self, batch: int, length: int, before: Int[Tensor, " b"] | None = None) -> DecodingCache:
+        """Return an empty cache for `batch` rows of at most `length` tokens; `before` as in `DecodingCache`."""
+        return DecodingCache(self.config, len(self.layers), batch, length, self.embedding.weight, before)
+
+
+class Decoder(DecoderStack):
     """Token ids (B, L) → scores of the next token (B, L, V).
 
     >>> import torch
@@ -23,40 +75,21 @@ class Decoder(nn.Module):
     torch.Size([1, 3, 100])
     """
 
+    config: DecoderConfig
+
     def __init__(self, config: DecoderConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.embedding = Embedding(config, config.vocabulary)
-        self.layers = nn.ModuleList(Layer(config, causal=True) for _ in range(config.layers))
-        self.norm = norm_of(config) if config.norm == "pre" else None
-        self.head = None if config.tied else nn.Linear(config.d_model, config.vocabulary, bias=False)
-        shrink_residuals(self.layers)
+        super().__init__(config, config.vocabulary, config.layers)
 
     def forward(
         self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None, cache: DecodingCache | None = None
     ) -> Float[Tensor, "b l v"]:
-        """Scores of the token after each.
+        """Return the scores of the token after each token.
 
-        lengths     (B,) how many tokens of each row are real. The rest stand at the end, where no real token sees
-                    them: what comes out at their places is to be dropped
-        cache       `model.new_cache(…)`: tokens are then those after what is in it
+        lengths     (B,) number of real tokens in each row. Padding comes at the end, where no real token attends to it;
+                    ignore the scores at its places
+        cache       from `model.new_cache(…)`: `tokens` then follow the tokens in the cache
         """
         return F.linear(self.states(tokens, lengths, cache), self.table)
-
-    def states(
-        self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None, cache: DecodingCache | None = None
-    ) -> Float[Tensor, "b l d"]:
-        """The vectors (B, L, D) that the output layer scores."""
-        check_lengths(tokens, lengths, self.config.context, 0 if cache is None else cache.length)
-        new = tokens.shape[1]
-        places = 0 if cache is None else cache.places(new)
-        mask = None if cache is None else cache.mask(new)
-        x = self.embedding(tokens, places)
-        turned = {"positions": places} if self.config.positions == "rotary" else {}
-        caches = [None] * len(self.layers) if cache is None else cache.caches
-        for layer, kept in zip(self.layers, caches, strict=True):
-            x = layer(x, mask=mask, cache=kept, **turned)
-        return x if self.norm is None else self.norm(x)
 
     def loss(
         self,
@@ -65,17 +98,8 @@ class Decoder(nn.Module):
         lengths: Int[Tensor, " b"] | None = None,
         **options: Any,
     ) -> Float[Tensor, ""]:
-        """The cross-entropy of the token after each, targets (B, L); options as `regard.models.cross_entropy`.
+        """Return the cross-entropy of targets (B, L), the token after each; options as in `cross_entropy`.
 
-        Faster than `F.cross_entropy(model(tokens), …)`, and without the memory of all scores.
+        Faster than `F.cross_entropy(model(tokens), …)`, and without the memory for all scores.
         """
         return cross_entropy(self.states(tokens, lengths), self.table, targets, **options)
-
-    @property
-    def table(self) -> Float[Tensor, "v d"]:
-        """The weights of the output layer (V, D): the embedding's own when tied."""
-        return self.embedding.weight if self.head is None else self.head.weight
-
-    def new_cache(self, batch: int, length: int, before: Int[Tensor, " b"] | None = None) -> DecodingCache:
-        """An empty cache for `batch` rows of at most `length` tokens."""
-        return DecodingCache(self.config, self.config.layers, batch, length, self.embedding.weight, before)

@@ -1,4 +1,4 @@
-"""The part of a layer that looks at each token by itself.
+"""Feed-forward sublayer, applied to each token separately.
 
 relu, gelu      FFN(x) = f(x W_upᵀ + b_up) W_downᵀ + b_down
 swiglu          FFN(x) = (silu(g) ∘ u) W_downᵀ + b_down        [g u] = x W_upᵀ + b_up, one product for both
@@ -12,7 +12,7 @@ from regard.models.transformer.config import Activation
 
 
 class FeedForward(nn.Module):
-    """x (..., D) → (..., D), through `inner` numbers a token.
+    """x (..., D) → (..., D), with `inner` hidden units.
 
     >>> import torch
     >>> FeedForward(8, 32, "swiglu")(torch.zeros(2, 5, 8)).shape
@@ -27,7 +27,7 @@ class FeedForward(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform for every matrix by itself, zero biases."""
+        """Initialise every matrix Xavier-uniform and every bias with zeros."""
         for part in self.up.weight.split(self.down.in_features):
             nn.init.xavier_uniform_(part)
         nn.init.xavier_uniform_(self.down.weight)
@@ -38,15 +38,15 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         inner = self.up(x)
         if self.activation == "relu" and not (self.up._forward_hooks or self.up._backward_hooks):
-            inner = F.relu_(inner)  # nobody else has it, so it need not be written twice
+            inner = F.relu_(inner)  # in place: without hooks nobody else holds the tensor
         else:
-            inner = activated(inner, self.activation)
+            inner = apply_activation(inner, self.activation)
         y: Tensor = self.down(inner)
         return y
 
 
-def activated(x: Tensor, activation: Activation) -> Tensor:
-    """The activation of x; for SwiGLU, of its two halves, which it joins to one."""
+def apply_activation(x: Tensor, activation: Activation) -> Tensor:
+    """Return the activation of x; SwiGLU multiplies silu of the first half by the second half."""
     match activation:
         case "relu":
             return F.relu(x)

@@ -1,29 +1,30 @@
-"""One layer of a transformer: self-attention, perhaps attention over a source, then feed-forward.
+"""One transformer layer: self-attention, optionally attention over a source, then feed-forward.
 
-    post-norm, as published        x ← norm(x + part(x))
-    pre-norm                       x ← x + part(norm(x))           for each part in turn
+    post-norm (as published)       x ← norm(x + sublayer(x))
+    pre-norm                       x ← x + sublayer(norm(x))           for each sublayer in turn
 
-| layer | parts |
+| layer of | sublayers |
 |---|---|
-| of an encoder | attention, feed |
-| of a decoder alone | attention that hides the future, feed |
-| of a decoder with a source | attention that hides the future, cross, feed |
+| an encoder | attention, feed |
+| a decoder | causal attention, feed |
+| a decoder with a source | causal attention, cross, feed |
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.models.transformer.config import Common
+from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.feedforward import FeedForward
 from regard.nn import MultiHeadAttention
 
 
-def norm_of(config: Common) -> nn.LayerNorm | nn.RMSNorm:
-    """The kind of norm the configuration names, over D."""
+def build_norm(config: TransformerConfig) -> nn.LayerNorm | nn.RMSNorm:
+    """Return the norm over D that the configuration names."""
     if config.normalisation == "rms":
         return nn.RMSNorm(config.d_model, eps=config.epsilon)
     return nn.LayerNorm(config.d_model, eps=config.epsilon, bias=config.bias)
@@ -33,8 +34,8 @@ class Layer(nn.Module):
     """x (B, L, D) → (B, L, D).
 
     config      sizes, norm, activation, positions, dropout
-    causal      whether a token sees only itself and those before it
-    cross       whether it also attends to a source
+    causal      whether a token attends only to itself and to earlier tokens
+    cross       whether the layer also attends to a source
 
     >>> import torch
     >>> from regard.models import DecoderConfig
@@ -43,7 +44,7 @@ class Layer(nn.Module):
     torch.Size([2, 5, 16])
     """
 
-    def __init__(self, config: Common, *, causal: bool = False, cross: bool = False) -> None:
+    def __init__(self, config: TransformerConfig, *, causal: bool = False, cross: bool = False) -> None:
         super().__init__()
         sizes = (config.d_model, config.heads, config.kv_heads)
         options: dict[str, Any] = {"bias": config.bias, "dropout": config.attention_dropout}
@@ -51,31 +52,45 @@ class Layer(nn.Module):
         self.attention = MultiHeadAttention(
             *sizes, causal=causal, rotary=config.positions == "rotary", alibi=config.positions == "alibi", **options
         )
-        self.attention_norm = norm_of(config)
+        self.attention_norm = build_norm(config)
         self.cross = MultiHeadAttention(*sizes, **options) if cross else None
-        self.cross_norm = norm_of(config) if cross else None
+        self.cross_norm = build_norm(config) if cross else None
         self.feed = FeedForward(config.d_model, config.inner, config.activation, bias=config.bias)
-        self.feed_norm = norm_of(config)
+        self.feed_norm = build_norm(config)
 
     def forward(
         self, x: Float[Tensor, "b l d"], *, source: Any = None, source_mask: Any = None, **attention: Any
     ) -> Float[Tensor, "b l d"]:
-        """x (B, L, D) → (B, L, D).
+        """Return x after all sublayers.
 
-        source          what `cross` attends to: vectors (B, S, D), or their keys and values, projected before
-        source_mask     which of them are real
+        source          what `cross` attends to: vectors (B, S, D), or their projected keys and values
+        source_mask     which source tokens are visible
         attention       mask=, cache= and positions= of the self-attention
         """
-        x = self._with(x, lambda y: self.attention(y, **attention), self.attention_norm)
+        x = self._add(x, lambda y: self.attention(y, **attention), self.attention_norm)
         if self.cross is not None and self.cross_norm is not None:
             cross = self.cross
-            x = self._with(x, lambda y: cross(y, source, mask=source_mask), self.cross_norm)
-        return self._with(x, self.feed, self.feed_norm)
+            x = self._add(x, lambda y: cross(y, source, mask=source_mask), self.cross_norm)
+        return self._add(x, self.feed, self.feed_norm)
 
-    def _with(self, x: Tensor, part: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
-        """x and what a part adds to it, normalised before or after."""
-        added = part(norm(x) if self.pre else x)
+    def _add(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
+        """Return x plus the sublayer's output, normalised before or after."""
+        y = sublayer(norm(x) if self.pre else x)
         if self.training and self.dropout:
-            added = F.dropout(added, self.dropout)
-        total = x + added
+            y = F.dropout(y, self.dropout)
+        total = x + y
         return total if self.pre else norm(total)
+
+
+def shrink_residuals(layers: Iterable[nn.Module]) -> None:
+    """Divide the last weights of each sublayer by √(number of sublayers), as GPT-2 does, so that their sum stays small.
+
+    This applies to pre-norm layers only: post-norm normalises every sum.
+    """
+    last: list[nn.Linear] = []
+    for layer in layers:
+        if isinstance(layer, Layer) and layer.pre:
+            last += [layer.attention.out, layer.feed.down] + ([] if layer.cross is None else [layer.cross.out])
+    with torch.no_grad():
+        for linear in last:
+            linear.weight *= len(last) ** -0.5

@@ -1,11 +1,11 @@
-"""The loss of a language model, from states to one number, without ever holding all scores.
+"""Cross-entropy of a language model, computed from states without holding the scores of all tokens.
 
     z = s Wᵀ + b        loss = log Σ_j exp z_j − z_target        dz = softmax(z) − onehot(target)
                         ds = dz W        dW = dzᵀ s        db = Σ dz
 
-The scores of 2,048 tokens over 8,192 words are 64 MB, written and read five times on the way to the loss and back.
-Here they are made for some tokens at a time, in one buffer that stays in the processor's cache, and turned into the
-gradients at once: what backward needs is then no larger than s and W. Tokens without a target are left out before.
+The scores of 2,048 tokens over a vocabulary of 8,192 are 64 MB, and a plain implementation writes and reads them five
+times. Here they are computed for some tokens at a time, in one buffer that stays in the processor's cache, and turned
+into gradients at once; what is saved for backward has the size of s and W. Tokens without a target are removed before.
 """
 
 from typing import Any, Literal
@@ -15,8 +15,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-SCORES_AT_ONCE = 1 << 21  # 8 MB of float32
-LEAST_ROWS = 128  # fewer, and adding to the gradient of W would cost more than the product
+from regard.attention.kernels.torch_operators import in_func_transform
+
+BUFFER_SIZE = 1 << 21  # scores at a time: 8 MB of float32
+MIN_ROWS = 128  # with fewer rows at a time, adding to the gradient of W takes longer than the product
 
 Reduction = Literal["mean", "sum"]
 
@@ -31,21 +33,20 @@ def cross_entropy(
     smoothing: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Float[Tensor, ""]:
-    """Cross-entropy of targets (...) under the scores states (..., D) · table (V, D)ᵀ + bias (V,).
+    """Return the cross-entropy of targets (...) under the scores states (..., D) · table (V, D)ᵀ + bias (V,).
 
-    ignore      the target of tokens that do not count; if none counts, the loss is 0
-    smoothing   this share of the target's probability is spread over all words
-    reduction   "mean" over the tokens that count, or their "sum"
+    ignore      target of tokens that do not count; if no token counts, the loss is 0
+    smoothing   share of the target's probability that is spread over the whole vocabulary
+    reduction   "mean" or "sum" over the tokens that count
 
     >>> states, table, targets = torch.randn(2, 5, 8), torch.randn(100, 8), torch.randint(100, (2, 5))
-    >>> theirs = F.cross_entropy((states @ table.T).flatten(0, 1), targets.flatten())
-    >>> torch.allclose(cross_entropy(states, table, targets), theirs)
+    >>> expected = F.cross_entropy((states @ table.T).flatten(0, 1), targets.flatten())
+    >>> torch.allclose(cross_entropy(states, table, targets), expected)
     True
     """
     if states.shape[:-1] != targets.shape:
         raise ValueError(
-            f"a target for every state: states (..., D) and targets (...), got {tuple(states.shape)} and "
-            f"{tuple(targets.shape)}"
+            f"states (..., D) need one target each, targets (...); got {tuple(states.shape)} and {tuple(targets.shape)}"
         )
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing must be at least 0 and less than 1, got {smoothing}")
@@ -57,9 +58,11 @@ def cross_entropy(
         states, targets = states[counted], targets[counted]
     if not len(targets):
         return states.sum() * 0.0
-    _check_targets(targets, len(table))
-    if _fits(states, table):
-        total: Tensor = _Chunked.apply(states, table, bias, targets, smoothing)  # type: ignore[no-untyped-call]
+    low, high = (int(x) for x in targets.aminmax())
+    if low < 0 or high >= len(table):
+        raise ValueError(f"targets must be in 0 … {len(table) - 1} or equal `ignore`, got {low} … {high}")
+    if _can_use_chunks(states, table):
+        total: Tensor = _ChunkedLoss.apply(states, table, bias, targets, smoothing)  # type: ignore[no-untyped-call]
     else:
         scores = F.linear(states, table, bias)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
@@ -67,48 +70,42 @@ def cross_entropy(
     return total / len(targets) if reduction == "mean" else total
 
 
-def _check_targets(targets: Tensor, vocabulary: int) -> None:
-    low, high = (int(x) for x in targets.aminmax())
-    if low < 0 or high >= vocabulary:
-        raise ValueError(f"targets must lie in 0 … {vocabulary - 1} or be `ignore`, got {low} … {high}")
-
-
-def _fits(states: Tensor, table: Tensor) -> bool:
-    """Whether the scores may be made in pieces: full precision, and nobody tracing or casting."""
+def _can_use_chunks(states: Tensor, table: Tensor) -> bool:
+    """Return whether the tensors have full precision and are not traced, cast or transformed."""
     return (
         states.dtype == table.dtype
         and states.dtype in (torch.float32, torch.float64)
         and not torch.is_autocast_enabled(states.device.type)
         and not torch.compiler.is_compiling()
-        and torch._C._functorch.peek_interpreter_stack() is None
+        and not in_func_transform()
     )
 
 
-class _Chunked(torch.autograd.Function):
-    """The sum of losses of s (N, D), with its gradients computed on the way."""
+class _ChunkedLoss(torch.autograd.Function):
+    """Sum of the losses of s (N, D); forward also computes the gradients."""
 
     @staticmethod
     def forward(
         ctx: Any, states: Tensor, table: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float
     ) -> Tensor:
-        wanted = ctx.needs_input_grad[:3]
+        needed = ctx.needs_input_grad[:3]
         grads = [
-            torch.empty_like(x, memory_format=torch.contiguous_format) if x is not None and want else None
-            for x, want in zip((states, table, bias), wanted, strict=True)
+            torch.empty_like(x, memory_format=torch.contiguous_format) if x is not None and need else None
+            for x, need in zip((states, table, bias), needed, strict=True)
         ]
         rows, vocabulary = len(states), len(table)
-        step = max(LEAST_ROWS, SCORES_AT_ONCE // vocabulary)
+        step = max(MIN_ROWS, BUFFER_SIZE // vocabulary)
         buffer = states.new_empty(min(step, rows), vocabulary)
         total = states.new_zeros((), dtype=torch.float64)
         for start in range(0, rows, step):
-            piece = slice(start, min(start + step, rows))
-            s, z = states[piece], buffer[: min(step, rows - start)]
+            chunk = slice(start, min(start + step, rows))
+            s, z = states[chunk], buffer[: min(step, rows - start)]
             if bias is None:
                 torch.mm(s, table.T, out=z)
             else:
                 torch.addmm(bias, s, table.T, out=z)
-            total += _loss_and_gradient(z, targets[piece, None], smoothing, any(wanted))
-            _add_gradients(grads, piece, z, s, table)
+            total += _loss_and_gradient(z, targets[chunk, None], smoothing, any(needed))
+            _add_gradients(grads, chunk, z, s, table)
         ctx.save_for_backward(*grads)
         return total.to(states.dtype)
 
@@ -121,26 +118,28 @@ class _Chunked(torch.autograd.Function):
 def _loss_and_gradient(
     z: Float[Tensor, "n v"], targets: Int[Tensor, "n 1"], smoothing: float, gradient: bool
 ) -> Tensor:
-    """The sum of the losses of scores z (n, V), which become their own gradient if that is wanted."""
-    highest, hit = z.amax(-1, keepdim=True), z.gather(1, targets)
-    said = hit if not smoothing else (1 - smoothing) * hit + smoothing * z.mean(-1, keepdim=True)
+    """Return the sum of the losses of scores z (n, V); z is overwritten by its gradient if that is needed."""
+    highest, target_score = z.amax(-1, keepdim=True), z.gather(1, targets)
+    expected = target_score
+    if smoothing:
+        expected = (1 - smoothing) * target_score + smoothing * z.mean(-1, keepdim=True)
     if not gradient:
-        return (z.logsumexp(-1, keepdim=True) - said).sum(dtype=torch.float64)
+        return (z.logsumexp(-1, keepdim=True) - expected).sum(dtype=torch.float64)
     torch.softmax(z, -1, out=z)
-    # The largest probability is exp(highest − lse): from it comes the log-sum-exp, without another exp of everything.
+    # The largest probability is exp(highest − lse), which gives lse without another exp of all scores.
     lse = highest - z.amax(-1, keepdim=True).log()
-    z.scatter_add_(1, targets, torch.full_like(hit, smoothing - 1))
+    z.scatter_add_(1, targets, torch.full_like(target_score, smoothing - 1))
     if smoothing:
         z.sub_(smoothing / z.shape[-1])
-    return (lse - said).sum(dtype=torch.float64)
+    return (lse - expected).sum(dtype=torch.float64)
 
 
-def _add_gradients(grads: list[Tensor | None], piece: slice, dz: Tensor, s: Tensor, table: Tensor) -> None:
-    of_states, of_table, of_bias = grads
-    first = piece.start == 0  # what was never written must not be added to
-    if of_states is not None:
-        torch.mm(dz, table, out=of_states[piece])
-    if of_table is not None:
-        of_table.addmm_(dz.T, s, beta=0 if first else 1)
-    if of_bias is not None:
-        of_bias.copy_(dz.sum(0)) if first else of_bias.add_(dz.sum(0))
+def _add_gradients(grads: list[Tensor | None], chunk: slice, dz: Tensor, s: Tensor, table: Tensor) -> None:
+    states_grad, table_grad, bias_grad = grads
+    first = chunk.start == 0  # uninitialised memory must not be added to
+    if states_grad is not None:
+        torch.mm(dz, table, out=states_grad[chunk])
+    if table_grad is not None:
+        table_grad.addmm_(dz.T, s, beta=0 if first else 1)
+    if bias_grad is not None:
+        bias_grad.copy_(dz.sum(0)) if first else bias_grad.add_(dz.sum(0))
