@@ -1,22 +1,24 @@
-"""Small transformers, readable and fast, and the recurrent network they are compared with.
+"""Small transformers, a recurrent network to compare them with, and a network for board games.
 
-| name | what it is |
+| name | content |
 |---|---|
-| `Decoder` | as GPT: each token sees those before it |
-| `Encoder` | as BERT: each token sees all of them |
-| `Seq2Seq` | both, as published for translation |
-| `Recurrent` | LSTMs, without attention and with that of 2014 |
-| `DecoderConfig` … | what they are made of; `.modern(…)` for what is usual now |
-| `generate`, `stream` | greedy, drawn or by beams, with a cache |
-| `cross_entropy` | the loss from states, without holding all scores; `model.loss(…)` uses it |
-| `save`, `load` | safetensors and JSON |
-| `Layer`, `from_torch` | one layer, and torch's own as one |
-| `from_hf_gpt2`, `from_hf_bert` | weights of Hugging Face's models |
-| `BoardNet`, `BoardConfig` | policy and value of a board: residual convolutions with attention between them |
-| `Evaluator` | a board network for use: the positions of many games, judged together |
-| `HeadSchedule`, `sight` | heads whose number follows the stage of training; what a head sees of a board |
+| `Decoder` | GPT: each token attends to itself and to earlier tokens |
+| `Encoder` | BERT: each token attends to all tokens |
+| `Seq2Seq` | encoder and decoder for translation |
+| `Recurrent` | LSTM encoder-decoder, without attention or with additive attention |
+| `DecoderConfig` … | their configurations; `.modern(…)` has the options that are usual today |
+| `generate`, `stream` | text generation: greedy, sampling or beam search, with a cache |
+| `cross_entropy` | the loss from states, without the memory for all scores; `model.loss(…)` uses it |
+| `save`, `load` | models as safetensors and JSON |
+| `Layer`, `from_torch` | one transformer layer, and the conversion of torch's layers |
+| `from_hf_gpt2`, `from_hf_bert` | conversion of Hugging Face's models |
+| `BoardNet`, `BoardConfig` | policy and value of a board: residual convolutions with attention |
+| `Evaluator` | runs a board network on the positions of many games together |
+| `deepen`, `with_opening_table` | extend a trained board network |
+| `HeadSchedule`, `attention_pattern` | number of heads by training progress; squares that a head attends to |
 
-Names are loaded when first used.
+Token ids pass through an embedding and layers (`transformer`) to scores; `generation` turns scores into text; `convert`
+brings weights from other libraries; `board` is the network for board games. Names are loaded when first used.
 """
 
 import lazy_loader

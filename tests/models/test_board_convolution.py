@@ -1,4 +1,4 @@
-"""The convolution in tiles is the convolution: outputs, gradients, rounding."""
+"""Winograd convolution compared with torch: outputs, gradients, rounding, and when it is used."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_fewest_points():
     bias=st.booleans(),
     last=st.booleans(),
 )
-def test_any_shape(rows, columns, boards, taken, given_, rest, relu, bias, last):
+def test_outputs_equal_torch_for_any_shape(rows, columns, boards, taken, given_, rest, relu, bias, last):
     torch.manual_seed(rows * columns)
     conv = BoardConv(taken, given_, bias=bias)
     x, more = torch.randn(boards, taken, rows, columns), torch.randn(boards, given_, rows, columns)
@@ -59,7 +59,7 @@ def test_any_shape(rows, columns, boards, taken, given_, rest, relu, bias, last)
 
 
 @pytest.mark.parametrize("size", [(6, 7), (4, 5), (8, 9), (3, 10)])
-def test_gradients(size):
+def test_gradients_equal_torch(size):
     torch.manual_seed(0)
     conv = BoardConv(48, 64)
     x, dy = torch.randn(20, 48, *size, requires_grad=True), torch.randn(20, 64, *size)
@@ -71,7 +71,7 @@ def test_gradients(size):
         assert (ours - exact).norm() / exact.norm() < 5e-6
 
 
-def test_rounding_stays_within_a_few_times_that_of_the_sum():
+def test_rounding_error_is_a_few_times_that_of_the_sum():
     torch.manual_seed(0)
     conv, x = BoardConv(144, 144, bias=False), torch.randn(32, 144, 6, 7).relu()
     with torch.no_grad():
@@ -86,7 +86,7 @@ def test_rounding_stays_within_a_few_times_that_of_the_sum():
     assert error < 3e-6
 
 
-def test_nan_is_not_made_zero_by_relu():
+def test_relu_keeps_nan():
     conv, x = BoardConv(48, 48), torch.randn(16, 48, 6, 7)
     x[1, 0, 3, 3] = float("nan")
     with torch.no_grad():
@@ -106,14 +106,14 @@ def used(monkeypatch, call) -> bool:
     ("channels", "boards", "kept", "tiles"),
     [(64, 16, False, True), (64, 15, False, False), (64, 4, True, True), (64, 3, True, False), (32, 64, True, False)],
 )
-def test_tiles_are_used_where_they_pay(monkeypatch, channels, boards, kept, tiles):
+def test_winograd_is_used_where_it_is_faster(monkeypatch, channels, boards, kept, tiles):
     conv = BoardConv(channels, channels).requires_grad_(False)
     if kept:
         conv.cache_filters()
     assert used(monkeypatch, lambda: conv(torch.randn(boards, channels, 6, 7))) is tiles
 
 
-def test_where_tiles_cannot_go_torch_does(monkeypatch):
+def test_torch_is_used_where_winograd_cannot(monkeypatch):
     conv, x = BoardConv(48, 48), torch.randn(16, 48, 6, 7)
     wanted = F.conv2d(x, conv.weight, conv.bias, padding=1)
 
@@ -128,7 +128,17 @@ def test_where_tiles_cannot_go_torch_does(monkeypatch):
     assert not used(monkeypatch, lambda: conv.double()(x.double()))
 
 
-def test_what_is_kept_serves_every_board_size():
+@pytest.mark.parametrize("transform", ["grad", "vmap", "jacrev"])
+def test_constant_convolution_inside_a_func_transform(transform):
+    """A transform that does not touch the convolution's tensors passes them as they are."""
+    conv, x = BoardConv(48, 48), torch.randn(16, 48, 6, 7)
+    expected = F.conv2d(x, conv.weight, conv.bias, padding=1).mean()
+    factors = torch.ones(()) if transform == "grad" else torch.ones(3)
+    result = getattr(torch.func, transform)(lambda factor: (factor * conv(x).mean()).sum())(factors)
+    torch.testing.assert_close(result, expected.expand(result.shape).clone())
+
+
+def test_cached_filters_are_used_for_every_board_size():
     conv = BoardConv(48, 48)
     conv.cache_filters()
     with torch.no_grad():
@@ -138,14 +148,14 @@ def test_what_is_kept_serves_every_board_size():
     assert set(conv.cached_filters) == {(3, 4), (4, 3)}  # by the tiles that a size is cut into
 
 
-def test_the_second_derivative_is_refused_and_not_wrong():
+def test_second_derivative_raises():
     conv, x = BoardConv(48, 48), torch.randn(16, 48, 6, 7, requires_grad=True)
     (first,) = torch.autograd.grad(conv(x).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         first.sum().backward()
 
 
-def test_filters_transform_filters_are_those_of_a_layer_of_torch():
+def test_transformed_filters_of_a_torch_layer():
     layer, x = nn.Conv2d(48, 48, 3, padding=1, bias=False), torch.randn(4, 48, 6, 7)
     with torch.no_grad():
         filters = transform_filters(layer.weight, tiling(6), tiling(7))

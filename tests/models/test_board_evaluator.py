@@ -16,7 +16,7 @@ def net() -> BoardNet:
     return settled("tiny", channels=48, score="columns")
 
 
-def test_what_the_network_says(net):
+def test_results_equal_the_network(net):
     planes = boards(11)
     policy, value, score = Evaluator(net, batch=4)(planes.numpy().astype(np.uint8))
     with torch.no_grad():
@@ -35,7 +35,7 @@ def test_only_legal_columns_have_probability(net):
 
 
 @pytest.mark.parametrize("columns", [6, 7])
-def test_mirror_images_have_exactly_mirrored_judgements(net, columns):
+def test_mirror_images_have_exactly_mirrored_evaluations(net, columns):
     evaluator, planes = Evaluator(net, mirror=True, batch=8), boards(21, 6, columns).numpy()
     planes[3] = (planes[3] + planes[3, ..., ::-1]).clip(0, 1)  # its own mirror image
     here, there = evaluator(planes), evaluator(planes[..., ::-1])
@@ -50,7 +50,7 @@ def test_mirror_images_have_exactly_mirrored_judgements(net, columns):
     np.testing.assert_allclose(here.value, (one.value + other.value) / 2, atol=1e-6)
 
 
-def test_threads_get_their_own_answers(net):
+def test_every_thread_gets_its_own_result(net):
     """Games of two board sizes in eight threads; whoever computes, everyone gets what they asked for."""
     evaluator = Evaluator(net, mirror=True)
     asked = [boards(1 + i % 3, 6, 7 if i % 2 else 5, seed=i).numpy() for i in range(48)]
@@ -93,8 +93,8 @@ class Held(torch.nn.Module):
         return self.inner(planes, legal)
 
 
-def asked_while_held(evaluator: Evaluator, held: Held, count: int) -> list[object]:
-    """What `count` threads get that ask for 2 positions each, while the call of another is held."""
+def results_while_held(evaluator: Evaluator, held: Held, count: int) -> list[object]:
+    """Return the results of `count` threads with 2 positions each that call while another call is held."""
     got: list[object] = []
 
     def ask() -> None:
@@ -109,7 +109,7 @@ def asked_while_held(evaluator: Evaluator, held: Held, count: int) -> list[objec
         time.sleep(0.001)
     for thread in threads[1:]:
         thread.start()
-    while len(evaluator._waiting) < count:
+    while len(evaluator._queue) < count:
         time.sleep(0.001)
     held.go.set()
     for thread in threads:
@@ -117,25 +117,25 @@ def asked_while_held(evaluator: Evaluator, held: Held, count: int) -> list[objec
     return got
 
 
-def test_those_who_wait_are_served_together(net):
+def test_queued_requests_are_computed_together(net):
     evaluator = Evaluator(net)
     held = Held(evaluator)
-    got = asked_while_held(evaluator, held, 4)
+    got = results_while_held(evaluator, held, 4)
     assert held.batches == [2, 8]
     assert [found.value.shape for found in got] == [(2,)] * 5
 
 
-def test_a_failure_reaches_everyone_and_the_evaluator_goes_on(net):
+def test_a_failure_is_raised_in_every_thread_and_later_calls_work(net):
     evaluator = Evaluator(net)
     held = Held(evaluator, fail=True)
-    got = asked_while_held(evaluator, held, 3)
+    got = results_while_held(evaluator, held, 3)
     assert sorted(type(error).__name__ for error in got) == ["MemoryError"] * 2 + ["RuntimeError"] * 2
     assert all(isinstance(error.__cause__, MemoryError) for error in got if isinstance(error, RuntimeError))
     evaluator.net = held.inner
     assert evaluator(boards(1).numpy()).value.shape == (1,)
 
 
-def test_it_does_not_follow_the_network_it_was_made_of():
+def test_the_evaluator_has_its_own_weights():
     net = settled("tiny")
     evaluator, planes = Evaluator(net), boards(3).numpy()
     before = evaluator(planes).value
@@ -157,13 +157,13 @@ def test_it_does_not_follow_the_network_it_was_made_of():
         (np.zeros((2, 2, 6, 7)), np.ones((3, 7), bool), r"\(2, 7\), got bool \(3, 7\)"),
     ],
 )
-def test_mistakes(net, planes, legal, message):
+def test_invalid_input_is_rejected(net, planes, legal, message):
     with pytest.raises(ValueError, match=message):
         Evaluator(net)(planes, legal)
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("batch", [0, True, 2.5])
-def test_wrong_batches(net, batch):
+def test_invalid_batch_is_rejected(net, batch):
     with pytest.raises(ValueError, match=f"at least 1, got {batch}"):
         Evaluator(net, batch=batch)

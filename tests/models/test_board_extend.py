@@ -9,7 +9,7 @@ from support.board_networks import boards, settled
 
 @pytest.mark.parametrize("norm", ["batch", "group", "none"])
 @pytest.mark.parametrize("attn_every", [None, 2])
-def test_the_function_stays_and_every_new_layer_learns(norm, attn_every):
+def test_a_deeper_network_computes_the_same_and_new_layers_have_gradients(norm, attn_every):
     net = settled("tiny", layers=3, attn_every=attn_every, norm=norm, score="columns")
     deeper = deepen(net, 6)
     planes = boards(8)
@@ -29,7 +29,7 @@ def test_the_function_stays_and_every_new_layer_learns(norm, attn_every):
     assert not set(still) & set(new)
 
 
-def test_what_cannot_be_made_deeper():
+def test_networks_that_cannot_be_deepened():
     with pytest.raises(ValueError, match=r"layers must be at least 3, .* got 2"):
         deepen(BoardNet("tiny", layers=3, attn_every=None), 2)
     with pytest.raises(ValueError, match="ends with attention"):

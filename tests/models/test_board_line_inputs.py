@@ -7,7 +7,7 @@ import torch
 
 from regard.models import BoardConfig, BoardNet, attention_pattern, load, save
 from regard.models.board.input_planes import DIRECTIONS, OPEN_LINE_PLANES, LinePlanes
-from regard.models.board.line_bias import MAX_DISTANCE, OFF_LINE, LineBias
+from regard.models.board.line_bias import MAX_DISTANCE, OFF_LINE, SAME_SQUARE, LineBias, bias_indices
 from support.board_networks import seeded
 
 
@@ -20,7 +20,7 @@ def lines_through(r: int, c: int, direction: tuple[int, int], size: tuple[int, i
 
 
 @pytest.mark.parametrize(("size", "inarow"), [((6, 7), 4), ((4, 5), 3), ((8, 9), 5), ((3, 3), 2)])
-def test_lines_are_those_of_the_slow_way(size, inarow):
+def test_line_planes_equal_a_slow_implementation(size, inarow):
     torch.manual_seed(0)
     for _ in range(12):
         squares = torch.randint(0, 3, size) * (torch.rand(size) < 0.8)
@@ -52,7 +52,7 @@ def test_lines_are_those_of_the_slow_way(size, inarow):
         assert (shown[5, 1:] + shown[5, :-1]).unique().tolist() == [1.0]
 
 
-def test_a_network_with_lines_is_used_saved_and_folded_as_others(tmp_path: Path):
+def test_a_network_with_line_planes_can_be_folded_and_saved(tmp_path: Path):
     net = seeded("tiny", lines=4, score="columns").eval()
     planes = (torch.rand(5, 2, 6, 7) < 0.3).float()
     said = net(planes)
@@ -86,7 +86,7 @@ def test_bias_indices_depend_on_direction_and_distance():
     assert wide[0, MAX_DISTANCE] == wide[0, 11]
 
 
-def test_untrained_biases_change_nothing_and_trained_ones_do():
+def test_only_trained_biases_change_the_output():
     torch.manual_seed(0)
     plain = BoardNet("tiny", sees=("all", "lines")).eval()
     biased = BoardNet("tiny", sees=("all", "lines"), bias="lines").eval()
@@ -119,7 +119,7 @@ def test_a_bias_is_added_to_the_scores():
     assert torch.allclose(layer(x), by_hand, atol=1e-5)
 
 
-def test_biases_outlive_a_change_of_heads(tmp_path: Path):
+def test_biases_are_kept_when_the_number_of_heads_changes(tmp_path: Path):
     torch.manual_seed(0)
     bias = LineBias(16)
     with torch.no_grad():

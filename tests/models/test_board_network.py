@@ -28,7 +28,7 @@ SIZES = [(4, 5), (6, 7), (8, 9)]
         ("tiny", 32, 4, 4, 4, 1),
     ],
 )
-def test_presets_are_what_their_table_says(preset, channels, heads, attn_every, layers, attentions):
+def test_presets_have_the_documented_sizes(preset, channels, heads, attn_every, layers, attentions):
     with torch.device("meta"):
         net = BoardNet(preset)
     c = net.config
@@ -52,14 +52,14 @@ def test_parameter_count_by_hand():
     assert sum(x.numel() for x in BoardNet("tiny").parameters()) == total
 
 
-def test_small_is_as_large_as_said():
+def test_number_of_parameters_of_small():
     with torch.device("meta"):
         count = sum(x.numel() for x in BoardNet("small").parameters())
     assert 0.4e6 < count < 0.45e6
 
 
 @pytest.mark.parametrize(("preset", "low", "high"), [("high", 16, 32), ("balanced", 12, 16), ("light", 8, 12)])
-def test_the_depth_of_a_preset_keeps_to_its_range(preset, low, high):
+def test_a_preset_has_a_range_of_depths(preset, low, high):
     for layers in (low, high):
         assert BoardConfig.preset(preset, layers=layers).layers == layers
     for layers in (low - 1, high + 1):
@@ -89,13 +89,13 @@ def test_the_depth_of_a_preset_keeps_to_its_range(preset, low, high):
         ({"width": 3}, TypeError, "BoardConfig has no width; it has channels, heads"),
     ],
 )
-def test_wrong_configurations_say_what_is_wrong(changes, error, message):
+def test_invalid_configurations_are_rejected(changes, error, message):
     with pytest.raises(error, match=message):
         BoardNet("light", **changes)
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_wrong_presets():
+def test_unknown_presets_are_rejected():
     with pytest.raises(ValueError, match="'high', 'balanced', 'light', 'small', 'tiny', got 'medium'"):
         BoardNet("medium")
     with pytest.raises(TypeError, match="preset or a BoardConfig, got int"):
@@ -106,7 +106,7 @@ def test_wrong_presets():
 # -- outputs ---------------------------------------------------------------------------------------------------
 
 
-def test_one_set_of_weights_serves_every_board():
+def test_the_same_weights_work_on_boards_of_any_size():
     net = settled("tiny")
     for rows, columns in SIZES:
         policy, value, score = net(boards(3, rows, columns))
@@ -116,7 +116,7 @@ def test_one_set_of_weights_serves_every_board():
         assert value.abs().max() <= 1
 
 
-def test_a_column_is_judged_by_where_it_stands_and_what_is_in_it():
+def test_the_policy_of_a_column_depends_on_its_place_and_content():
     policy = settled("tiny")(torch.zeros(1, 2, 6, 7)).policy[0]
     assert policy.unique().numel() > 1  # the border is seen, though there are no stones
 
@@ -147,14 +147,14 @@ def test_illegal_columns():
         (torch.zeros(1, 2, 6, 7, dtype=torch.int64), TypeError, r"got torch.int64; convert with .float\(\)"),
     ],
 )
-def test_wrong_planes(planes, error, message):
+def test_invalid_planes_are_rejected(planes, error, message):
     with pytest.raises(error, match=message):
         seeded("tiny")(planes)
 
 
 @pytest.mark.parametrize("norm", ["batch", "group", "none"])
 @pytest.mark.parametrize("score", ["none", "position", "columns"])
-def test_gradients_reach_everything(norm, score):
+def test_every_parameter_has_a_gradient(norm, score):
     net = seeded("tiny", norm=norm, score=score, sees=("all", "lines"))
     judged = net(boards(8))
     sum(part.square().sum() for part in judged if part is not None).backward()
@@ -202,7 +202,7 @@ def test_it_learns_a_rule_that_needs_the_whole_board():
 # -- what heads see --------------------------------------------------------------------------------------------
 
 
-def test_sights_from_a_square():
+def test_attention_patterns_from_one_square():
     def seen(kind, square=(2, 2)):
         squares = attention_pattern(kind, 6, 7)[square[0] * 7 + square[1]].nonzero().flatten().tolist()
         return {(s // 7, s % 7) for s in squares}
@@ -218,7 +218,7 @@ def test_sights_from_a_square():
     assert len(seen("all")) == 42
 
 
-def test_each_kind_gets_its_share_of_the_heads():
+def test_each_pattern_gets_an_equal_share_of_the_heads():
     net = settled("tiny", sees=("all", "near3", "row", "column"))
     with torch.no_grad(), regard.watch(net) as seen:
         net(boards(2))
@@ -231,7 +231,7 @@ def test_each_kind_gets_its_share_of_the_heads():
 
 
 @pytest.mark.parametrize("kind", ["near3", "row", "column", "rising", "falling", "diagonals", "lines"])
-def test_what_a_head_does_not_see_does_not_change_it(kind):
+def test_hidden_squares_do_not_change_the_output(kind):
     torch.manual_seed(0)
     layer = BoardAttention(16, 2, (kind,), "batch").eval()
     x = torch.randn(1, 16, 6, 7)
@@ -241,7 +241,7 @@ def test_what_a_head_does_not_see_does_not_change_it(kind):
     assert torch.equal(changed, attention_pattern(kind, 6, 7)[:, square[0] * 7 + square[1]])
 
 
-def test_masks_serve_training_after_inference():
+def test_cached_masks_work_in_training_after_inference():
     net = seeded("tiny", sees=("near5", "diagonals"))
     with torch.inference_mode():
         net(boards(4, 5, 5))
@@ -268,7 +268,7 @@ def test_without_attention():
 # -- heads that change in number -------------------------------------------------------------------------------
 
 
-def test_a_change_of_heads_keeps_the_function_and_warms_up_in_a_straight_line():
+def test_a_change_of_heads_is_linear_in_blend():
     torch.manual_seed(0)
     layer = BoardAttention(16, 2, ("all", "row"), "group").eval()
     x = torch.randn(2, 16, 6, 7)
@@ -282,7 +282,7 @@ def test_a_change_of_heads_keeps_the_function_and_warms_up_in_a_straight_line():
     assert all(torch.equal(layer.state_dict()[name], value) for name, value in weights.items())
 
 
-def test_the_halves_of_a_head_see_what_it_saw():
+def test_the_halves_of_a_head_have_its_pattern():
     net = settled("tiny", sees=("near3", "row", "all", "all"))
     net.set_heads(8)
     with torch.no_grad(), regard.watch(net) as seen:
@@ -292,7 +292,7 @@ def test_the_halves_of_a_head_see_what_it_saw():
         assert (weights[head][~attention_pattern(kind, 6, 7)] == 0).all()
 
 
-def test_at_warmth_zero_the_network_is_exactly_the_one_before():
+def test_at_blend_zero_the_network_is_unchanged():
     net, planes = settled("tiny"), boards(4)
     before = net(planes)
     net.set_heads(16, blend=0.0)
@@ -321,12 +321,12 @@ def test_at_warmth_zero_the_network_is_exactly_the_one_before():
         (lambda net: HeadSchedule(((0, 4),)).at(1.2), "0 … 1, got 1.2"),
     ],
 )
-def test_wrong_changes_of_heads(call, message):
+def test_invalid_changes_of_heads_are_rejected(call, message):
     with pytest.raises(ValueError, match=message):
         call(seeded("tiny", sees=("all", "row")))
 
 
-def test_a_schedule_depends_on_the_share_alone():
+def test_a_schedule_depends_on_the_progress_only():
     schedule = HeadSchedule(((0.0, 2), (0.3, 4), (0.7, 8)), warmup=0.1)
     went, jumped = settled("tiny"), settled("tiny")
     for share in (0.0, 0.2, 0.3, 0.33, 0.5, 0.7, 0.75):

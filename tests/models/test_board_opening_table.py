@@ -1,4 +1,4 @@
-"""What a network knows of openings by heart: of what it speaks, and that it is the same whatever way it is used."""
+"""Opening table: which positions it covers, which entries they read, folding and saving."""
 
 from pathlib import Path
 
@@ -26,23 +26,25 @@ def net() -> BoardNet:
     return made
 
 
-def test_it_speaks_of_few_stones_on_its_own_board_alone(net: BoardNet) -> None:
+def test_the_table_covers_positions_with_few_stones_on_its_board_size(net: BoardNet) -> None:
     assert net.opening_table is not None
     few, many, other = Board.from_moves("443526"), Board.from_moves("4435261"), Board.from_moves("443526", 5, 8, 4)
     assert net.opening_table(planes_of(few, many)).ne(0).flatten().tolist() == [True, False]
     assert net.opening_table.covers(planes_of(few, many)).tolist() == [True, False]
     assert net.opening_table(planes_of(other)).item() == 0
     assert not net.opening_table.covers(planes_of(other)).item()
-    forgetful = BoardNet("tiny").eval()
-    forgetful.load_state_dict({name: value for name, value in net.state_dict().items() if "opening_table" not in name})
+    without_table = BoardNet("tiny").eval()
+    without_table.load_state_dict(
+        {name: value for name, value in net.state_dict().items() if "opening_table" not in name}
+    )
     for board, same in ((few, False), (many, True), (other, True)):
-        here, there = net(planes_of(board)), forgetful(planes_of(board))
+        here, there = net(planes_of(board)), without_table(planes_of(board))
         assert torch.equal(here.policy, there.policy)
         assert torch.equal(here.value, there.value) == same
 
 
 @pytest.mark.parametrize("moves", ["", "4", "44", "1", "123", "445566", "1717", "112233"])
-def test_mirror_images_find_the_same_numbers(net: BoardNet, moves: str) -> None:
+def test_mirror_images_read_the_same_entries(net: BoardNet, moves: str) -> None:
     assert net.opening_table is not None
     planes = planes_of(Board.from_moves(moves))
     here, there = net.opening_table.indices(planes), net.opening_table.indices(planes.flip(-1))
@@ -50,8 +52,8 @@ def test_mirror_images_find_the_same_numbers(net: BoardNet, moves: str) -> None:
     assert torch.allclose(net.opening_table(planes), net.opening_table(planes.flip(-1)), atol=1e-5)
 
 
-def test_other_positions_find_other_numbers(net: BoardNet) -> None:
-    """Whose stone it is, how high it lies and in which column: each gives other places, but for chance."""
+def test_different_positions_read_different_entries(net: BoardNet) -> None:
+    """Owner, height and column of a stone change the entries, except for hash collisions."""
     assert net.opening_table is not None
     some = [Board.from_moves(moves) for moves in ("4", "3", "44", "43", "34", "4343", "3443", "4433")]
     found = [set(row.tolist()) for row in net.opening_table.indices(planes_of(*some))]
@@ -59,7 +61,7 @@ def test_other_positions_find_other_numbers(net: BoardNet) -> None:
         assert all(len(one - another) > 3 for another in found[:number])
 
 
-def test_a_network_that_is_folded_or_saved_remembers(net: BoardNet, tmp_path: Path) -> None:
+def test_folding_and_saving_keep_the_table(net: BoardNet, tmp_path: Path) -> None:
     planes = planes_of(Board.from_moves("4435"), Board.from_moves("1"))
     expected = net(planes).value
     assert torch.allclose(net.for_inference()(planes).value, expected, atol=1e-5)
@@ -70,7 +72,7 @@ def test_a_network_that_is_folded_or_saved_remembers(net: BoardNet, tmp_path: Pa
     assert torch.equal(again(planes).value, expected)
 
 
-def test_it_learns_what_it_is_shown_and_nothing_else(net: BoardNet) -> None:
+def test_only_the_entries_of_a_position_have_gradients(net: BoardNet) -> None:
     assert net.opening_table is not None
     planes = planes_of(Board.from_moves("4435"))
     net(planes).value.sum().backward()
@@ -90,6 +92,6 @@ def test_it_learns_what_it_is_shown_and_nothing_else(net: BoardNet) -> None:
         ({"opening_table": (6, 7, 10), "opening_table_bits": 0}, "opening_table_bits"),
     ],
 )
-def test_a_memory_that_cannot_be_is_refused(changes: dict[str, object], said: str) -> None:
+def test_invalid_opening_tables_are_rejected(changes: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         BoardConfig.preset("tiny", **changes)

@@ -202,14 +202,14 @@ def test_temperature_top_k_and_top_p_by_hand() -> None:
     )
 
 
-def test_draws_follow_the_probabilities() -> None:
+def test_samples_follow_the_probabilities() -> None:
     scores = torch.tensor([0.1, 0.5, 0.05, 0.35]).log().expand(20000, 4)
     drawn = Sampling(1.0, top_k=3)(scores, torch.Generator().manual_seed(0)).bincount(minlength=4) / 20000
     torch.testing.assert_close(drawn, torch.tensor([0.1, 0.5, 0.0, 0.35]) / 0.95, rtol=0, atol=0.012)
     assert drawn[2] == 0
 
 
-def test_a_draw_of_one_token_agrees_with_the_models_own_probabilities() -> None:
+def test_sampled_tokens_follow_the_probabilities_of_the_model() -> None:
     model = decoder(vocabulary=6)
     with torch.no_grad():
         expected = model(torch.tensor([[1, 2]]))[0, -1].softmax(-1)
@@ -274,7 +274,7 @@ def test_invalid_arguments_are_rejected(case) -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_other_mistakes() -> None:
+def test_other_invalid_arguments_are_rejected() -> None:
     with pytest.raises(TypeError, match="only Decoder, Seq2Seq and Recurrent can generate, got Linear"):
         generate(torch.nn.Linear(2, 2), [1], new_tokens=1)
     with pytest.raises(ValueError, match="Seq2Seq needs a source"):

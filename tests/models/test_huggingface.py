@@ -54,7 +54,7 @@ def test_gpt2_gives_equal_scores(changes) -> None:
 
 
 @torch.no_grad()
-def test_gpt2_writes_the_same() -> None:
+def test_gpt2_generates_the_same_tokens() -> None:
     theirs = gpt2()
     expected = theirs.generate(TEXT[:1], attention_mask=torch.ones_like(TEXT[:1]), max_new_tokens=15, do_sample=False)[
         0, 11:
@@ -81,7 +81,7 @@ def test_bert_gives_equal_scores(changes) -> None:
     torch.testing.assert_close(ours(TEXT), theirs.bert(TEXT).last_hidden_state, rtol=0, atol=1e-9)
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_unsupported_models_are_rejected() -> None:
     theirs = gpt2()
     with pytest.raises(TypeError, match="pass its GPT2Config as config="):
         from_hf_gpt2(theirs.state_dict())

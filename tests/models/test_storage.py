@@ -27,7 +27,7 @@ def run(model):
 
 
 @pytest.mark.parametrize("build", BUILT.values(), ids=BUILT)
-def test_what_is_saved_comes_back(build, tmp_path) -> None:
+def test_a_loaded_model_equals_the_saved_one(build, tmp_path) -> None:
     model = build()
     save(model, tmp_path / "new" / "folder")
     again = load(tmp_path / "new" / "folder")
@@ -124,7 +124,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_files_are_explained(case, tmp_path) -> None:
+def test_damaged_files_are_rejected(case, tmp_path) -> None:
     save(decoder(), tmp_path)
     with pytest.raises(ValueError, match=WRONG[case]) as caught:
         load(damage(tmp_path, case))
@@ -137,7 +137,7 @@ def test_only_our_models_are_saved(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_write_leaves_the_old_model_and_no_rubbish(tmp_path) -> None:
+def test_a_failed_write_leaves_the_previous_model_and_no_temporary_files(tmp_path) -> None:
     save(decoder(), tmp_path)
     before = run(load(tmp_path))
     (tmp_path / "model.json").rename(tmp_path / "kept")

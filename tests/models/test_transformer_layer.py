@@ -67,7 +67,7 @@ def test_equal_to_torchs_decoder_layer(norm_first, activation) -> None:
     torch.testing.assert_close(ours(x, source=known, source_mask=masks.padding(LENGTHS)), found, rtol=0, atol=1e-12)
 
 
-def test_from_torch_keeps_what_the_layer_says_of_itself() -> None:
+def test_from_torch_copies_the_options_of_the_layer() -> None:
     theirs = nn.TransformerEncoderLayer(D, H, F, dropout=0.25, norm_first=True, layer_norm_eps=1e-3)
     ours = from_torch(theirs)
     assert (ours.dropout, ours.attention.dropout, ours.pre) == (0.25, 0.25, True)
@@ -77,14 +77,14 @@ def test_from_torch_keeps_what_the_layer_says_of_itself() -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_from_torch_refuses_what_it_does_not_know() -> None:
+def test_from_torch_rejects_unsupported_layers() -> None:
     with pytest.raises(TypeError, match=r"takes nn\.TransformerEncoderLayer or .*, got Linear"):
         from_torch(nn.Linear(2, 2))
     with pytest.raises(ValueError, match="the activation must be ReLU or GELU"):
         from_torch(nn.TransformerEncoderLayer(D, H, F, activation=torch.tanh))
 
 
-def test_swiglu_is_silu_of_the_gate_times_the_rest() -> None:
+def test_swiglu_is_silu_of_the_gate_times_the_other_half() -> None:
     part = FeedForward(6, 10, "swiglu").double()
     x = torch.randn(4, 6, dtype=torch.float64)
     gate, up = (x @ w.T + b for w, b in zip(part.up.weight.split(10), part.up.bias.split(10), strict=True))
@@ -92,7 +92,7 @@ def test_swiglu_is_silu_of_the_gate_times_the_rest() -> None:
     torch.testing.assert_close(part(x), expected, rtol=0, atol=1e-12)
 
 
-def test_what_a_hook_on_the_first_matrix_sees_is_not_overwritten() -> None:
+def test_the_tensor_that_a_hook_receives_is_not_overwritten() -> None:
     part, seen = FeedForward(6, 10, "relu"), []
     part.up.register_forward_hook(lambda module, given, out: seen.append(out))
     x = torch.randn(50, 6)

@@ -28,7 +28,7 @@ def made(rows, width, words, dtype=torch.float64, seed=0):
     reduction=st.sampled_from(["mean", "sum"]),
     at_once=st.sampled_from([1, 3000, 1 << 21]),
 )
-def test_equal_to_torchs(rows, words, biased, smoothing, ignored, reduction, at_once) -> None:
+def test_equal_to_torch(rows, words, biased, smoothing, ignored, reduction, at_once) -> None:
     states, table, bias, targets = made(rows, 7, words)
     targets[: min(ignored, rows - 1)] = -100
     scores = F.linear(states, table, bias if biased else None)
@@ -54,7 +54,7 @@ def test_huge_scores_neither_overflow_nor_vanish() -> None:
     torch.testing.assert_close(states.grad, torch.tensor([[1.0], [-0.5]]))
 
 
-def test_when_nothing_counts_the_loss_is_zero() -> None:
+def test_the_loss_is_zero_if_all_targets_are_ignored() -> None:
     states, table, _, _ = made(3, 4, 5)
     found = cross_entropy(states, table, torch.full((3,), -100))
     found.backward()
@@ -126,6 +126,6 @@ def test_the_losses_of_the_models_are_those_of_their_scores() -> None:
         (torch.tensor([1, 2]), {"reduction": "none"}, "reduction must be 'mean' or 'sum'"),
     ],
 )
-def test_mistakes_are_explained(targets, options, message) -> None:
+def test_invalid_arguments_are_rejected(targets, options, message) -> None:
     with pytest.raises(ValueError, match=message):
         cross_entropy(torch.zeros(2, 3), torch.zeros(5, 3), targets, **options)

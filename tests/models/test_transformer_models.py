@@ -35,7 +35,7 @@ def test_the_gradient_of_the_future_is_exactly_zero(changes) -> None:
 
 
 @every_variant
-def test_an_encoder_sees_both_ways_but_no_padding(changes) -> None:
+def test_an_encoder_attends_in_both_directions_but_not_to_padding(changes) -> None:
     model = encoder(**changes).double()
     text, lengths = tokens(3, 9), torch.tensor([9, 4, 1])
     states = model(text, lengths)
@@ -216,7 +216,7 @@ BAD = {
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.parametrize("build", [decoder, encoder])
-def test_bad_tokens_are_explained(build, case) -> None:
+def test_invalid_tokens_are_rejected(build, case) -> None:
     error, given, options, message = BAD[case]
     with pytest.raises(error, match=message):
         build()(given, **options)

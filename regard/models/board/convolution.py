@@ -5,8 +5,8 @@ The gradients use the same transforms:
     of the input      the convolution of the output's gradient with the filters rotated by 180°
     of the filters    Gᵀ (Σ (A dy Aᵀ)ᵀ (Bᵀ d B), over all tiles) G
 
-Time relative to torch's convolution in the same channels-last format, for 256 boards of 6×7 on one thread: 0.58 with 144
-channels, 0.64 with 96 and 0.74 with 64 (AMD EPYC, `taskset -c 0 python bench/board.py`).
+Time relative to torch's convolution in the same channels-last format, for 256 boards of 6×7 on one thread: 0.58 with
+144 channels, 0.64 with 96 and 0.74 with 64 (AMD EPYC, `taskset -c 0 python bench/board.py`).
 """
 
 import math
