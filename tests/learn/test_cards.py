@@ -1,4 +1,4 @@
-"""The cards: whole in both languages, true in their numbers, runnable in their commands."""
+"""Tests of the cards: complete in both languages, correct numbers, commands that run."""
 
 import math
 import re
@@ -35,7 +35,7 @@ def told(number: str) -> str:
 
 
 def long_numbers(words: str) -> set[str]:
-    """Numbers that one could get wrong: three digits or more, or decimals."""
+    """Return the numbers with three digits or more, or with decimals."""
     found = {told(number) for number in NUMBER.findall(words)}
     return {number for number in found if "." in number or "e" in number or len(number) >= 3}
 
@@ -66,19 +66,19 @@ def names() -> dict[str, Any]:
     }
 
 
-def test_there_are_enough_and_every_file_is_read() -> None:
+def test_all_card_files_are_read_and_ids_are_unique() -> None:
     assert len(CARDS) >= 60
     assert len({card.id for card in CARDS}) == len(CARDS)
     assert {file.stem for file in FOLDER.glob("*.toml")} == set(TOPICS)
     assert all(len(topic.cards) >= 3 for topic in topics())
 
 
-def test_every_widespread_mistake_is_met_by_a_card() -> None:
+def test_every_misconception_has_a_card() -> None:
     assert {number for card in CARDS for number in card.misconceptions} == set(MISCONCEPTIONS) == set(range(1, 12))
 
 
 @each_card
-def test_both_languages_are_whole_and_alike_in_length(card: Card) -> None:
+def test_both_languages_are_complete_and_similar_in_length(card: Card) -> None:
     for part, least in ((card.question, 6), (card.answer, 60), (card.detail, 120)):
         assert set(part) == set(LANGUAGES)
         assert len(part["en"]) >= least
@@ -90,14 +90,14 @@ def test_both_languages_are_whole_and_alike_in_length(card: Card) -> None:
 
 
 @each_card
-def test_an_answer_for_the_interview_is_two_to_four_sentences(card: Card) -> None:
+def test_a_short_answer_has_two_to_four_sentences(card: Card) -> None:
     sentences = re.findall(r"[.?!](?=\s|$)", card.answer["en"])
     assert 2 <= len(sentences) <= 5
     assert 2 <= len(re.findall(r"[。？！；]", card.answer["zh"])) <= 7
 
 
 @each_card
-def test_chinese_has_chinese_punctuation(card: Card) -> None:
+def test_chinese_text_uses_chinese_punctuation(card: Card) -> None:
     for part in (card.question, card.answer, card.detail):
         assert not re.search(r"[一-鿿][,;:?!]", part["zh"])
         assert not re.search(r"[一-鿿]\.(\s|$)", part["zh"])
@@ -110,7 +110,7 @@ def test_both_languages_state_the_same_numbers(card: Card) -> None:
 
 
 @each_card
-def test_every_number_is_what_its_expression_gives(card: Card) -> None:
+def test_every_checked_number_equals_its_expression(card: Card) -> None:
     for said, expression in card.checks:
         for language, words in zip(LANGUAGES, [*said.split("|"), said], strict=False):
             assert words in text(card, language), f"{card.id}: {language} does not say {words!r}"
@@ -129,7 +129,7 @@ def test_every_number_is_what_its_expression_gives(card: Card) -> None:
 
 
 @each_card
-def test_no_longer_number_goes_unexplained(card: Card) -> None:
+def test_every_longer_number_is_a_premise_or_checked(card: Card) -> None:
     explained = long_numbers(" ".join(f"{said} {expression}" for said, expression in card.checks))
     said = long_numbers(text(card, "en"))
     assert said <= explained | set(card.premises)
@@ -137,7 +137,7 @@ def test_no_longer_number_goes_unexplained(card: Card) -> None:
 
 
 @each_card
-def test_a_card_says_where_to_see_it(card: Card) -> None:
+def test_every_card_refers_to_a_command_or_a_view(card: Card) -> None:
     if card.shows.startswith("lab: "):
         assert card.shows.removeprefix("lab: ") in LAB_VIEWS
     else:
@@ -153,7 +153,7 @@ def test_every_command_runs(command: str, capsys: pytest.CaptureFixture[str]) ->
     assert all(line.startswith("regard: compiling ") for line in said.err.splitlines())
 
 
-def test_what_the_cards_say_of_torch() -> None:
+def test_statements_about_torch_are_true() -> None:
     torch.manual_seed(0)
     x, sdpa = torch.randn(2, 4, 16), nn.functional.scaled_dot_product_attention
     hidden = torch.zeros(4, 4, dtype=torch.bool)
@@ -172,13 +172,13 @@ def test_what_the_cards_say_of_torch() -> None:
     assert not torch.allclose(dropped, torch.ones_like(dropped))  # dropout: rows no longer add up to 1
 
 
-def test_the_same_word_has_the_same_row_without_positions() -> None:
+def test_equal_words_have_equal_rows_without_positions() -> None:
     words = ["dog", "bites", "man", "bites", "dog"]
     weights = trace_layer(embed(words, 8, 0), *projections(8, 0), heads=2).weights
     np.testing.assert_allclose(weights[:, 0], weights[:, 4], rtol=1e-12)
 
 
-def test_a_name_that_is_not_there() -> None:
+def test_unknown_card_and_topic_names_are_rejected() -> None:
     with pytest.raises(ValueError, match="there is no card 'formulas'; the cards are formula, "):
         find_card("formulas")
     with pytest.raises(ValueError, match=r"the topics are mechanism, .*, got 'mask'"):

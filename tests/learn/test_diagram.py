@@ -1,4 +1,4 @@
-"""The diagram: every valid arrangement is accepted, and the first thing wrong is named."""
+"""Tests of the diagram: every valid arrangement is accepted, and the first error is reported."""
 
 import pytest
 from hypothesis import given
@@ -32,7 +32,7 @@ def changed(diagram: Diagram, remove: str, add: str) -> list[tuple[str, str]]:
         (MANY, "split_q>product product>scale scale>mask", "split_q>scale scale>product product>mask"),
     ],
 )  # fmt: skip
-def test_every_valid_way_is_accepted(diagram: Diagram, remove: str, add: str) -> None:
+def test_every_valid_arrangement_is_accepted(diagram: Diagram, remove: str, add: str) -> None:
     assert check_edges(diagram, changed(diagram, remove, add)).correct
 
 
@@ -66,7 +66,7 @@ def test_the_order_of_the_arrows_does_not_matter(edges: list[tuple[str, str]]) -
         (MANY, "w_q>split_q w_k>split_k", "w_k>split_q w_q>split_k", "split_q", "but gets keys K"),
     ],
 )  # fmt: skip
-def test_the_first_thing_wrong_is_named(diagram: Diagram, remove: str, add: str, piece: str, says: str) -> None:
+def test_the_first_error_is_reported(diagram: Diagram, remove: str, add: str, piece: str, says: str) -> None:
     result = check_edges(diagram, changed(diagram, remove, add))
     assert not result.correct
     assert says in result.message["en"]
@@ -74,20 +74,20 @@ def test_the_first_thing_wrong_is_named(diagram: Diagram, remove: str, add: str,
     assert result.piece == piece or "cycle" in says
 
 
-def test_an_arrow_drawn_twice() -> None:
+def test_a_duplicate_arrow_is_reported() -> None:
     twice = [*ONE.answer, ONE.answer[0]]
     assert "two arrows from the input X to W_q" in check_edges(ONE, twice).message["en"]
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(MANY.pieces)), st.sampled_from(sorted(MANY.pieces))), max_size=20))
-def test_any_arrangement_is_judged(edges: list[tuple[str, str]]) -> None:
+def test_any_arrangement_gets_a_result(edges: list[tuple[str, str]]) -> None:
     result = check_edges(MANY, edges)
     assert set(result.message) == set(LANGUAGES)
     assert result.correct == (result.piece is None)
 
 
 @given(st.sampled_from([ONE, MANY]), st.data())
-def test_any_order_is_judged_and_few_are_right(diagram: Diagram, data: st.DataObject) -> None:
+def test_accepted_orders_respect_the_dependencies(diagram: Diagram, data: st.DataObject) -> None:
     order = data.draw(st.permutations(sorted(diagram.pieces)))
     result = check_order(diagram, order)
     before = {name: order.index(name) for name in order}
@@ -105,7 +105,7 @@ def test_any_order_is_judged_and_few_are_right(diagram: Diagram, data: st.DataOb
         "input w_q scale w_k product mask softmax w_v sum output",
     ],
 )
-def test_orders_that_compute_attention(order: str) -> None:
+def test_valid_orders_are_accepted(order: str) -> None:
     assert check_order(ONE, order.split()).correct
 
 
@@ -121,13 +121,13 @@ def test_orders_that_compute_attention(order: str) -> None:
         ("input w_q w_k w_v mask product scale softmax sum output", "Nothing that the mask needs"),
     ],
 )
-def test_orders_that_do_not(order: str, says: str) -> None:
+def test_invalid_orders_are_rejected(order: str, says: str) -> None:
     result = check_order(ONE, order.split())
     assert not result.correct
     assert says in result.message["en"]
 
 
-def test_pieces_that_are_not_there() -> None:
+def test_unknown_or_missing_pieces_raise() -> None:
     with pytest.raises(ValueError, match=r"the pieces are input, .*, got 'relu'"):
         check_edges(ONE, [("input", "relu")])
     with pytest.raises(ValueError, match=r"every piece once; missing: \['output'\], too many: none"):

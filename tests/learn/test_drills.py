@@ -1,4 +1,4 @@
-"""Drills: the answers are those of the reference, own values are carried on, and mistakes are named."""
+"""Tests of the drills: answers agree with the reference, own results are used, mistakes are named."""
 
 import json
 import math
@@ -33,7 +33,7 @@ def numbers(task: Drill) -> list[int]:
     return [int(number) for number in re.findall(r"(?<![\w.])\d+", task.statement["en"])]
 
 
-def test_there_is_a_drill_for_every_level_and_seed() -> None:
+def test_every_level_and_seed_gives_a_drill() -> None:
     for level in range(1, 6):
         made = [drill(level, seed) for seed in range(12)]
         assert {task.level for task in made} == {level}
@@ -43,7 +43,7 @@ def test_there_is_a_drill_for_every_level_and_seed() -> None:
 
 
 @given(kinds, seeds)
-def test_all_is_said_in_both_languages_and_with_kind_numbers(kind: str, seed: int) -> None:
+def test_texts_are_bilingual_and_numbers_small(kind: str, seed: int) -> None:
     task = drill(1, seed, kind)
     for words in (task.title, task.statement, *(step.instruction for step in task.steps)):
         assert set(words) == set(LANGUAGES)
@@ -53,7 +53,7 @@ def test_all_is_said_in_both_languages_and_with_kind_numbers(kind: str, seed: in
 
 
 @given(st.sampled_from(["one-query", "hidden-key", "causal", "cross", "causal-padded"]), seeds)
-def test_attention_is_that_of_the_reference(kind: str, seed: int) -> None:
+def test_attention_drills_agree_with_the_reference(kind: str, seed: int) -> None:
     task = drill(1, seed, kind)
     q, k, v = (array(task.given[name]) for name in "QKV")
     mask = array(task.given["M"]) == 1 if "M" in task.given else None
@@ -64,7 +64,7 @@ def test_attention_is_that_of_the_reference(kind: str, seed: int) -> None:
 
 
 @given(st.sampled_from(["softmax", "scaling", "weighted-sum", "scores"]), seeds)
-def test_a_single_step_is_that_of_the_reference(kind: str, seed: int) -> None:
+def test_single_steps_agree_with_the_reference(kind: str, seed: int) -> None:
     task = drill(1, seed, kind)
     given, answers = {name: array(value) for name, value in task.given.items()}, task.answers()
     if kind == "softmax":
@@ -81,7 +81,7 @@ def test_a_single_step_is_that_of_the_reference(kind: str, seed: int) -> None:
 
 
 @given(seeds)
-def test_self_attention_and_heads_are_those_of_the_reference(seed: int) -> None:
+def test_self_attention_and_head_drills_agree_with_the_reference(seed: int) -> None:
     task = drill(1, seed, "self-attention")
     x, *weights = (array(task.given[name]) for name in ("X", "W_q", "W_k", "W_v"))
     expected = reference.attention(*reference.project(x, *weights))
@@ -96,7 +96,7 @@ def test_self_attention_and_heads_are_those_of_the_reference(seed: int) -> None:
 
 
 @given(seeds)
-def test_online_softmax_and_layer_norm(seed: int) -> None:
+def test_online_softmax_and_layer_norm_agree_with_the_reference(seed: int) -> None:
     task = drill(1, seed, "online")
     s = np.concatenate([array(task.given["s1"]), array(task.given["s2"])], -1)
     v = np.concatenate([array(task.given["V1"]), array(task.given["V2"])])
@@ -110,7 +110,7 @@ def test_online_softmax_and_layer_norm(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_counts_are_those_of_real_layers(seed: int) -> None:
+def test_counts_agree_with_real_layers(seed: int) -> None:
     task = drill(1, seed, "parameters")
     width, heads, wide = numbers(task)
     layer = nn.TransformerEncoderLayer(width, heads, wide, device="meta")
@@ -137,7 +137,7 @@ def test_counts_are_those_of_real_layers(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_shapes_are_those_of_real_tensors(seed: int) -> None:
+def test_shapes_agree_with_real_tensors(seed: int) -> None:
     task = drill(1, seed, "shapes")
     batch, length, size, width, heads, *_ = numbers(task)
     x, context = torch.zeros(batch, length, width), torch.zeros(batch, size, width)
@@ -152,7 +152,7 @@ def test_shapes_are_those_of_real_tensors(seed: int) -> None:
 
 
 @given(kinds, seeds)
-def test_the_right_answers_are_right_typed_exactly_or_rounded(kind: str, seed: int) -> None:
+def test_correct_answers_pass_exact_or_rounded(kind: str, seed: int) -> None:
     task = drill(1, seed, kind)
     answers = task.answers()
     results = task.check({name: format_answer(value) for name, value in answers.items()})
@@ -166,7 +166,7 @@ def test_the_right_answers_are_right_typed_exactly_or_rounded(kind: str, seed: i
 
 
 @given(kinds, seeds, st.data())
-def test_one_slip_counts_once(kind: str, seed: int, data: st.DataObject) -> None:
+def test_one_wrong_step_counts_once(kind: str, seed: int, data: st.DataObject) -> None:
     task = drill(1, seed, kind)
     slip = data.draw(st.integers(0, len(task.steps) - 1))
     own, answers = dict(task.given), {}
@@ -186,7 +186,7 @@ def test_one_slip_counts_once(kind: str, seed: int, data: st.DataObject) -> None
 
 
 @given(kinds, seeds)
-def test_every_mistake_is_named_for_what_it_is(kind: str, seed: int) -> None:
+def test_every_common_mistake_is_named(kind: str, seed: int) -> None:
     task = drill(1, seed, kind)
     values = {**task.given, **task.answers()}
     named = 0
@@ -210,7 +210,7 @@ def _precisely(x: Exact | float) -> str:
     return format_number(x) if isinstance(x, Exact) or math.isinf(x) else f"{x:.12f}"
 
 
-def test_a_wrong_start_is_carried_to_the_end() -> None:
+def test_later_steps_are_graded_with_own_results() -> None:
     task = drill(1, 0, "hidden-key")
     own = dict(task.given)
     own["scores"] = task.steps[0].compute(own)
@@ -229,7 +229,7 @@ def softmax_over_three() -> Drill:
     return next(task for task in made if shape(task.given["s"]) == (1, 3))
 
 
-def test_blank_and_unread_answers_do_not_spoil_the_rest() -> None:
+def test_blank_and_unreadable_answers_do_not_affect_later_steps() -> None:
     task = softmax_over_three()
     right = {name: format_answer(value) for name, value in task.answers().items()}
     results = task.check({"exponentials": "two, three, four", "weights": right["weights"]})
@@ -247,13 +247,13 @@ def test_blank_and_unread_answers_do_not_spoil_the_rest() -> None:
 
 
 @pytest.mark.parametrize("answer", [3, 0, 2.5, None, [], [[]], [None], [["", "1", "2"]], {"a": 1}, [[1, 2], [3]], True])
-def test_whatever_a_page_sends_is_judged(answer: object) -> None:
+def test_any_answer_from_the_page_gets_a_result(answer: object) -> None:
     results = softmax_over_three().check({"sums": answer, "weights": answer})
     assert results[0].outcome == "blank"
     assert {result.outcome for result in results} <= {"blank", "unread", "wrong", "right"}
 
 
-def test_values_without_a_result_are_survived() -> None:
+def test_own_results_without_a_value_do_not_raise() -> None:
     task = softmax_over_three()
     results = task.check(["0, 0, 0", "0", "1, 0, 0"])  # a sum of 0 to divide by
     assert [result.passed for result in results][:2] == [False, True]
@@ -277,18 +277,18 @@ def test_values_without_a_result_are_survived() -> None:
         ("exp(ln 6)", 6),
     ],
 )
-def test_numbers_as_they_are_typed(text: str, value: int | Fraction) -> None:
+def test_typed_numbers_are_parsed(text: str, value: int | Fraction) -> None:
     assert read_number(text) == exact(value)
 
 
 @pytest.mark.parametrize(
     "text", ["ln 4", "ln4", "ln(4)", "2 ln 2", "2ln2", "2*ln 2", "ln 2 + ln 2", "4 (ln 2)/2", "LN 4"]
 )
-def test_logarithms_as_they_are_typed(text: str) -> None:
+def test_typed_logarithms_are_parsed(text: str) -> None:
     assert read_number(text) == ln(4)
 
 
-def test_rounded_and_infinite_numbers() -> None:
+def test_rounded_and_infinite_numbers_are_parsed() -> None:
     assert read_number("0.67") == 0.67
     assert read_number("ln(2.0)") == pytest.approx(math.log(2))
     assert [read_number(text) for text in ("-inf", "−∞", "-Infinity")] == [-math.inf] * 3
@@ -317,12 +317,12 @@ def test_rounded_and_infinite_numbers() -> None:
         "e^(9^9)",
     ],
 )
-def test_what_is_no_number_is_refused(text: str) -> None:
+def test_invalid_numbers_are_rejected(text: str) -> None:
     with pytest.raises(UnreadableAnswer):
         read_number(text)
 
 
-def test_ambiguous_logarithms_say_how_to_write_them() -> None:
+def test_an_ambiguous_logarithm_names_both_spellings() -> None:
     with pytest.raises(UnreadableAnswer, match=r"two ways; write ln\(3/2\) or \(ln 3\)/2"):
         read_number("ln 3/2")
 
@@ -330,18 +330,18 @@ def test_ambiguous_logarithms_say_how_to_write_them() -> None:
 @pytest.mark.parametrize(
     "text", ["1,2;3,4", "1, 2; 3, 4;", "[1,2;3,4]", "1 2; 3 4", "1,2\n3,4", "１，2；3，4".replace("１", "1")]
 )
-def test_matrices_as_they_are_typed(text: str) -> None:
+def test_typed_matrices_are_parsed(text: str) -> None:
     assert close(read_matrix(text, 2, 2), read_matrix([[1, 2], [3, 4]], 2, 2))
 
 
-def test_a_large_number_may_have_commas_and_a_shape_brackets() -> None:
+def test_thousands_commas_and_shape_brackets_are_accepted() -> None:
     assert read_matrix("2,097,152", 1, 1) == [[exact(2_097_152)]]
     assert read_matrix("(2, 8, 5, 64)", 1, 4) == read_matrix("2, 8, 5, 64", 1, 4)
     assert read_matrix("1; 2", 2, 1) == read_matrix(["1", "2"], 2, 1)
 
 
 @given(st.text(max_size=30))
-def test_whatever_is_typed_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     try:
         number = read_number(text)
     except UnreadableAnswer as error:
@@ -359,7 +359,7 @@ exacts = st.builds(
 
 
 @given(exacts, exacts, fractions.filter(bool))
-def test_exact_arithmetic_is_that_of_numbers(a: Exact, b: Exact, factor: Fraction) -> None:
+def test_exact_arithmetic_agrees_with_floats(a: Exact, b: Exact, factor: Fraction) -> None:
     assert float(a + b) == pytest.approx(float(a) + float(b), abs=1e-9)
     assert float(a - b) == pytest.approx(float(a) - float(b), abs=1e-9)
     assert float(a * b) == pytest.approx(float(a) * float(b), abs=1e-9)
@@ -369,7 +369,7 @@ def test_exact_arithmetic_is_that_of_numbers(a: Exact, b: Exact, factor: Fractio
 
 
 @given(kinds, seeds)
-def test_a_drill_goes_to_a_page_and_comes_back_by_its_name(kind: str, seed: int) -> None:
+def test_a_drill_is_found_again_by_its_name(kind: str, seed: int) -> None:
     task = drill(1, seed, kind)
     plain = json.loads(json.dumps(task.to_plain()))
     again = find_drill(plain["name"])
@@ -384,7 +384,7 @@ def test_a_drill_goes_to_a_page_and_comes_back_by_its_name(kind: str, seed: int)
     ]
 
 
-def test_levels_and_kinds_that_are_not_there() -> None:
+def test_unknown_levels_and_kinds_raise() -> None:
     with pytest.raises(ValueError, match="levels are 1 to 5, got 6"):
         drill(6, 0)
     with pytest.raises(ValueError, match=r"the kinds of drills are softmax, .*, got 'soft'"):

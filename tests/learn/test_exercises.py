@@ -1,7 +1,7 @@
-"""Everything about every exercise: right answers pass, each known mistake is called by its name, the texts hold.
+"""Tests of every exercise: correct solutions pass, each known mistake is named, texts are complete.
 
-Our own sources are called in this process, through the same function that calls a learner's code in the child;
-tests/learn/test_runner.py tests the child.
+Sources run in this process, through the function that also runs a learner's code in the child process, which
+tests/learn/test_runner.py tests.
 """
 
 import ast
@@ -45,7 +45,7 @@ def described(value: object) -> str:
     return str(getattr(value, "name", getattr(value, "key", value)))
 
 
-def test_there_are_enough() -> None:
+def test_there_are_enough_exercises_and_mistakes() -> None:
     assert len(ALL) >= 16
     assert [exercise.name[:2] for exercise in ALL] == [f"{i:02}" for i in range(1, len(ALL) + 1)]
     for exercise in ALL:
@@ -54,7 +54,7 @@ def test_there_are_enough() -> None:
 
 
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=described)
-def test_a_mistake_is_called_by_its_name(exercise: Exercise, mistake: Mistake) -> None:
+def test_every_known_mistake_is_named(exercise: Exercise, mistake: Mistake) -> None:
     """Two mistakes that could not be told apart would both get the name of the first, and fail here."""
     for seed in SEEDS:
         verdict = verdict_on(exercise, mistake.source, seed)
@@ -67,14 +67,14 @@ def test_a_mistake_is_called_by_its_name(exercise: Exercise, mistake: Mistake) -
 
 
 @pytest.mark.parametrize(("exercise", "name"), CORRECT, ids=described)
-def test_another_right_way_passes(exercise: Exercise, name: str) -> None:
+def test_other_correct_solutions_pass(exercise: Exercise, name: str) -> None:
     for seed in SEEDS:
         verdict = verdict_on(exercise, exercise.correct[name], seed)
         assert verdict.passed, (seed, verdict.title["en"], verdict.message["en"], verdict.failing)
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=described)
-def test_the_reference_passes_and_the_starter_fails_kindly(exercise: Exercise) -> None:
+def test_the_reference_passes_and_the_starter_is_reported_as_unwritten(exercise: Exercise) -> None:
     assert verdict_on(exercise, exercise.reference, seed=9).passed
     verdict = verdict_on(exercise, exercise.starter, seed=9)
     assert verdict.kind == "unwritten"
@@ -85,7 +85,7 @@ def test_the_reference_passes_and_the_starter_fails_kindly(exercise: Exercise) -
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=described)
-def test_cases_are_new_for_every_seed_and_the_same_for_one(exercise: Exercise) -> None:
+def test_cases_depend_only_on_the_seed(exercise: Exercise) -> None:
     first, second, other = (pack_cases(exercise, exercise.cases(seed)) for seed in (5, 5, 6))
     assert first == second
     assert first != other
@@ -96,7 +96,7 @@ def test_cases_are_new_for_every_seed_and_the_same_for_one(exercise: Exercise) -
 
 @pytest.mark.parametrize("exercise", ALL, ids=described)
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_examples_of_a_statement_are_true(exercise: Exercise, language: str) -> None:
+def test_the_examples_of_a_statement_run(exercise: Exercise, language: str) -> None:
     names: dict[str, object] = {"np": np, "torch": torch}
     exec(exercise.reference, names)
     examples = "\n".join(blocks(exercise.statement(language)))
@@ -110,7 +110,7 @@ def test_the_examples_of_a_statement_are_true(exercise: Exercise, language: str)
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=described)
-def test_both_languages_say_the_same(exercise: Exercise) -> None:
+def test_both_languages_have_the_same_code_and_formulas(exercise: Exercise) -> None:
     en, zh = exercise.statement("en"), exercise.statement("zh")
     assert [without_comments(block) for block in blocks(en)] == [without_comments(block) for block in blocks(zh)]
     assert names_in(en) == names_in(zh)
@@ -126,7 +126,7 @@ def test_both_languages_say_the_same(exercise: Exercise) -> None:
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=described)
-def test_hints_grow_and_agree(exercise: Exercise) -> None:
+def test_hints_become_longer_and_agree_between_languages(exercise: Exercise) -> None:
     en, zh = exercise.hints("en"), exercise.hints("zh")
     assert len(en) == len(zh) >= 3
     for ours, theirs in zip(en, zh, strict=True):
@@ -136,7 +136,7 @@ def test_hints_grow_and_agree(exercise: Exercise) -> None:
 
 
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=described)
-def test_a_mistake_is_named_in_both_languages(exercise: Exercise, mistake: Mistake) -> None:
+def test_every_mistake_has_texts_in_both_languages(exercise: Exercise, mistake: Mistake) -> None:
     for texts in (mistake.title, mistake.advice):
         assert re.search("[\u4e00-\u9fff]", texts["zh"])
         assert not re.search("[\u4e00-\u9fff]", texts["en"])

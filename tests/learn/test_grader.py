@@ -1,4 +1,4 @@
-"""What the grader says of code that is wrong in ways nobody listed."""
+"""Tests of the grader on code with mistakes that no exercise lists, and of the serialization."""
 
 import json
 import re
@@ -65,7 +65,7 @@ GENERIC = [
 
 
 @pytest.mark.parametrize(("name", "code", "kind", "said"), GENERIC, ids=lambda value: str(value)[:40])
-def test_what_is_no_known_mistake_is_described(name: str, code: str, kind: str, said: str) -> None:
+def test_an_unknown_mistake_is_described(name: str, code: str, kind: str, said: str) -> None:
     verdict = verdict_on(name, IMPORT + code)
     assert not verdict.passed
     assert (verdict.kind, verdict.mistake) == (kind, None)
@@ -144,14 +144,14 @@ def spatial_attention(x, W_qkv, W_out, heads):
 
 
 @pytest.mark.parametrize(("name", "mistake", "code"), WRITTEN_ANOTHER_WAY, ids=lambda value: str(value)[:30])
-def test_a_mistake_is_known_however_it_is_written(name: str, mistake: str, code: str) -> None:
+def test_a_mistake_is_recognised_in_other_code(name: str, mistake: str, code: str) -> None:
     for seed in range(3):
         verdict = verdict_on(name, IMPORT + code, seed)
         assert (verdict.mistake, verdict.sure) == (mistake, True), verdict.title
 
 
-def test_two_mistakes_at_once_are_named_by_what_they_share() -> None:
-    """Unscaled everywhere, and the batch leaks besides: the first failing case shows the first mistake."""
+def test_two_mistakes_are_named_by_the_first_failing_case() -> None:
+    """Unscaled scores and, with a batch, wrong values: the first failing case shows the first mistake."""
     source = (
         find_exercise("queries").mistakes[1].source.replace("weights @ V", "weights @ (V if V.ndim < 3 else V[:1])")
     )
@@ -160,12 +160,12 @@ def test_two_mistakes_at_once_are_named_by_what_they_share() -> None:
     assert "another way" in verdict.message["en"]
 
 
-def test_a_mistake_of_an_exercise_wins_over_a_general_description() -> None:
+def test_a_known_mistake_takes_precedence_over_a_description() -> None:
     wrong_axis = IMPORT + "def softmax(x): e = np.exp(x - x.max(axis=0)); return e / e.sum(axis=0)"
     assert verdict_on("softmax", wrong_axis).mistake == "wrong-axis"
 
 
-def test_the_way_asked_for_is_asked_for() -> None:
+def test_code_without_the_required_call_fails() -> None:
     matmul = """
 def split_heads(x, heads): return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 def merge_heads(x): return x.transpose(1, 2).flatten(2)
@@ -178,7 +178,7 @@ def packed_attention(qkv, heads):
     assert "`rearrange`" in verdict.message["zh"]
 
 
-def test_the_failing_case_is_drawn() -> None:
+def test_the_failing_case_is_shown() -> None:
     verdict = verdict_on("one-query", find_exercise("one-query").mistakes[0].source)
     assert verdict.failing is not None
     assert verdict.failing.name == {"en": "three keys of width 2", "zh": "三个宽度为 2 的键"}
@@ -189,7 +189,7 @@ def test_the_failing_case_is_drawn() -> None:
     assert json.loads(json.dumps(verdict.to_json()))["failing"]["name"]["zh"] == "三个宽度为 2 的键"
 
 
-def test_columns_that_sum_to_one_are_called_the_wrong_axis() -> None:
+def test_columns_that_sum_to_one_are_reported_as_wrong_axis() -> None:
     x = np.exp(np.arange(6.0).reshape(2, 3) % 4)
     rows, columns = (Array(x / x.sum(axis, keepdims=True), "numpy", "float64") for axis in (1, 0))
     found = compare_values(rows, columns)
@@ -197,14 +197,14 @@ def test_columns_that_sum_to_one_are_called_the_wrong_axis() -> None:
     assert explain(found)[0] == "wrong-axis"
 
 
-def test_numbers_may_be_plain_where_one_number_is_expected() -> None:
+def test_a_python_number_is_accepted_for_a_scalar_array() -> None:
     assert compare_values(Array(np.array(2.0), "numpy", "float64"), 2.0) is None
     assert compare_values(Array(np.array(2.0), "numpy", "float64"), True) is not None
     assert compare_values(Array(np.zeros(1), "numpy", "float64"), 0.0) is not None
 
 
 @pytest.mark.parametrize("damaged", [b"", b"12345678", b"\xff" * 40, pack(3)[:-1], b"\x02\0\0\0\0\0\0\0{}"])
-def test_damaged_bytes_are_refused(damaged: bytes) -> None:
+def test_damaged_bytes_are_rejected(damaged: bytes) -> None:
     with pytest.raises(ValueError, match="not a packed value"):
         unpack(damaged)
 
@@ -218,7 +218,7 @@ def test_an_array_is_never_larger_than_its_bytes() -> None:
             unpack(len(forged).to_bytes(8, "little") + forged + numbers)
 
 
-def test_what_cannot_be_sent_is_named() -> None:
+def test_values_that_cannot_be_serialized_are_named() -> None:
     assert unpack(pack([object(), {1: 2}, 10**30, np.array([object()])])) == [
         Other("object"), Other("dict"), Other("int"), Other("an array of object"),
     ]  # fmt: skip
@@ -232,13 +232,13 @@ def test_what_cannot_be_sent_is_named() -> None:
     [{}, {"outcomes": 3, "again": {}}, {"outcomes": [], "again": {"value": pack(1), "mutated": False}}, {"failed": {}},
      {"outcomes": [{"value": 3, "mutated": False}], "again": {}}, {"outcomes": [{"error": 3}], "again": {}}],
 )  # fmt: skip
-def test_a_forged_answer_is_no_answer(forged: dict) -> None:
+def test_a_forged_answer_is_rejected(forged: dict) -> None:
     with pytest.raises(ValueError, match=r"not an answer|expected 1 outcomes|not a packed"):
         read_answer(forged, 1)
 
 
-def test_the_child_is_graded_like_our_own_code() -> None:
-    """A few through the real process: a right answer, a named mistake, and one in torch."""
+def test_grading_works_through_the_child_process() -> None:
+    """Grade a correct answer, a known mistake, and an answer in torch in the child process."""
     assert grade("softmax", find_exercise("softmax").correct["logarithm"]).passed
     verdict = grade(
         "softmax", IMPORT + "def softmax(x):\n    print('hi')\n    e = np.exp(x); return e / e.sum(-1, keepdims=True)"
@@ -257,7 +257,7 @@ def test_cases_differ_from_run_to_run() -> None:
 
 
 @pytest.mark.parametrize("file", ["grader/messages.toml", "terminal.toml"])
-def test_both_languages_have_every_message_with_the_same_words_to_fill_in(file: str) -> None:
+def test_both_languages_have_every_text_with_the_same_placeholders(file: str) -> None:
     entries = tomllib.loads((Path(regard.learn.__file__).parent / file).read_text(encoding="utf-8"))
     for key, entry in entries.items():
         assert set(entry) == set(LANGUAGES), key

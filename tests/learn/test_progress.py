@@ -1,4 +1,4 @@
-"""What is kept of a learner: the file, the memory of cards, the interview and the checklist."""
+"""Tests of the progress file, the deck of cards, the interview and the checklist."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home" / "learn.json"
 
 
-def test_it_is_one_readable_file(file: Path) -> None:
+def test_progress_is_one_readable_file(file: Path) -> None:
     state = Progress.load()
     assert state.file == file
     assert not file.exists()
@@ -49,14 +49,14 @@ def test_it_is_one_readable_file(file: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["learn.json"]
 
 
-def test_without_the_variable_it_is_in_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_file_is_in_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("REGARD_HOME", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert Progress.load().file.name == "learn.json"
     assert "regard" in Progress.load().file.parts
 
 
-def test_what_others_wrote_stays(file: Path) -> None:
+def test_unknown_sections_and_entries_are_kept(file: Path) -> None:
     file.parent.mkdir()
     other = {"version": 1, "exercises": {"01-softmax": {"passed": "2030-01-01", "hints": 2}}, "lessons": [1, 2]}
     file.write_text(json.dumps(other))
@@ -69,7 +69,7 @@ def test_what_others_wrote_stays(file: Path) -> None:
     assert written["flow"] == {"x": {"done": True}}
 
 
-def test_writers_in_several_programs_lose_nothing(file: Path) -> None:
+def test_concurrent_processes_lose_nothing(file: Path) -> None:
     program = (
         "import sys\n"
         "from regard.learn import Progress, exercises\n"
@@ -87,7 +87,7 @@ def test_writers_in_several_programs_lose_nothing(file: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["learn.json"]
 
 
-def test_parts_are_forgotten_and_the_rest_stays(file: Path) -> None:
+def test_clear_empties_only_the_named_sections(file: Path) -> None:
     state = Progress.load()
     for part in COURSE_SECTIONS:
         getattr(state, part)["x"] = {"n": 1}
@@ -104,7 +104,7 @@ def test_parts_are_forgotten_and_the_rest_stays(file: Path) -> None:
         state.clear("settings")
 
 
-def test_two_at_once_do_not_overwrite_each_other(file: Path) -> None:
+def test_two_open_files_do_not_overwrite_each_other(file: Path) -> None:
     page, terminal = Progress.load(), Progress.load()
     page.cards["a"] = {"n": 1}
     page.save()
@@ -124,7 +124,7 @@ def test_two_at_once_do_not_overwrite_each_other(file: Path) -> None:
     "broken",
     ["", "{", "[]", "3", '{"cards": {}}', '{"version": "1"}', '{"version": 1, "cards": []}', "\udcff", "[" * 100_000],
 )
-def test_a_broken_file_is_kept_aside(file: Path, broken: str) -> None:
+def test_an_unreadable_file_is_renamed(file: Path, broken: str) -> None:
     file.parent.mkdir()
     content = broken.encode(errors="surrogateescape")
     for number in (1, 2):
@@ -140,7 +140,7 @@ def test_a_broken_file_is_kept_aside(file: Path, broken: str) -> None:
     assert Progress.load().notice is None
 
 
-def test_a_file_that_breaks_while_in_use_is_kept_aside_too(file: Path) -> None:
+def test_a_file_damaged_while_in_use_is_renamed(file: Path) -> None:
     state = Progress.load()
     state.cards["a"] = {"n": 1}
     state.save()
@@ -151,7 +151,7 @@ def test_a_file_that_breaks_while_in_use_is_kept_aside_too(file: Path) -> None:
     assert (file.parent / "learn.unreadable-1.json").read_text() == "{"
 
 
-def test_a_newer_file_is_left_alone(file: Path) -> None:
+def test_a_newer_file_is_not_changed(file: Path) -> None:
     file.parent.mkdir()
     file.write_text('{"version": 2, "cards": {}}')
     with pytest.raises(ValueError, match="newer regard"):
@@ -159,7 +159,7 @@ def test_a_newer_file_is_left_alone(file: Path) -> None:
     assert file.read_text() == '{"version": 2, "cards": {}}'
 
 
-def test_cards_come_again_when_they_would_be_forgotten() -> None:
+def test_cards_are_due_after_growing_intervals() -> None:
     deck = Deck(CARDS, {})
     first = deck.next(NOON)
     assert first is not None
@@ -188,19 +188,19 @@ def test_the_same_grades_give_the_same_deck(reviews: list) -> None:
         now += timedelta(minutes=minutes)
         first, second = (deck.grade(card.id, grade, now) for deck in decks)
         assert first == second > now
-        decks[1] = Deck(CARDS, json.loads(json.dumps(decks[1].memory)))  # through the file and back
+        decks[1] = Deck(CARDS, json.loads(json.dumps(decks[1].memory)))  # as after saving and loading
     assert decks[0].memory == decks[1].memory
     assert decks[0].mastery() == decks[1].mastery()
     assert len(decks[0].new()) + decks[0].mastery().reviewed == len(CARDS)
 
 
-def test_better_grades_wait_longer() -> None:
+def test_better_grades_give_longer_intervals() -> None:
     waits = [Deck(CARDS, {}).grade(CARDS[0].id, grade, NOON) for grade in GRADES]
     assert waits == sorted(waits)
     assert waits[0] < waits[2] < waits[3]
 
 
-def test_new_cards_go_round_the_topics() -> None:
+def test_new_cards_alternate_between_topics() -> None:
     deck = Deck(CARDS, {})
     topics = [card.topic for card in deck.new()]
     count = len(set(topics))
@@ -218,7 +218,7 @@ def test_mastery_by_topic() -> None:
     assert deck.mastery().mastered == deck.mastery("masks").cards
 
 
-def test_times_without_a_zone_and_wrong_grades() -> None:
+def test_times_without_zone_and_unknown_grades_raise() -> None:
     deck = Deck(CARDS, {})
     with pytest.raises(ValueError, match="must have a time zone"):
         deck.grade(CARDS[0].id, "good", datetime(2030, 1, 1))
@@ -232,7 +232,7 @@ def test_times_without_a_zone_and_wrong_grades() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(1, len(CARDS)))
-def test_an_interview_goes_across_the_topics(seed: int, questions: int) -> None:
+def test_an_interview_covers_the_topics(seed: int, questions: int) -> None:
     drawn = draw_questions(CARDS, seed, questions)
     assert drawn == draw_questions(CARDS, seed, questions)
     assert len({card.id for card in drawn}) == len(drawn) == questions
@@ -240,13 +240,13 @@ def test_an_interview_goes_across_the_topics(seed: int, questions: int) -> None:
     assert len({card.topic for card in drawn}) == min(questions, topics)
 
 
-def test_interviews_differ_and_their_length_is_checked() -> None:
+def test_interviews_depend_on_the_seed_and_check_their_length() -> None:
     assert len({tuple(card.id for card in draw_questions(CARDS, seed)) for seed in range(20)}) == 20
     with pytest.raises(ValueError, match=f"1 to {len(CARDS)} questions, got 0"):
         draw_questions(CARDS, 0, 0)
 
 
-def test_the_summary_puts_the_weakest_topic_first() -> None:
+def test_results_are_sorted_by_weakest_topic() -> None:
     by_topic = {card.topic: card for card in CARDS}
     answers = [
         InterviewAnswer(by_topic["masks"], "easy", 10.0),
@@ -262,13 +262,13 @@ def test_the_summary_puts_the_weakest_topic_first() -> None:
     ]
 
 
-def test_the_checklist_is_done_by_doing(file: Path) -> None:
+def test_the_checklist_follows_the_progress(file: Path) -> None:
     state = Progress.load()
     assert [item.done for item in checklist(state)] == [False] * 4
 
     for name in DIAGRAMS:
         state.record_diagram(name, True, NOON)
-        state.record_diagram(name, False, NOON + DAY)  # what was right once stays done
+        state.record_diagram(name, False, NOON + DAY)  # a correct diagram stays done
     for kind in ("softmax", "causal", "cross", "online"):
         task = drill(1, 0, kind)
         state.record_drill(task, task.check({n: format_answer(v) for n, v in task.answers().items()}), NOON)
@@ -289,7 +289,7 @@ def test_the_checklist_is_done_by_doing(file: Path) -> None:
     assert all(item.done for item in checklist(state))
 
 
-def test_the_same_drill_does_not_count_twice_and_a_failed_one_not_at_all(file: Path) -> None:
+def test_repeated_and_failed_drills_do_not_count(file: Path) -> None:
     state = Progress.load()
     for seed in range(3):
         task = drill(1, seed, "causal")
@@ -302,7 +302,7 @@ def test_the_same_drill_does_not_count_twice_and_a_failed_one_not_at_all(file: P
         state.record_diagram("x", True, NOON)
 
 
-def test_the_course_loads_nothing_heavy_and_every_name_is_there() -> None:
+def test_every_exported_name_loads_without_heavy_imports() -> None:
     code = (
         "import sys, regard.learn as learn\n"
         "learn.drill(5, 1); learn.Deck(learn.all_cards(), {}).mastery()\n"
@@ -313,5 +313,5 @@ def test_the_course_loads_nothing_heavy_and_every_name_is_there() -> None:
     assert said.stdout.strip() == ""
 
 
-def test_the_core_exercises_are_exercises() -> None:
+def test_the_core_exercises_exist() -> None:
     assert {find_exercise(name).name.partition("-")[2] for name in CORE_EXERCISES} == set(CORE_EXERCISES)

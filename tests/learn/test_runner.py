@@ -1,4 +1,4 @@
-"""The process that a learner's code runs in: nothing it does passes by force, and nothing it does harms."""
+"""Tests of the child process: its limits hold, and no code in it can pass by manipulation or do harm."""
 
 import os
 import signal
@@ -56,7 +56,7 @@ def softmax(body: str, runner: Runner = PATIENT) -> Verdict:
     return grade("softmax", body, seed=0, runner=runner)
 
 
-def test_an_endless_loop_timed_out() -> None:
+def test_an_endless_loop_times_out() -> None:
     verdict = softmax("def softmax(x):\n    while True: pass", QUICK)
     assert (verdict.passed, verdict.kind) == (False, "timeout")
     assert "timed out" in verdict.title["en"]
@@ -65,20 +65,20 @@ def test_an_endless_loop_timed_out() -> None:
     assert verdict.seconds >= 1.5
 
 
-def test_an_endless_loop_outside_a_function_or_deaf_to_signals_timed_out() -> None:
+def test_an_endless_loop_at_import_or_ignoring_signals_times_out() -> None:
     assert run("while True: pass", QUICK).failure == "timeout"
     deaf = "import signal\nfor s in (15, 2, 24): signal.signal(s, signal.SIG_IGN)\ndef f(x):\n    while True: pass"
     assert run(deaf, QUICK).failure == "timeout"
 
 
-def test_the_clock_starts_after_the_imports() -> None:
+def test_the_time_limit_starts_after_the_imports() -> None:
     """torch takes longer to import than the limit allows for the learner's code."""
     run_in_torch = run("import torch\ndef f(x): return torch.ones(2) * x", Runner(limits=Limits(seconds=1)), "torch")
     assert run_in_torch.failure is None
     assert run_in_torch.seconds < 1
 
 
-def test_a_memory_hog_says_so() -> None:
+def test_exceeding_the_memory_limit_is_reported() -> None:
     small = Runner(limits=Limits(seconds=30, memory=200 << 20))
     for hog in ("np.ones(10**10)", "[' ' * 10**7 for _ in range(1000)]", "bytearray(10**11)"):
         verdict = softmax(f"import numpy as np\ndef softmax(x): return {hog}", small)
@@ -87,19 +87,19 @@ def test_a_memory_hog_says_so() -> None:
         assert "200 MB" in verdict.message["zh"]
 
 
-def test_leaving_does_not_pass() -> None:
+def test_exiting_early_does_not_pass() -> None:
     assert softmax("import sys\ndef softmax(x): sys.exit(0)").kind == "exit"
     assert softmax("import sys\nsys.exit(0)").kind == "exit"
     assert softmax("import os\ndef softmax(x): os._exit(0)").kind == "stopped"
     assert softmax("def softmax(x): return softmax(x)").title["en"] == "Your code raises RecursionError"
 
 
-def test_a_crash_is_told() -> None:
+def test_a_crash_is_reported() -> None:
     crash = "import sys\nsys.setrecursionlimit(10**9)\ndef f(x): return f(x)"
     assert run(crash, QUICK).failure in ("stopped", "memory", "timeout")
 
 
-def test_prints_are_kept_up_to_a_limit_and_do_not_block() -> None:
+def test_printed_text_is_limited_and_does_not_block() -> None:
     flood = run(
         "def f(x):\n    for _ in range(2000): print('x' * 1000)\n    return x", Runner(limits=Limits(output=5000))
     )
@@ -127,7 +127,7 @@ def test_no_process_can_be_started() -> None:
     )
 
 
-def test_a_fork_bomb_is_over_with_its_group() -> None:
+def test_a_fork_bomb_ends_with_its_process_group() -> None:
     """All started processes end with the run."""
     bomb = """
 import os, time
@@ -140,8 +140,8 @@ def f(x):
     assert not leftovers()
 
 
-def test_the_whole_group_is_killed(tmp_path: Path) -> None:
-    """What a child had managed to start would end with it: the group is killed, not the process alone."""
+def test_the_whole_process_group_is_killed(tmp_path: Path) -> None:
+    """Processes started by the child end with it: the group is killed, not only the process."""
     script = tmp_path / "child.py"
     script.write_text(
         "import os, sys, time\nos.write(int(sys.argv[3]), b'!')\n"
@@ -230,7 +230,7 @@ def test_files_stay_in_the_temporary_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [mine]
 
 
-def test_the_temporary_folder_is_free_to_use_and_gone_afterwards() -> None:
+def test_the_temporary_folder_is_writable_and_deleted_afterwards() -> None:
     inside = "import os\ndef f(x):\n    open('note', 'w').write('mine')\n    return open('note').read(), os.getcwd()"
     text, folder = value_of(run(inside))
     assert text == "mine"
@@ -244,7 +244,7 @@ def test_a_file_cannot_fill_the_disk() -> None:
     assert run("import numpy as np\ndef f(x): return np.zeros(10**6)", small).failure == "large"
 
 
-def test_comparing_is_not_the_childs_business() -> None:
+def test_patched_comparisons_in_the_child_have_no_effect() -> None:
     patched = """
 import numpy as np, builtins, sys
 always = lambda *a, **k: True
@@ -279,7 +279,7 @@ def test_a_forged_result_does_not_pass(forging: str) -> None:
     assert (verdict.passed, verdict.kind) == (False, "unreadable")
 
 
-def test_the_environment_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hush")
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
     told = value_of(run("import os, sys\ndef f(x): return dict(os.environ), sys.flags.isolated, sys.stdin.read()"))
@@ -288,7 +288,7 @@ def test_the_environment_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told[1:] == (1, "")
 
 
-def test_runs_wait_for_their_turn_and_a_full_queue_says_so() -> None:
+def test_runs_wait_and_a_full_queue_raises() -> None:
     runner = Runner(max_parallel=1, max_waiting=1, limits=Limits(seconds=20))
     results: list[object] = []
 
@@ -308,24 +308,24 @@ def test_runs_wait_for_their_turn_and_a_full_queue_says_so() -> None:
     assert value_of(run("def f(x): return x", runner)) == 3
 
 
-def test_a_runner_is_checked_at_the_door() -> None:
+def test_invalid_runner_settings_raise() -> None:
     with pytest.raises(ValueError, match="max_parallel must be at least 1"):
         Runner(max_parallel=0)
 
 
-def test_a_child_that_cannot_start_is_not_the_learners_fault() -> None:
+def test_a_child_that_cannot_start_raises() -> None:
     with pytest.raises(ChildProcessError, match=r"was not ready within 0\.001 s"):
         run("def f(x): return x", Runner(limits=Limits(start=0.001)))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the kernel does not count root's processes")
-def test_the_kernel_counts_processes_too() -> None:
+def test_the_kernel_limits_processes() -> None:
     threads = "import threading\ndef f(x): threading.Thread(target=print).start()"
     assert error_of(threads)[0] == "RuntimeError"
 
 
 def leftovers() -> list[str]:
-    """Processes of our runs that are over: ours, or left without a parent. Tests beside us have runs of their own."""
+    """Return child processes of finished runs, ours or orphaned; tests in other processes have their own."""
     listed = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(maxsplit=1) for line in listed.splitlines() if "learn/sandbox/child.py" in line]
     return [args for parent, args in rows if f"{sys.executable} -I" in args and int(parent) in (1, os.getpid())]
@@ -339,7 +339,7 @@ def alive(process_id: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
-def test_a_child_that_was_ready_and_done_before_we_looked() -> None:
+def test_a_child_that_ends_before_the_first_poll_is_accepted() -> None:
     ready, says = os.pipe()
     process = subprocess.Popen(["echo", "done"], stdout=subprocess.PIPE)
     try:

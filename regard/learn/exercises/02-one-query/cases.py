@@ -13,7 +13,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         return size * rng.normal(size=d_k), rng.normal(size=(S, d_k)), rng.normal(size=(S, d_v))
 
     query, keys, values = made(S, d_k, d_v, 3000.0)
-    keys[-1] = query / np.linalg.norm(query)  # one score is surely positive, and far beyond what exp can take
+    keys[-1] = query / np.linalg.norm(query)  # one score is positive and overflows exp
     return [
         case("three keys of width 2", "三个宽度为 2 的键", *(np.round(a, 1) for a in made(3, 2, 2))),
         case("values wider than keys", "值比键更宽", *made(S, d_k, d_v)),

@@ -24,9 +24,9 @@ def cases(rng: np.random.Generator) -> list[Case]:
         return mask
 
     padding = np.arange(S) < rng.integers(1, S, size=B)[:, None, None]
-    loud_q, loud_k, loud_v = made()
-    loud_q[:, 0] = 1 + np.abs(loud_q[:, 0])
-    loud_k[-1] = 5000 * np.eye(d_k)[0]  # hidden from all, and far above whatever is visible
+    large_q, large_k, large_v = made()
+    large_q[:, 0] = 1 + np.abs(large_q[:, 0])
+    large_k[-1] = 5000 * np.eye(d_k)[0]  # hidden from all queries, with far higher scores than the visible keys
     last_hidden = np.arange(S)[None, :] < S - 1
     empty = lots(B, L, S)
     empty[0, int(rng.integers(L))] = False
@@ -44,9 +44,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("padding of a batch, mask (B, 1, S)", "一批序列的填充，掩码 (B, 1, S)", *made(B), padding),
         case("a batch of one, mask (1, S)", "批大小为 1，掩码 (1, S)", *made(1), lots(1, S)),
         case("scores in the thousands", "分数上千", *made(size=3000.0), lots(L, S)),
-        case(
-            "a hidden key far above the visible ones", "被遮住的键远高于可见的键", loud_q, loud_k, loud_v, last_hidden
-        ),
+        case("a hidden key with a far higher score", "被遮住的键分数高得多", large_q, large_k, large_v, last_hidden),
         case("an empty row", "有一个空行", *made(B), empty),
         case("nothing visible at all", "完全不可见", *made(), np.zeros((L, S), dtype=bool)),
     ]

@@ -12,7 +12,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     def made(B: int = B, S: int = S, D: int = D, d_ff: int = d_ff) -> tuple[np.ndarray, ...]:
         return (
             rng.normal(size=(B, S, D)),
-            rng.normal(size=(4, D, D)) / np.sqrt(D),  # of the attention that drive.py makes
+            rng.normal(size=(4, D, D)) / np.sqrt(D),  # weights of the attention in drive.py
             rng.normal(size=(4, D)) + np.array([[1.5], [0.0], [1.5], [0.0]]),  # γ and β of the two norms
             rng.normal(size=(D, d_ff)),
             rng.normal(size=d_ff),

@@ -6,7 +6,7 @@ def drive(code, x, chunks, other, W_q, W_k, W_v):
     for part in x.split(chunks, dim=1):
         output, cache = code.step(part, cache, W_q, W_k, W_v)
         outputs.append(output)
-    # From one cache in two ways: the second must not feel the first.
+    # Continue one cache twice: the first continuation must not change the second.
     first, _ = code.step(other, cache, W_q, W_k, W_v)
     second, _ = code.step(other, cache, W_q, W_k, W_v)
     return torch.cat(outputs, dim=1), first, second

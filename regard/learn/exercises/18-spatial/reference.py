@@ -9,6 +9,6 @@ def spatial_attention(x, W_qkv, W_out, heads):
     d_k = C // heads
     qkv = torch.einsum("oc,bchw->bohw", W_qkv, x)
     q, k, v = qkv.reshape(B, 3, heads, d_k, H * W).unbind(dim=1)  # (B, heads, d_k, squares)
-    scores = q.mT @ k / d_k**0.5  # (B, heads, squares that ask, squares that are asked)
+    scores = q.mT @ k / d_k**0.5  # (B, heads, query squares, key squares)
     mixed = v @ scores.softmax(dim=-1).mT
     return x + torch.einsum("oc,bchw->bohw", W_out, mixed.reshape(B, C, H, W))

@@ -1,4 +1,4 @@
-"""`regard learn` as it is typed, and the file that remembers."""
+"""Tests of `regard learn` for exercises, and of the progress file it writes."""
 
 import io
 import json
@@ -20,7 +20,7 @@ RIGHT = SOFTMAX.correct["logarithm"]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home and a folder of one's own, in English, 100 columns wide."""
+    """Use an empty data folder and working folder, English, and 100 columns."""
     monkeypatch.setenv("REGARD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("LC_ALL", "en_GB.UTF-8")
     monkeypatch.setenv("COLUMNS", "100")
@@ -36,7 +36,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
     return captured.out if code != 2 else captured.err
 
 
-def test_from_the_first_look_to_the_solution(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+def test_exercise_from_start_to_solution(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     assert f"0 of {len(exercises())} exercises passed" in said(capsys, "status")
     assert "Softmax that never overflows" in said(capsys, "next")
     file = Path("01-softmax.py")
@@ -62,7 +62,7 @@ def test_from_the_first_look_to_the_solution(capsys: pytest.CaptureFixture[str],
     assert "Attention for one query" in said(capsys, "next")
 
 
-def test_a_starter_is_not_written_over_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_next_does_not_overwrite_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
     Path("01-softmax.py").write_text("mine")
     assert "was not changed" in said(capsys, "next")
     assert Path("01-softmax.py").read_text() == "mine"
@@ -74,13 +74,13 @@ def test_a_starter_is_not_written_over_an_answer(capsys: pytest.CaptureFixture[s
     assert "--folder must be a folder" in said(capsys, "next", "--folder", "nowhere", code=2)
 
 
-def test_hints_come_one_by_one_and_the_last_stays(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hint_shows_one_more_each_time_and_repeats_the_last(capsys: pytest.CaptureFixture[str]) -> None:
     shown = [said(capsys, "hint", "softmax") for _ in range(5)]
     assert [text.splitlines()[0] for text in shown] == [f"01-softmax · hint {which} of 3" for which in (1, 2, 3, 3, 3)]
     assert Progress.load().exercise_record(SOFTMAX).hints == 3
 
 
-def test_force_shows_the_solution_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_solution_with_force_shows_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     assert "shown because of --force" in said(capsys, "solution", "softmax", "--force")
     assert "np.logaddexp" in said(capsys, "solution", "softmax", "--force", "--way", "logarithm")
     assert "there are einops_reduce, logarithm, loops" in said(
@@ -89,7 +89,7 @@ def test_force_shows_the_solution_and_says_so(capsys: pytest.CaptureFixture[str]
     assert not Progress.load().exercise_record(SOFTMAX).passed
 
 
-def test_in_chinese_by_option_and_by_locale(
+def test_language_is_set_by_option_or_locale(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "永不溢出的 softmax" in said(capsys, "status", "--lang", "zh")
@@ -101,7 +101,7 @@ def test_in_chinese_by_option_and_by_locale(
     assert "--lang must be en or zh" in said(capsys, "status", "--lang", "fr", code=2)
 
 
-def test_reset_forgets_one_or_all_and_nothing_by_accident(capsys: pytest.CaptureFixture[str]) -> None:
+def test_reset_deletes_one_or_all_exercises_and_requires_a_choice(capsys: pytest.CaptureFixture[str]) -> None:
     verdict = grade(SOFTMAX, RIGHT)
     for exercise in exercises()[:2]:
         Progress.load().record_attempt(exercise, verdict)
@@ -117,7 +117,9 @@ def test_reset_forgets_one_or_all_and_nothing_by_accident(capsys: pytest.Capture
     assert Progress.load().exercises == {}
 
 
-def test_reset_by_part_asks_first(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reset_of_a_section_asks_for_confirmation(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = Progress.load()
     for part in COURSE_SECTIONS:
         getattr(state, part)["x"] = {"passed": True, "done": True}
@@ -139,7 +141,7 @@ def test_reset_by_part_asks_first(capsys: pytest.CaptureFixture[str], monkeypatc
     assert Progress.load().settings == {"language": "zh"}
 
 
-def test_export_is_the_state(capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_writes_all_progress(capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys, "hint", "softmax")
     state = json.loads(said(capsys, "export"))
     assert state["exercises"]["01-softmax"]["hints"] == 1
@@ -147,7 +149,7 @@ def test_export_is_the_state(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(Path("mine.json").read_text()) == state
 
 
-def test_json_and_a_seed_that_repeats(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_prints_json_and_repeats_a_seed(capsys: pytest.CaptureFixture[str]) -> None:
     Path("answer.py").write_text(SOFTMAX.mistakes[0].source)
     arguments = ("run", "answer.py", "--exercise", "softmax", "--seed", "7", "--json")
     first, second = (json.loads(said(capsys, *arguments, code=1)) for _ in range(2))
@@ -168,7 +170,7 @@ def test_json_and_a_seed_that_repeats(capsys: pytest.CaptureFixture[str]) -> Non
         (["dance"], "No such command"),
     ],
 )
-def test_a_mistake_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str) -> None:
+def test_a_user_error_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str) -> None:
     Path("answer.py").write_text("x = 1")
     Path("latin.py").write_bytes(b"# caf\xe9")
     assert main(["learn", *arguments]) == 2
@@ -178,7 +180,7 @@ def test_a_mistake_is_one_line(capsys: pytest.CaptureFixture[str], arguments: li
     assert complaint.lower() in captured.err.lower()
 
 
-def test_a_damaged_state_is_kept_aside_and_a_newer_one_left_alone(
+def test_an_unreadable_file_is_renamed_and_a_newer_one_is_not_changed(
     capsys: pytest.CaptureFixture[str], home: Path
 ) -> None:
     home.mkdir()
@@ -192,14 +194,14 @@ def test_a_damaged_state_is_kept_aside_and_a_newer_one_left_alone(
     assert (home / "learn.json").read_text() == '{"version": 99}'
 
 
-def test_what_others_keep_in_the_state_is_kept(home: Path) -> None:
+def test_entries_of_other_sections_are_kept(home: Path) -> None:
     home.mkdir()
     (home / "learn.json").write_text('{"version": 1, "cards": {"due": [3]}}')
     Progress.load().record_hint(SOFTMAX)
     assert Progress.load().cards == {"due": [3]}
 
 
-def test_what_was_passed_stays_passed() -> None:
+def test_a_passed_exercise_stays_passed() -> None:
     progress = Progress.load()
     progress.record_attempt(SOFTMAX, grade(SOFTMAX, RIGHT))
     progress.record_attempt(SOFTMAX, grade(SOFTMAX, SOFTMAX.starter))
@@ -220,7 +222,7 @@ def test_watch_grades_every_save_until_it_passes(home: Path) -> None:
     assert json.loads((home / "learn.json").read_text())["exercises"]["01-softmax"]["attempts"] == 2
 
 
-def test_ctrl_c_ends_watching_without_a_traceback() -> None:
+def test_ctrl_c_stops_watch_without_a_traceback() -> None:
     file = Path("01-softmax.py")
     file.write_text(SOFTMAX.starter)
     with watching(file) as process:

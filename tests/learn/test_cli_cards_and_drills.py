@@ -1,4 +1,4 @@
-"""`regard learn cards`, `interview`, `drill`, `diagram` and `checklist` as they are typed."""
+"""Tests of `regard learn cards`, `interview`, `drill`, `diagram` and `checklist`."""
 
 import io
 import json
@@ -33,7 +33,7 @@ def kept(tmp_path: Path) -> dict:
     return json.loads((tmp_path / "learn.json").read_text(encoding="utf-8"))
 
 
-def test_cards_are_asked_graded_and_kept(tmp_path, monkeypatch, capsys) -> None:
+def test_cards_asks_grades_and_saves(tmp_path, monkeypatch, capsys) -> None:
     typed = "\nd\nwhat\n3\n\n1\n"  # details first, something unknown, good; then again; then the input ends
     assert run(typed, "cards", "--topic", "masks", monkeypatch=monkeypatch) == 0
     said = capsys.readouterr().out
@@ -55,7 +55,7 @@ def test_cards_are_asked_graded_and_kept(tmp_path, monkeypatch, capsys) -> None:
     }
 
 
-def test_one_card_and_the_list_in_chinese(monkeypatch, capsys) -> None:
+def test_cards_prints_one_card_and_the_list_in_chinese(monkeypatch, capsys) -> None:
     assert main(["learn", "cards", "formula", "--lang", "zh"]) == 0
     assert "缩放点积注意力" in capsys.readouterr().out
     assert main(["learn", "cards", "--list", "--lang", "zh"]) == 0
@@ -64,18 +64,18 @@ def test_one_card_and_the_list_in_chinese(monkeypatch, capsys) -> None:
     assert "未学" in said
 
 
-def test_the_locale_chooses_the_language(monkeypatch, capsys) -> None:
+def test_the_locale_selects_the_language(monkeypatch, capsys) -> None:
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     assert main(["learn", "checklist"]) == 0
     assert "掌握清单" in capsys.readouterr().out
 
 
-def test_nothing_left_to_ask(tmp_path, monkeypatch, capsys) -> None:
+def test_cards_ends_when_none_is_due(tmp_path, monkeypatch, capsys) -> None:
     assert run("\n4\n" * 20, "cards", "--topic", "board", monkeypatch=monkeypatch) == 0
     assert "No card is due and none is new. The next card is due in 8 days." in capsys.readouterr().out
 
 
-def test_an_interview_is_summed_up_also_when_stopped(tmp_path, monkeypatch, capsys) -> None:
+def test_interview_prints_the_summary_even_if_stopped(tmp_path, monkeypatch, capsys) -> None:
     assert run("\n3\n\n1\nq\n", "interview", "--seed", "4", "--lang", "zh", monkeypatch=monkeypatch) == 0
     said = capsys.readouterr().out
     assert "第 1/10 题" in said
@@ -88,7 +88,7 @@ def test_an_interview_is_summed_up_also_when_stopped(tmp_path, monkeypatch, caps
     assert "3 answered" in said
 
 
-def test_a_slow_answer_is_said_to_be(monkeypatch, capsys) -> None:
+def test_interview_reports_an_answer_over_the_time_limit(monkeypatch, capsys) -> None:
     clock = iter(range(0, 1000, 200))
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
     assert run("\n3\n", "interview", "--questions", "1", monkeypatch=monkeypatch) == 0
@@ -96,7 +96,7 @@ def test_a_slow_answer_is_said_to_be(monkeypatch, capsys) -> None:
     assert "200 s, 80 s too long" in said
 
 
-def test_a_drill_is_judged_step_by_step(tmp_path, monkeypatch, capsys) -> None:
+def test_drill_grades_each_step(tmp_path, monkeypatch, capsys) -> None:
     task = drill(1, 5, "scaling")
     right = [format_answer(answer) for answer in task.answers().values()]
     assert run("\n".join(right) + "\n", "drill", "--kind", "scaling", "--seed", "5", monkeypatch=monkeypatch) == 0
@@ -112,7 +112,7 @@ def test_a_drill_is_judged_step_by_step(tmp_path, monkeypatch, capsys) -> None:
     assert "weights: right" in said
 
 
-def test_a_drill_gives_new_numbers_each_time_and_may_be_left(tmp_path, monkeypatch, capsys) -> None:
+def test_drill_gives_new_numbers_each_time_and_can_be_stopped(tmp_path, monkeypatch, capsys) -> None:
     assert run("q\n", "drill", monkeypatch=monkeypatch) == 0
     assert not (tmp_path / "learn.json").exists()
     first = capsys.readouterr().out
@@ -125,7 +125,7 @@ def test_a_drill_gives_new_numbers_each_time_and_may_be_left(tmp_path, monkeypat
     assert format_answer(drill(1, 0, "softmax").answers()["weights"]) in capsys.readouterr().out
 
 
-def test_the_diagram_is_put_in_order(tmp_path, monkeypatch, capsys) -> None:
+def test_diagram_checks_the_order_and_saves_attempts(tmp_path, monkeypatch, capsys) -> None:
     right = "input,w_q,w_k,w_v,product,scale,mask,softmax,sum,output"
     assert main(["learn", "diagram", "--order", right.replace("mask,softmax", "softmax,mask")]) == 1
     assert "The mask comes before softmax" in capsys.readouterr().out
@@ -154,20 +154,20 @@ def test_the_diagram_is_put_in_order(tmp_path, monkeypatch, capsys) -> None:
         (["diagram", "--order", "input"], "an order has every piece once"),
     ],
 )
-def test_mistakes_are_one_line(arguments, complaint, capsys) -> None:
+def test_user_errors_are_one_line(arguments, complaint, capsys) -> None:
     assert main(["learn", *arguments]) == 2
     said = capsys.readouterr().err
     assert complaint in said
     assert said.count("\n") == 1
 
 
-def test_a_broken_file_is_said_and_kept(tmp_path, capsys) -> None:
+def test_an_unreadable_file_is_renamed_with_a_notice(tmp_path, capsys) -> None:
     (tmp_path / "learn.json").write_text("{")
     assert main(["learn", "checklist"]) == 0
     assert "it was renamed to learn.unreadable-1.json" in capsys.readouterr().err
 
 
-def test_ctrl_c_leaves_cleanly(tmp_path) -> None:
+def test_ctrl_c_exits_without_a_traceback(tmp_path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-m", "regard", "learn", "cards"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -188,7 +188,7 @@ def test_ctrl_c_leaves_cleanly(tmp_path) -> None:
     assert len(kept(tmp_path)["cards"]) == 1
 
 
-def test_chinese_is_wrapped_between_characters_and_english_between_words() -> None:
+def test_wrap_breaks_chinese_between_characters_and_english_between_words() -> None:
     text = "把 q 和 k 的分量两两配对，按与位置成正比的角度旋转。One word after another."
     lines = wrap(text, 20).split("\n")
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
