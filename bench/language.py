@@ -27,8 +27,12 @@ from torch import Tensor, nn
 
 from regard.models import DecoderConfig
 from regard.nn import Sinusoidal
-from regard.training import Loop, Ranks, make_run_config, prepare, progress, read_metrics
-from regard.training.data.examples import Objective
+from regard.training import make_run_config, read_metrics
+from regard.training.distributed import Ranks
+from regard.training.loop import Loop
+from regard.training.progress import show_progress
+from regard.training.run_config import prepare
+from regard.training.supervised import Supervised, mean_loss
 
 
 class TorchDecoder(nn.Module):
@@ -65,30 +69,24 @@ class TorchDecoder(nn.Module):
 
 def trained(name: str, theirs: bool, folder: Path, console: Console) -> dict[str, Any]:
     """Train one of the two models with the default settings; return its best validation loss and its cost."""
-    made = prepare(make_run_config("language"))
+    prepared = prepare(make_run_config("language"))
+    settings, ranks = prepared.config.settings, Ranks(0, 1, torch.device("cpu"))
     torch.manual_seed(0)
-    model = TorchDecoder(made.model.config) if theirs else made.model
-    loop = _BestInMemory if theirs else Loop
+    model = TorchDecoder(prepared.model.config) if theirs else prepared.model
     console.print(name)
     start = time.process_time()
-    with progress(made.plan.settings, console) as shown:
-        run = loop(
-            Objective(model), model, made.learn, made.watch, made.plan.settings, folder,
-            Ranks(0, 1, torch.device("cpu")), shown,
-        )  # fmt: skip
-        state = run.run()
+    with show_progress(settings, console) as report:
+        state = Loop(
+            Supervised(model, prepared.training, settings, ranks),
+            lambda network: {"loss": mean_loss(network, prepared.validation, settings, ranks)},
+            settings, folder, ranks, report, save=lambda network, folder: None,
+        ).run()  # fmt: skip
     return {
-        "name": name, "valid_loss": state.best, "at_step": state.best_step, "steps": state.step, "tokens": state.tokens,
+        "name": name, "valid_loss": state.best_metric, "at_step": state.best_step, "steps": state.step,
+        "tokens": state.count,
         "processor_seconds": round(time.process_time() - start, 1),
         "parameters": sum(p.numel() for p in model.parameters()),
     }  # fmt: skip
-
-
-class _BestInMemory(Loop):
-    """A training loop for a model of another library; it does not save the model."""
-
-    def keep(self, model: nn.Module) -> None:
-        """Write nothing."""
 
 
 def of_run(run: Path) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from side_by_side import RESULTS, machine
 
-from regard.training import TrainingResult, make_run_config, progress, train
+from regard.training import TrainingResult, make_run_config, train
+from regard.training.progress import show_progress
 
 RUNS: dict[str, dict[str, Any]] = {
     "dates": {"data": ("dates",)},
@@ -28,12 +29,12 @@ RUNS: dict[str, dict[str, Any]] = {
 
 def trained(name: str, console: Console) -> TrainingResult:
     """Return the settings of the default run of this name."""
-    plan = make_run_config("translate", **RUNS[name])
+    config = make_run_config("translate", **RUNS[name])
     folder = RESULTS / "runs" / name
     shutil.rmtree(folder, ignore_errors=True)
     console.print(name)
-    with progress(plan.settings, console) as shown:
-        return train(plan, folder, shown=shown)
+    with show_progress(config.settings, console) as report:
+        return train(config, folder, report=report)
 
 
 def command(name: str) -> str:

@@ -19,12 +19,12 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from rich.console import Console
 
 from regard import models
-from regard.connectx.training import run as starting
-from regard.connectx.training.loop import Metrics, read_about
+from regard.connectx.training import run as board_run
 from regard.files import write_atomic
 from regard.pictures.axes import simplify_frame
 from regard.pictures.colours import theme_named
 from regard.pictures.picture import Picture, drawing, new_figure
+from regard.training.metrics import Metrics
 
 HERE = Path(__file__).parent
 SIZES = ((16, 3), (32, 4), (64, 5))  # channels, blocks
@@ -38,26 +38,26 @@ def trained(channels: int, layers: int, positions: int, given: argparse.Namespac
     """What a run of this size came to; made, gone on with, or read."""
     folder = Path(given.runs) / f"{_named(channels, layers)}-{positions}"
 
-    def shown(row: Metrics) -> None:
+    def report(row: Metrics) -> None:
         if row["split"] == "train":
             done = f"{row['step'] * BATCH:,} of {positions:,} positions, {row['positions_per_second']:.0f}/s"
             console.print(f"{folder.name}: {done}, loss {row['loss']:.3f}", end="\r", highlight=False)
 
     if not (folder / "run.json").exists():
-        plan = starting.Plan("distill", labels=given.labels, without=given.without)
+        plan = board_run.BoardRunConfig("distill", labels=given.labels, excluded_sets=given.without)
         config = models.BoardConfig.preset(
             "small", channels=channels, layers=layers, attn_every=min(3, layers - 1), heads=4,
             score="columns", lines=4,
         )  # fmt: skip
         steps = positions // BATCH
-        settings = starting.default_settings(
+        settings = board_run.default_settings(
             "distill", steps=steps, batch=BATCH, optimizer="muon", learning_rate=3e-3, warmup=min(200, steps // 5),
             evaluate_every=steps, threads=1,
         )  # fmt: skip
-        starting.start(plan, config, settings, folder, shown=shown)
-    elif not read_about(folder).get("results"):
-        starting.resume(folder, shown=shown)
-    results = read_about(folder)["results"]
+        board_run.start_run(plan, config, settings, folder, report=report)
+    elif not board_run.read_board_run(folder).get("results"):
+        board_run.resume_run(folder, report=report)
+    results = board_run.read_board_run(folder)["results"]
     alone = results["alone"]
     found = {name: alone[name] for name in ("error", "error_begin", "error_middle", "error_end") if name in alone}
     console.print(f"{folder.name}: error {100 * found['error']:.2f} %", " " * 60, highlight=False)

@@ -1,4 +1,4 @@
-"""`regard generate`: ask a trained run."""
+"""`regard generate`: translate, continue or fill in a text with a trained model."""
 
 import sys
 import warnings
@@ -10,45 +10,65 @@ from regard.cli.errors import report_user_errors
 
 
 def generate(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or phrases, dates, language.")],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to translate, continue or fill in; - reads stdin.")],
-    new_tokens: Annotated[int | None, typer.Option(metavar="N", min=0, help="Tokens to write at most.")] = None,
-    temperature: Annotated[float, typer.Option(metavar="X", help="0: the likeliest token; above: draw.")] = 0.0,
-    top_k: Annotated[int | None, typer.Option(metavar="N", help="Draw among so many.")] = None,
-    top_p: Annotated[float | None, typer.Option(metavar="P", help="Draw among those that reach P.")] = None,
-    beams: Annotated[int, typer.Option(metavar="N", help="Hypotheses to keep.")] = 1,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Draw the same again.")] = None,
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN", help="Folder of a run, or a shipped run: phrases, dates or language."),
+    ],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="Text to translate, continue or fill in; - reads standard input.")
+    ],
+    new_tokens: Annotated[int | None, typer.Option(metavar="N", min=0, help="Write at most this many tokens.")] = None,
+    temperature: Annotated[
+        float, typer.Option(metavar="X", help="0 takes the most probable token each time; above 0, tokens are sampled.")
+    ] = 0.0,
+    top_k: Annotated[int | None, typer.Option(metavar="N", help="Sample only from the N most probable tokens.")] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(metavar="P", help="Sample only from the most probable tokens that have probability P together."),
+    ] = None,
+    beams: Annotated[int, typer.Option(metavar="N", help="Number of hypotheses of the beam search.")] = 1,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the sampling.")] = None,
+    picture: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Draw the alignment of a translation (.png, .svg or .pdf)."),
+    ] = None,
 ) -> None:
     """Translate, continue or fill in a text with a trained model.
 
-    Three come with regard: phrases and dates translate, language goes on from what you write. A language model
-    writes to the terminal as it goes.
+    Three models come with regard: phrases and dates translate, language continues a text. A language model prints
+    its text while it writes.
 
-    Example: regard generate phrases "The cat sat on the mat"
+    Example: regard generate phrases "The cat sat on the mat" --picture alignment.png
     """
-    with report_user_errors("generate"), warnings.catch_warnings(record=True) as told:
+    with report_user_errors("generate"), warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always", UserWarning)
         from regard import training
 
-        loaded = training.load(run)
-        asked = sys.stdin.read().strip() if text == "-" else text
-        if loaded.task == "language" and beams == 1:
-            pieces = loaded.stream(
-                asked, new_tokens=new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
+        model = training.load(run)
+        source = sys.stdin.read().strip() if text == "-" else text
+        # Drawn first, so that an error is reported before anything is printed.
+        alignment = None if picture is None else model.alignment(source)
+        if model.task == "language" and beams == 1:
+            pieces = model.stream(
+                source, new_tokens=new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
             )
-            first = next(pieces, "")  # a mistake in what was asked is found here, before anything is written
-            typer.echo(asked + first, nl=False)
+            first = next(pieces, "")  # reports wrong options before anything is printed
+            typer.echo(source + first, nl=False)
             try:
                 for piece in pieces:
                     typer.echo(piece, nl=False)
                     sys.stdout.flush()
-            except KeyboardInterrupt:  # enough has been read
+            except KeyboardInterrupt:  # ends the text, not the command
                 pass
             typer.echo()
         else:
-            said = loaded.generate(
-                asked, new_tokens=new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, beams=beams, seed=seed
+            written = model.generate(
+                source, new_tokens=new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, beams=beams, seed=seed
             )
-            typer.echo(asked + said if loaded.task == "language" else said)
-        for warning in told:
-            typer.echo(f"regard generate: {warning.message}", err=True)
+            typer.echo(source + written if model.task == "language" else written)
+        if alignment is not None and picture is not None:
+            from regard.cli.train import draw_alignment
+
+            typer.echo(f"wrote {draw_alignment(alignment).save(picture)}", err=True)
+        for message in dict.fromkeys(str(warning.message) for warning in messages):
+            typer.echo(f"regard generate: {message}", err=True)

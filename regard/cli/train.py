@@ -1,4 +1,4 @@
-"""`regard train`: translate, language, masked."""
+"""`regard train`: train a text model to translate, to continue text or to fill in masked words."""
 
 import os
 import sys
@@ -16,138 +16,172 @@ if TYPE_CHECKING:
 
 
 def train(
-    task: Annotated[str | None, typer.Argument(metavar="TASK", help="translate, language or masked.")] = None,
+    task: Annotated[
+        str | None, typer.Argument(metavar="TASK", help="What to train: translate, language or masked.")
+    ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="phrases, dates or FILE.tsv; for texts: python, or files (may be repeated)."),
+        typer.Option(
+            metavar="NAME",
+            help="Data: phrases, dates or FILE.tsv for translate; python or text files (repeat the option) otherwise.",
+        ),
     ] = None,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="transformer, lstm or lstm-attention.")] = None,
-    steps: Annotated[int | None, typer.Option(metavar="N", help="Updates of the weights.")] = None,
-    minutes: Annotated[float | None, typer.Option(metavar="N", help="Train for so long instead.")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Kind of model: transformer, lstm or lstm-attention.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(metavar="N", help="Stop after this many updates.")] = None,
+    minutes: Annotated[float | None, typer.Option(metavar="N", help="Stop after this many minutes.")] = None,
     out: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Folder of the run; runs/TASK-DATA if not given.")
+        str | None, typer.Option(metavar="RUN", help="Folder of the new run; runs/TASK-DATA by default.")
     ] = None,
-    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Examples of one update, of all processes.")] = None,
-    accumulate: Annotated[int | None, typer.Option(metavar="N", help="Rounds a batch is computed in.")] = None,
-    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="adamw or muon.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(metavar="X", help="The highest, after the warm-up.")] = None,
-    warmup: Annotated[int | None, typer.Option(metavar="N", help="Steps in which the rate rises.")] = None,
-    weight_decay: Annotated[float | None, typer.Option(metavar="X", help="Of matrices.")] = None,
-    clip: Annotated[float | None, typer.Option(metavar="X", help="Largest norm of the gradient.")] = None,
-    dropout: Annotated[float | None, typer.Option(metavar="X", help="Share that is dropped in training.")] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Continue this stopped run from its last checkpoint.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="Examples per update, summed over all processes.")
+    ] = None,
+    accumulate: Annotated[
+        int | None, typer.Option(metavar="N", help="Compute each batch in this many rounds, to save memory.")
+    ] = None,
+    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="Optimizer: adamw or muon.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(metavar="X", help="Peak learning rate.")] = None,
+    warmup: Annotated[
+        int | None, typer.Option(metavar="N", help="Steps in which the learning rate rises to its peak.")
+    ] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(metavar="X", help="Weight decay, applied to matrices only.")
+    ] = None,
+    clip: Annotated[float | None, typer.Option(metavar="X", help="Maximum norm of the gradient.")] = None,
+    dropout: Annotated[float | None, typer.Option(metavar="X", help="Dropout probability.")] = None,
     d_model: Annotated[int | None, typer.Option(metavar="N", help="Model width D.")] = None,
-    layers: Annotated[int | None, typer.Option(metavar="N", help="Layers of encoder and decoder.")] = None,
-    heads: Annotated[int | None, typer.Option(metavar="N", help="Heads of each layer.")] = None,
-    context: Annotated[int | None, typer.Option(metavar="N", help="Longest sequence, in tokens.")] = None,
-    tokenizer: Annotated[str | None, typer.Option(metavar="KIND", help="characters, words or bpe.")] = None,
-    vocabulary: Annotated[int | None, typer.Option(metavar="N", help="Tokens of bpe; 1024 if not given.")] = None,
-    evaluate_every: Annotated[int | None, typer.Option(metavar="N", help="Steps between evaluations.")] = None,
-    checkpoint_every: Annotated[int | None, typer.Option(metavar="N", help="Steps between checkpoints.")] = None,
-    patience: Annotated[
-        int | None, typer.Option(metavar="N", help="Stop after so many evaluations without a better one.")
+    layers: Annotated[int | None, typer.Option(metavar="N", help="Layers of the encoder and of the decoder.")] = None,
+    heads: Annotated[int | None, typer.Option(metavar="N", help="Attention heads per layer.")] = None,
+    context: Annotated[int | None, typer.Option(metavar="N", help="Maximum length of a sequence, in tokens.")] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(metavar="KIND", help="Kind of tokenizer: characters, words or bpe.")
     ] = None,
-    precision: Annotated[str | None, typer.Option(metavar="NAME", help="float32, or bfloat16 for mixed.")] = None,
-    store: Annotated[str | None, typer.Option(metavar="NAME", help="Store the model as float32 or float16.")] = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="cpu or cuda; cuda where there is one.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Of weights, order and dropout.")] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="Of the processor.")] = None,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write metrics for TensorBoard, too.")] = False,
+    vocabulary: Annotated[
+        int | None, typer.Option(metavar="N", help="Maximum number of tokens of a bpe tokenizer; 1024 by default.")
+    ] = None,
+    evaluate_every: Annotated[int | None, typer.Option(metavar="N", help="Steps between two evaluations.")] = None,
+    checkpoint_every: Annotated[int | None, typer.Option(metavar="N", help="Steps between two checkpoints.")] = None,
+    patience: Annotated[
+        int | None, typer.Option(metavar="N", help="Stop after this many evaluations without improvement.")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Precision: float32, or bfloat16 for mixed precision.")
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Number format of the saved model: float32 or float16.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Device: cpu or cuda; by default cuda if there is one.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Seed of the initial weights, the data order and dropout.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Number of CPU threads.")] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write the metrics for TensorBoard, too.")] = False,
 ) -> None:
-    """Train a model, test it, save it and show what it does.
+    """Train a text model, test it, save it and show what it does.
 
-    `regard train translate` learns English → Chinese from a small grammar in about two minutes and draws what its
-    cross-attention aligns. Ctrl-C saves a checkpoint; `--resume RUN` goes on as if nothing had happened. Several
+    `regard train translate` learns English → Chinese from a small grammar in about two minutes and draws the alignment
+    of its cross-attention. Ctrl-C saves a checkpoint; `--resume RUN` continues from it. To train with several
     processes: torchrun --nproc-per-node 2 -m -- regard train …
 
     Example: regard train translate --data dates
     """
     with report_user_errors("train"):
         if (task is None) == (resume is None):
-            raise ValueError("say what to train (translate, language or masked), or which run to --resume RUN")
+            raise ValueError("give either a task (translate, language or masked) or --resume RUN")
         from rich.console import Console
 
         from regard import training
+        from regard.training.launch import free_folder
+        from regard.training.progress import show_progress
+        from regard.training.run import find_run, read_run
 
         console = Console(stderr=True, quiet=os.environ.get("RANK", "0") != "0")
         sizes = {"d_model": d_model, "layers": layers, "heads": heads, "context": context, "dropout": dropout}
         settings = {
             "steps": steps, "minutes": minutes, "batch": batch, "accumulate": accumulate, "optimizer": optimizer,
             "learning_rate": learning_rate, "warmup": warmup, "weight_decay": weight_decay, "clip": clip,
-            "evaluate_every": evaluate_every,
-            "checkpoint_every": checkpoint_every, "patience": patience, "precision": precision, "store": store,
-            "seed": seed, "threads": threads,
+            "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every, "patience": patience,
+            "precision": precision, "store": store, "seed": seed, "threads": threads,
         }  # fmt: skip
-        named = {"data": data, "model": model, "tokenizer": tokenizer, "vocabulary": vocabulary, "out": out}
+        others = {"data": data, "model": model, "tokenizer": tokenizer, "vocabulary": vocabulary, "out": out}
         if resume is not None:
-            if changes := _given(sizes | settings | named):
-                options = ", ".join(f"--{name.replace('_', '-')}" for name in changes)
-                raise ValueError(f"a resumed run keeps what it began with: leave out {options}, or start a new run")
-            folder = training.find(resume)
-            plan = training.read_run_config(folder)
+            refuse_with_resume(sizes | settings | others)
+            folder = find_run(resume)
+            config = training.RunConfig.from_json(read_run(folder)["plan"])
         else:
-            plan = training.make_run_config(
+            config = training.make_run_config(
                 str(task), tuple(data or ()), model=model or "transformer", tokenizer=tokenizer,
-                vocabulary=vocabulary or 1024, sizes=_given(sizes), settings=_given(settings),
+                vocabulary=vocabulary or 1024, sizes=without_none(sizes), settings=without_none(settings),
             )  # fmt: skip
-            folder = Path(out) if out is not None else training.free_folder(plan)
+            folder = Path(out) if out is not None else free_folder(config)
         try:
-            with training.progress(plan.settings, console) as shown:
-                way = training.train if resume is None else training.resume
-                subject: Any = (plan, folder) if resume is None else (folder,)
-                finished = way(*subject, device=device, tensorboard=tensorboard, shown=shown)
+            with show_progress(config.settings, console) as report:
+                options: dict[str, Any] = {"device": device, "tensorboard": tensorboard, "report": report}
+                if resume is None:
+                    result = training.train(config, folder, **options)
+                else:
+                    result = training.resume(folder, **options)
         except training.Interrupted:
-            console.print(f"stopped; nothing is lost. Go on with: regard train --resume {folder}", highlight=False)
+            console.print(
+                f"stopped; a checkpoint is saved. Continue with: regard train --resume {folder}", highlight=False
+            )
             raise typer.Exit(130) from None
         except KeyboardInterrupt:
-            safe = f"go on from the last checkpoint with: regard train --resume {folder}"
-            console.print(f"stopped at once; {safe if (folder / 'run.json').exists() else 'nothing had begun yet'}")
+            how = f"continue from the last checkpoint with: regard train --resume {folder}"
+            console.print(f"stopped at once; {how if (folder / 'run.json').exists() else 'nothing was written yet'}")
             raise typer.Exit(130) from None
-        if finished.first:
-            _report(finished, console)
+        if result.first:
+            _print_result(result, console)
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
+def without_none(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that were given on the command line."""
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _report(finished: "TrainingResult", console: "Console") -> None:
-    """What the run reached, what it says, and its pictures."""
+def refuse_with_resume(options: dict[str, Any]) -> None:
+    """Raise an error if options were given that a resumed run cannot change."""
+    if changes := without_none(options):
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in changes)
+        raise ValueError(f"a resumed run keeps its configuration: leave out {names}, or start a new run")
+
+
+def _print_result(result: "TrainingResult", console: "Console") -> None:
+    """Print the results and some samples, and save the pictures."""
     from regard import pictures, training
 
-    run = finished.run
-    for line in finished.report():
+    run = result.run
+    for line in result.report():
         typer.echo(line)
     typer.echo()
-    # The likeliest translation; but the likeliest text goes round in circles, so a text is drawn.
-    drawn: dict[str, Any] = {"temperature": 0.8, "top_k": 40, "seed": 0} if run.task == "language" else {}
-    for source, wanted in finished.show:
-        said = run.generate(source, **drawn)
-        typer.echo(f"  {source}  →  {said}" + ("" if wanted in (None, said) else f"   (expected {wanted})"))
+    # The most probable continuation of a text repeats itself, so a language model samples.
+    sampling: dict[str, Any] = {"temperature": 0.8, "top_k": 40, "seed": 0} if run.task == "language" else {}
+    for source, expected in result.samples:
+        text = run.generate(source, **sampling)
+        typer.echo(f"  {source}  →  {text}" + ("" if expected in (None, text) else f"   (expected {expected})"))
     typer.echo()
     rows = training.read_metrics(run.folder / "metrics.jsonl")
-    files = [pictures.training_curves(rows, title=f"{run.folder.name}").save(run.folder / "curves.png")]
+    files = [pictures.training_curves(rows, title=run.folder.name).save(run.folder / "curves.png")]
     if run.has_alignment:
-        source = finished.show[0][0]
-        files.append(align(run, source, run.generate(source)).save(run.folder / "alignment.png"))
+        files.append(draw_alignment(run.alignment(result.samples[0][0])).save(run.folder / "alignment.png"))
     for path in files:
         typer.echo(f"wrote {path}")
-    example = finished.show[0][0].replace('"', '\\"')
+    example = result.samples[0][0].replace('"', '\\"')
     sys.stdout.flush()
     console.print(f'use it: regard generate {run.folder} "{example}"', highlight=False, markup=False, soft_wrap=True)
 
 
-def align(run: Any, source: str, target: str) -> Any:
-    """The picture of what each word of the translation attended to when it was written."""
-    import torch
+def draw_alignment(alignment: Any) -> Any:
+    """Return the picture of what each word of a translation attended to when it was written."""
+    from regard import pictures
 
-    from regard import pictures, watch
-
-    read, known, words, keys = run.pair(source, target)
-    with watch(run.model) as seen, torch.no_grad():
-        run.model(read, known)
-    crossed = [call for call in seen.calls if ".cross" in call.name]
-    # The mean over the heads of the last layer: one head may look at the verb while another looks at the noun.
-    weights = crossed[-1].weights()[0].mean(0)
-    title = f"{source} → {target}\nmean of the {crossed[-1].shape[1]} heads of the last layer"
-    return pictures.cross_attention(weights, words, keys, title=title)
+    title = f"{alignment.source} → {alignment.translation}\nmean of the {alignment.heads} heads of the last layer"
+    return pictures.cross_attention(
+        alignment.weights, alignment.written_tokens, alignment.source_tokens, title=title
+    )  # fmt: skip

@@ -36,3 +36,4 @@ from .solver.opening_book import load_book as load_book
 from .solver.solver import Solver as Solver
 from .training.opening_table import Memorized as Memorized
 from .training.opening_table import memorize as memorize
+from .training.run import train as train

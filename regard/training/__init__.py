@@ -1,6 +1,10 @@
-"""Training: the loop, checkpoints, metrics, tokenizers, data sets and the tasks translate, language and masked.
+"""Training of text models: translation, language models and masked language models.
 
-`load("phrases")` gives a trained model with its tokenizer, ready to use. Names are loaded when first used.
+`make_run_config` describes a run: task, data, model and settings. `train` reads the data (`data/`), trains a tokenizer,
+builds the model (`run_config`), and runs the training loop (`loop`) with the supervised algorithm (`supervised`); the
+loop writes metrics, checkpoints and the best model into the folder of the run. `load("phrases")` returns such a run,
+with `generate` and `alignment`. The loop, settings, checkpoints, metrics and ranks are also used by
+`regard.connectx.training`. Names are loaded when first used.
 """
 
 import lazy_loader

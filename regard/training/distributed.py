@@ -1,6 +1,6 @@
-"""One process or several: what they share is small, and the same code runs in both cases.
+"""Data-parallel training: the same code runs in one process or in several.
 
-`torchrun --nproc-per-node 2 -m -- regard train …` starts several; each computes its part of every batch.
+`torchrun --nproc-per-node 2 -m -- regard train …` starts several processes; each computes its part of every batch.
 """
 
 import os
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among `world` of them, and the device it computes on."""
+    """The rank of this process, the number of processes and the device it computes on."""
 
     rank: int
     world: int
@@ -25,40 +25,34 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this process writes the files and speaks to the user."""
+        """Whether this process writes the files and prints."""
         return self.rank == 0
 
     def total(self, *values: float) -> list[float]:
-        """Each value, added up over all ranks."""
+        """Return each value summed over all ranks."""
         if self.world == 1:
             return list(values)
         summed = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(summed)
         return summed.tolist()
 
-    def add(self, tensor: Tensor) -> Tensor:
-        """The tensor, added up over all ranks in place."""
-        if self.world > 1:
-            dist.all_reduce(tensor)
-        return tensor
-
-    def shared(self, module: nn.Module) -> nn.Module:
-        """The module, or with several ranks one around it that averages their gradients."""
+    def average_gradients(self, module: nn.Module) -> nn.Module:
+        """Return the module, wrapped so that several ranks average its gradients."""
         if self.world == 1:
             return module
-        # A 1×1 convolution's gradient has the layout that torch wants and other numbers for the steps of length 1.
+        # The gradient of a 1×1 convolution has the expected layout but other strides for dimensions of length 1.
         warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
         return DistributedDataParallel(module)
 
     def wait(self) -> None:
-        """Until all ranks are here."""
+        """Wait until all ranks have arrived here."""
         if self.world > 1:
             dist.barrier()
 
 
 @contextmanager
-def joined(device: str | None = None) -> Iterator[Ranks]:
-    """This process's place: alone, or among those that torchrun started."""
+def join_ranks(device: str | None = None) -> Iterator[Ranks]:
+    """Join the process group that torchrun started, if any, and yield this process's rank."""
     world, rank, local = (int(os.environ.get(name, default)) for name, default in
                           (("WORLD_SIZE", 1), ("RANK", 0), ("LOCAL_RANK", 0)))  # fmt: skip
     kind = device or ("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,62 +1,57 @@
-"""Starting a run, going on with one, and finishing it: the best model is kept, tested and described in run.json."""
+"""Start or resume a run, then test its best model and record the results in run.json."""
 
-import json
 import os
-import platform
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-import regard
 from regard.durations import format_duration
-from regard.files import write_atomic
 from regard.training.data.pairs import Pair
-from regard.training.distributed import Ranks, joined
+from regard.training.distributed import Ranks, join_ranks
 from regard.training.loop import Loop
 from regard.training.metrics import Metrics
-from regard.training.run import RUNS, Run, find, load, read_about
-from regard.training.run_config import Prepared, RunConfig, prepare
+from regard.training.run import RUNS, Run, find_run, load, read_run
+from regard.training.run_config import PreparedRun, RunConfig, prepare
+from regard.training.run_file import require_free_folder, write_run_file
+from regard.training.supervised import Supervised, mean_loss
 from regard.training.tokenizer import Tokenizer
 
-Shown = Callable[[Metrics], None]
+Report = Callable[[Metrics], None]
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """A run that is done: what was measured at its end, and texts that show it, with what is expected if known.
+    """A finished run, its results, and sample texts with their expected translations, if known.
 
-    `first` is False in the processes that only helped.
+    `first` is False in the additional processes of a distributed run.
     """
 
     run: Run
     results: dict[str, Any]
-    show: tuple[tuple[str, str | None], ...]
+    samples: tuple[tuple[str, str | None], ...]
     first: bool = True
 
     def report(self) -> list[str]:
-        """The results in words."""
-        found = self.results
-        steps = f"{found['steps']:,} steps, {found['tokens']:,} tokens in {format_duration(found['seconds'])}"
+        """Return the results as lines of text."""
+        results = self.results
         lines = [
-            f"{self.run.folder}: {found['parameters']:,} parameters",
-            f"{steps} ({format_duration(found['processor_seconds'])} of processor time)",
-            f"valid loss {found['valid_loss']:.4f} at step {found['best_step']:,}",
+            f"{self.run.folder}: {results['parameters']:,} parameters",
+            f"{results['steps']:,} steps, {results['tokens']:,} tokens in {format_duration(results['seconds'])} "
+            f"({format_duration(results['processor_seconds'])} of CPU time)",
+            f"validation loss {results['valid_loss']:.4f} at step {results['best_step']:,}",
         ]
-        if "exact_match" in found:
-            lines.append(
-                f"held out: {100 * found['exact_match']:.2f} % of {found['tested']:,} translated to the letter"
-            )
+        if "exact_match" in results:
+            share, tested = 100 * results["exact_match"], results["tested"]
+            lines.append(f"held-out test: {share:.2f} % of {tested:,} translations exactly right")
         return lines
 
 
-def free_folder(plan: RunConfig) -> Path:
-    """runs/<task>-<data> below the current folder, or the next number of it that is free."""
-    names = [Path(name).stem for name in plan.data]
-    base = "-".join([plan.task, *names[:2], *([plan.model] if plan.model != "transformer" else [])])
+def free_folder(config: RunConfig) -> Path:
+    """Return runs/TASK-DATA below the current folder, with a number appended if that exists already."""
+    names = [Path(name).stem for name in config.data]
+    base = "-".join([config.task, *names[:2], *([config.model] if config.model != "transformer" else [])])
     number, folder = 1, RUNS / base
     while folder.exists():
         number += 1
@@ -65,27 +60,45 @@ def free_folder(plan: RunConfig) -> Path:
 
 
 def train(
-    plan: RunConfig,
+    config: RunConfig,
     folder: str | os.PathLike[str] | None = None,
     *,
     device: str | None = None,
     tensorboard: bool = False,
-    shown: Shown = lambda row: None,
+    report: Report = lambda row: None,
 ) -> TrainingResult:
-    """Train by the plan, into a folder that is not there yet."""
-    with joined(device) as ranks:
-        path = free_folder(plan) if folder is None else Path(folder)
-        ranks.wait()  # all have looked for a free name before the first takes it
-        if (path / "run.json").exists() or (path.is_dir() and any(path.iterdir())):
-            raise ValueError(f"{path} exists already; go on with --resume {path}, or write elsewhere with --out")
+    """Train a model and write the run into a new folder.
+
+    Args:
+        config: from `make_run_config`.
+        folder: folder of the run, which must not exist or be empty; None chooses one below runs/.
+        device: "cpu" or "cuda"; None uses cuda if there is one.
+        tensorboard: write the metrics for TensorBoard, too.
+        report: called with every row of metrics.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from regard.training import make_run_config
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "pairs.tsv"
+    ...     _ = file.write_text("".join(f"word {n}\\tWort {n}\\n" for n in range(40)))
+    ...     sizes = {"d_model": 8, "heads": 2, "layers": 1}
+    ...     config = make_run_config("translate", (str(file),), tokenizer="words", sizes=sizes, settings={"steps": 2})
+    ...     result = train(config, Path(folder) / "run")
+    >>> result.results["steps"], result.results["tested"]
+    (2, 2)
+    """
+    with join_ranks(device) as ranks:
+        path = free_folder(config) if folder is None else Path(folder)
+        ranks.wait()  # all ranks have chosen the folder before the first one creates it
+        require_free_folder(path)
         ranks.wait()
-        prepared = prepare(plan)
+        prepared = prepare(config)
         if ranks.first:
             path.mkdir(parents=True, exist_ok=True)
             prepared.tokenizer.save(path / "tokenizer.json")
-            write_about(path, prepared.plan)
+            write_run_file(path, {"plan": prepared.config.to_json()})
         ranks.wait()
-        return _go(prepared, path, ranks, tensorboard, shown)
+        return _train(prepared, path, ranks, tensorboard, report)
 
 
 def resume(
@@ -93,57 +106,54 @@ def resume(
     *,
     device: str | None = None,
     tensorboard: bool = False,
-    shown: Shown = lambda row: None,
+    report: Report = lambda row: None,
 ) -> TrainingResult:
-    """Go on with a run where its last checkpoint left it."""
-    path = find(folder)
-    plan, about = read_run_config(path), read_about(path)
-    if about.get("results"):
-        raise ValueError(f"{path} is finished; to train longer, start a new run with more --steps")
-    with joined(device) as ranks:
-        return _go(prepare(plan, Tokenizer.load(path / "tokenizer.json")), path, ranks, tensorboard, shown)
+    """Continue a stopped run from its last checkpoint.
+
+    >>> resume("phrases")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: .../phrases is finished; to train longer, start a new run with more steps
+    """
+    path = find_run(folder)
+    content = read_run(path)
+    if content.get("results"):
+        raise ValueError(f"{path} is finished; to train longer, start a new run with more steps")
+    with join_ranks(device) as ranks:
+        config = RunConfig.from_json(content["plan"])
+        return _train(prepare(config, Tokenizer.load(path / "tokenizer.json")), path, ranks, tensorboard, report)
 
 
-def read_run_config(path: Path) -> RunConfig:
-    """The plan of a run."""
-    return RunConfig.from_json(read_about(path)["plan"])
+def _train(prepared: PreparedRun, path: Path, ranks: Ranks, tensorboard: bool, report: Report) -> TrainingResult:
+    settings = prepared.config.settings
+    algorithm = Supervised(prepared.model, prepared.training, settings, ranks)
 
+    def evaluate(model: Any) -> Metrics:
+        return {"loss": mean_loss(model, prepared.validation, settings, ranks)}
 
-def _go(prepared: Prepared, path: Path, ranks: Ranks, tensorboard: bool, shown: Shown) -> TrainingResult:
-    loop = Loop(
-        prepared.objective, prepared.model, prepared.learn, prepared.watch, prepared.plan.settings, path, ranks,
-        shown, tensorboard,
-    )  # fmt: skip
-    state = loop.run()
+    state = Loop(algorithm, evaluate, settings, path, ranks, report, tensorboard).run()
     run = load(path)
     results: dict[str, Any] = {
         "steps": state.step,
-        "tokens": state.tokens,
+        "tokens": state.count,
         "seconds": round(state.seconds, 1),
         "processor_seconds": round(state.processor_seconds, 1),
-        "valid_loss": state.best,
+        "valid_loss": state.best_metric,
         "best_step": state.best_step,
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
     }
     if ranks.first:
         if prepared.test:
             results |= exact_match(run, prepared.test)
-        write_about(path, prepared.plan, results)
+        write_run_file(path, {"plan": prepared.config.to_json()}, results)
         shutil.rmtree(path / "checkpoints", ignore_errors=True)
     ranks.wait()
-    answers = dict(prepared.test)
-    return TrainingResult(run, results, tuple((source, answers.get(source)) for source in prepared.show), ranks.first)
+    translations = dict(prepared.test)
+    samples = tuple((source, translations.get(source)) for source in prepared.samples)
+    return TrainingResult(run, results, samples, ranks.first)
 
 
 def exact_match(run: Run, pairs: tuple[Pair, ...]) -> dict[str, Any]:
-    """How many of the held-out pairs are translated to the letter."""
-    found = run.translate([source for source, _ in pairs])
-    right = sum(said == target for said, (_, target) in zip(found, pairs, strict=True))
+    """Return the fraction of pairs that the model translates exactly, and their number."""
+    translations = run.translate([source for source, _ in pairs])
+    right = sum(translation == target for translation, (_, target) in zip(translations, pairs, strict=True))
     return {"exact_match": right / len(pairs), "tested": len(pairs)}
-
-
-def write_about(path: Path, plan: RunConfig, results: dict[str, Any] | None = None) -> None:
-    """run.json: what the run is, and when it is finished, what it reached."""
-    versions = {"regard": regard.__version__, "torch": torch.__version__, "python": platform.python_version()}
-    content = {"format": 1, "plan": plan.to_json(), "results": results, "versions": versions}
-    write_atomic(path / "run.json", (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())

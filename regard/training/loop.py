@@ -1,279 +1,269 @@
-"""The loop: a batch, its gradient, a step of the optimizer; evaluation, checkpoints, and going on where a run stopped.
+"""Training loop for every algorithm: updates, evaluation, checkpoints and metrics.
 
-All that is random in a step is drawn from a seed made of the run's seed, the step and the rank, and the batch of a step
-follows from its number. So a run that was interrupted and resumed does what it would have done without: on a CPU, bit
-for bit.
+Text models (`regard.training.supervised`) and board networks (`regard.connectx.training`) use the same loop; each
+brings an `Algorithm`. Resuming is exact: every random draw of an update comes from a seed derived from the run's seed
+and the number of the update, or from state that the algorithm stores in the checkpoint. On the same machine a resumed
+run therefore produces the same bits as one that was never stopped.
 """
 
-import contextlib
 import copy
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from regard import models
-from regard.training.checkpoint import gather, latest, load_checkpoint, save_checkpoint, spread
-from regard.training.data.batches import Order, part
-from regard.training.data.examples import Batch, Examples
+from regard.training.checkpoint import (
+    collect_tensors,
+    explain_disk_errors,
+    latest_checkpoint,
+    load_checkpoint,
+    restore_tensors,
+    save_checkpoint,
+)
 from regard.training.distributed import Ranks
 from regard.training.interrupts import Interrupted, stop_requested
 from regard.training.metrics import Metrics, MetricsFile
-from regard.training.muon import Muon, is_matrix
 from regard.training.settings import Settings
 
-REPORT_EVERY = 10
+# Names in checkpoints of earlier versions.
+OLD_FIELDS = {
+    "tokens": "count", "positions": "count", "best": "best_metric", "least": "best_metric",
+    "since_best": "evaluations_since_best", "own": "algorithm_state",
+}  # fmt: skip
+OLD_PREFIX, PREFIX = "method.", "algorithm."
+
+
+class Algorithm(Protocol):
+    """Produces the updates of one network.
+
+    `unit` names what an update processes: "tokens" or "positions".
+    """
+
+    unit: ClassVar[str]
+
+    @property
+    def network(self) -> nn.Module:
+        """The network that is trained."""
+        ...
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The optimizer, whose state the checkpoint contains."""
+        ...
+
+    def update(self, step: int, learning_rate: float, progress: float) -> Metrics:
+        """Do one update and return its metrics on this rank; `progress` runs from 0 to 1 over the training.
+
+        The metrics contain "loss" and, under the name of `unit`, how many units all ranks processed. Values may be
+        tensors; the loop averages them over updates and ranks, and reads them only when it reports.
+        """
+        ...
+
+    def network_for_evaluation(self) -> nn.Module:
+        """Return the network to evaluate and save, for example with averaged weights."""
+        ...
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return what a checkpoint must hold beside weights and optimizer: tensors, and JSON values."""
+        ...
+
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
+        ...
 
 
 @dataclass
-class State:
-    """What a run remembers beside its tensors."""
+class TrainingState:
+    """Progress of a run, stored in each checkpoint."""
 
     step: int = 0
     seconds: float = 0.0
-    processor_seconds: float = 0.0  # of the first rank
-    tokens: int = 0
-    best: float = math.inf
+    processor_seconds: float = 0.0  # CPU time of the first rank
+    count: int = 0  # tokens or positions processed so far
+    best_metric: float = math.inf  # lowest value of the loop's `selection_metric` so far
     best_step: int = 0
-    since_best: int = 0
-    lost: float = 0.0  # summed loss and number of tokens since the last report
-    lost_over: int = 0
+    evaluations_since_best: int = 0
+    metric_sums: dict[str, Any] = field(default_factory=dict)  # since the last report, each weighted by `count`
+    metric_count: int = 0
+    algorithm_state: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Loop:
     """One training run.
 
-    objective   a module that holds the model and gives the summed loss of a batch
-    model       the model in it, as it is saved
-    learn       what it learns from
-    watch       what it is evaluated on
-    folder      where checkpoints, metrics and the best model go
-    shown       called with every row of metrics, and every few steps with what is known in between
+    algorithm           produces the updates
+    evaluate            returns the metrics of a network; called every `settings.evaluate_every` updates
+    settings            duration, learning rate, intervals
+    folder              receives checkpoints, metrics.jsonl and the best network
+    ranks               this process and the others
+    report              called with every row of metrics
+    tensorboard         write the metrics for TensorBoard, too
+    report_every        updates between two rows of training metrics
+    selection_metric    metric that selects the best network; lower is better
+    evaluation_split    value of "split" in rows of evaluation metrics
+    evaluate_on_all_ranks   call `evaluate` in every process, not only in the first
+    reevaluate_best     evaluate the saved best network first; needed when the evaluation data have changed
+    save                writes the best network into the folder
     """
 
-    objective: nn.Module
-    model: nn.Module
-    learn: Examples
-    watch: Examples
+    algorithm: Algorithm
+    evaluate: Callable[[Any], Metrics]
     settings: Settings
     folder: Path
     ranks: Ranks
-    shown: Callable[[Metrics], None] = lambda row: None
+    report: Callable[[Metrics], None] = lambda row: None
     tensorboard: bool = False
+    report_every: int = 10
+    selection_metric: str = "loss"
+    evaluation_split: str = "valid"
+    evaluate_on_all_ranks: bool = True
+    reevaluate_best: bool = False
+    save: Callable[[nn.Module, Path], object] = models.save
 
-    def run(self) -> State:
+    def run(self) -> TrainingState:
         """Train from the beginning, or from the last checkpoint in the folder."""
-        settings, ranks = self.settings, self.ranks
-        self._check_parts()
-        self.objective.to(ranks.device)
-        optimizer = optimizer_of(self.model, settings, ranks.device)
-        state = self._restored(optimizer)
-        metrics = MetricsFile(self.folder, state.step, self.tensorboard) if ranks.first else None
-        asked = ranks.shared(self.objective)
-        order = Order(self.learn.lengths, settings.batch, settings.seed)
-        lost = torch.tensor(state.lost if ranks.first else 0.0, device=ranks.device)
-        began, worked = time.monotonic() - state.seconds, time.process_time() - state.processor_seconds
-        since, tokens_then = time.monotonic(), state.tokens
+        settings, ranks, unit = self.settings, self.ranks, self.algorithm.unit
+        state = self._restore()
+        if self.reevaluate_best and state.best_step:
+            state.best_metric = self._evaluate_network(lambda: models.load(self.folder))[0]
+        metrics_file = MetricsFile(self.folder, state.step, self.tensorboard) if ranks.first else None
+        started, cpu_started = time.monotonic() - state.seconds, time.process_time() - state.processor_seconds
+        last_report, last_count = time.monotonic(), state.count
 
-        with stop_requested() as stop, threads(settings.threads), torch.random.fork_rng(devices=_cuda(ranks.device)):
+        with stop_requested() as stop, using_threads(settings.threads), torch.random.fork_rng(_cuda(ranks.device)):
             while True:
-                batches = self._batches(order, state.step)
-                elapsed = time.monotonic() - began
-                state.processor_seconds = time.process_time() - worked
-                # One exchange tells every rank the size of the batch, the time and whether someone wants to stop.
-                count, state.seconds, wanted = ranks.total(
-                    sum(batch.asked for batch in batches), elapsed if ranks.first else 0.0, stop.is_set()
-                )
-                if wanted:
-                    self._save(state, optimizer, lost)
+                elapsed = time.monotonic() - started
+                # Every rank learns the time and the requests to stop from the same sum, so that all decide alike.
+                state.seconds, stops = ranks.total(elapsed if ranks.first else 0.0, stop.is_set())
+                state.processor_seconds = time.process_time() - cpu_started
+                if stops:
+                    self._save(state)
                     raise Interrupted
-                if settings.share(state.step, state.seconds) >= 1 or self._impatient(state):
+                progress = settings.progress(state.step, state.seconds)
+                impatient = settings.patience is not None and state.evaluations_since_best >= settings.patience
+                if progress >= 1 or impatient:
                     break
-
-                torch.manual_seed(hash((settings.seed, state.step, ranks.rank)))
-                rate = settings.rate(state.step, state.seconds)
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
-                lost += self._backward(asked, batches, count)
-                norm = nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
+                learning_rate = settings.learning_rate_at(state.step, state.seconds)
+                metrics = self.algorithm.update(state.step, learning_rate, progress)
                 state.step += 1
-                state.tokens += int(count)
-                state.lost_over += int(count)
+                count = int(metrics.pop(unit))
+                for name, value in metrics.items():
+                    state.metric_sums[name] = state.metric_sums.get(name, 0.0) + count * value
+                state.metric_count += count
+                state.count += count
 
-                if self._is_evaluated(state) or state.step % REPORT_EVERY == 0:
-                    loss = self._finite(float(ranks.add(lost)) / state.lost_over, state.step)
-                    speed = (state.tokens - tokens_then) / max(1e-9, time.monotonic() - since)
-                    row = {
-                        "step": state.step, "split": "train", "loss": loss, "learning_rate": rate,
-                        "gradient_norm": float(norm), "seconds": state.seconds, "tokens_per_second": speed,
-                    }  # fmt: skip
-                    self._say(metrics, row)
-                    lost.zero_()
-                    state.lost_over = 0
-                    if self._is_evaluated(state):
-                        self._evaluate(state, metrics)
-                    since, tokens_then = time.monotonic(), state.tokens
+                if self._evaluation_due(state.step) or state.step % self.report_every == 0:
+                    speed = (state.count - last_count) / max(1e-9, time.monotonic() - last_report)
+                    row = {"step": state.step, "split": "train", **self._mean_metrics(state)}
+                    row |= {"learning_rate": learning_rate, "seconds": round(state.seconds, 2)}
+                    self._write(metrics_file, {**row, f"{unit}_per_second": round(speed, 1)})
+                    state.metric_sums, state.metric_count = {}, 0
+                    if self._evaluation_due(state.step):
+                        self._evaluate(state, metrics_file)
+                    last_report, last_count = time.monotonic(), state.count
                 if state.step % settings.checkpoint_every == 0:
-                    state.seconds = time.monotonic() - began
-                    self._save(state, optimizer, lost)
-            if not self._is_evaluated(state):
-                self._evaluate(state, metrics)
-            self._save(state, optimizer, lost)
+                    state.seconds = time.monotonic() - started
+                    self._save(state)
+            if not self._evaluation_due(state.step):
+                self._evaluate(state, metrics_file)
+            self._save(state)
         return state
 
-    def _check_parts(self) -> None:
-        parts = self.ranks.world * self.settings.accumulate
-        if self.settings.batch % parts:
-            each = f"{self.ranks.world} ranks × {self.settings.accumulate} rounds"
-            raise ValueError(f"the batch is divided among {each}, so {parts} must divide it, got {self.settings.batch}")
+    def _evaluation_due(self, step: int) -> bool:
+        return step == self.settings.steps or step % self.settings.evaluate_every == 0
 
-    def _batches(self, order: Order, step: int) -> list[Batch]:
-        """This rank's share of the step's batch, a piece for each round of accumulation."""
-        rounds, ranks = self.settings.accumulate, self.ranks
-        places, key = order(step), (self.settings.seed, step // order.per_epoch, step)
-        pieces = (part(ranks.rank * rounds + n, ranks.world * rounds) for n in range(rounds))
-        return [self.learn.batch(places, piece, key).to(ranks.device) for piece in pieces]
+    def _mean_metrics(self, state: TrainingState) -> Metrics:
+        sums = self._summed_metrics(state)
+        return {name: value / (state.metric_count * self.ranks.world) for name, value in sums.items()}
 
-    def _backward(self, asked: nn.Module, batches: list[Batch], count: float) -> Tensor:
-        """The gradient of the mean over all tokens of all ranks; gives the sum of this rank's losses."""
-        self.objective.train()
-        lost = torch.zeros((), device=self.ranks.device)
-        for n, batch in enumerate(batches):
-            more = n < len(batches) - 1 and isinstance(asked, DistributedDataParallel)
-            with asked.no_sync() if more else contextlib.nullcontext():  # type: ignore[operator]
-                with mixed(self.settings, self.ranks.device):
-                    loss = asked(*batch.tensors)
-                (loss * (self.ranks.world / count)).backward()  # DDP takes the mean over ranks
-            lost += loss.detach()
-        return lost
+    def _summed_metrics(self, state: TrainingState) -> Metrics:
+        """Return the sums since the last report, added up over ranks; raise an error if the loss is not finite."""
+        totals = self.ranks.total(*(float(value) for value in state.metric_sums.values()))
+        sums = dict(zip(state.metric_sums, totals, strict=True))
+        if not math.isfinite(loss := sums.get("loss", 0.0)):
+            raise ValueError(
+                f"the loss is {loss} at step {state.step}: try a lower learning rate than "
+                f"{self.settings.learning_rate:g}; the last checkpoint is intact"
+            )
+        return sums
 
-    def _finite(self, loss: float, step: int) -> float:
-        if math.isfinite(loss):
-            return loss
-        lower = f"try a lower learning rate than {self.settings.learning_rate:g}"
-        raise ValueError(f"the loss is {loss} at step {step}: {lower}; the last checkpoint is intact")
-
-    def _is_evaluated(self, state: State) -> bool:
-        return state.step == self.settings.steps or state.step % self.settings.evaluate_every == 0
-
-    def keep(self, model: nn.Module) -> None:
-        """Write the best model so far into the folder."""
-        models.save(stored(model, self.settings.store), self.folder)
-
-    def _restored(self, optimizer: torch.optim.Optimizer) -> State:
-        path = latest(self.folder / "checkpoints")
-        if path is None:
-            return State()
-        tensors, kept = load_checkpoint(path)
-        spread(tensors, self.model, optimizer)
-        return State(**kept)
-
-    def _impatient(self, state: State) -> bool:
-        return self.settings.patience is not None and state.since_best >= self.settings.patience
-
-    def _evaluate(self, state: State, metrics: MetricsFile | None) -> None:
-        loss = evaluate(self.objective, self.watch, self.settings, self.ranks)
-        self._say(metrics, {"step": state.step, "split": "valid", "loss": loss, "seconds": state.seconds})
-        if loss < state.best:
-            state.best, state.best_step, state.since_best = loss, state.step, 0
+    def _evaluate(self, state: TrainingState, metrics_file: MetricsFile | None) -> None:
+        value, metrics, network = self._evaluate_network(self.algorithm.network_for_evaluation)
+        row = {"step": state.step, "split": self.evaluation_split, "seconds": round(state.seconds, 2), **metrics}
+        self._write(metrics_file, {**row, self.algorithm.unit: state.count})
+        if value < state.best_metric:
+            state.best_metric, state.best_step, state.evaluations_since_best = value, state.step, 0
             if self.ranks.first:
-                with told(self.folder):
-                    self.keep(self.model)
+                with explain_disk_errors(self.folder):
+                    self.save(in_precision(network, self.settings.store), self.folder)
         else:
-            state.since_best += 1
+            state.evaluations_since_best += 1
 
-    def _save(self, state: State, optimizer: torch.optim.Optimizer, lost: Tensor) -> None:
-        state.lost = self._finite(float(self.ranks.add(lost.clone())), state.step)
+    def _evaluate_network(self, make_network: Callable[[], Any]) -> tuple[float, Metrics, Any]:
+        """Return the selection metric, on every rank, and on ranks that evaluate all metrics and the network."""
+        metrics, network = {}, None
+        if self.ranks.first or self.evaluate_on_all_ranks:
+            network = make_network()
+            metrics = self.evaluate(network)
+        return self.ranks.total(metrics[self.selection_metric] if self.ranks.first else 0.0)[0], metrics, network
+
+    def _restore(self) -> TrainingState:
+        path = latest_checkpoint(self.folder / "checkpoints")
+        if path is None:
+            return TrainingState()
+        tensors, values = load_checkpoint(path)
+        own = {name: name.split(".", 1)[1] for name in tensors if name.startswith((PREFIX, OLD_PREFIX))}
+        algorithm_tensors = {short: tensors.pop(name) for name, short in own.items()}
+        restore_tensors(tensors, self.algorithm.network, self.algorithm.optimizer)
+        names = {entry.name for entry in fields(TrainingState)}  # checkpoints of earlier versions may hold others
+        values = {OLD_FIELDS.get(name, name): value for name, value in values.items()}
+        state = TrainingState(**{name: value for name, value in values.items() if name in names})
+        if not self.ranks.first:  # the checkpoint holds the sums of all ranks
+            state.metric_sums = dict.fromkeys(state.metric_sums, 0.0)
+        self.algorithm.load_state(algorithm_tensors, state.algorithm_state)
+        return state
+
+    def _save(self, state: TrainingState) -> None:
+        sums = self._summed_metrics(state)
         if self.ranks.first:
-            kept = {name: value for name, value in vars(state).items() if name != "step"}
-            with told(self.folder):
-                save_checkpoint(self.folder / "checkpoints", state.step, gather(self.model, optimizer), kept)
+            algorithm_tensors, state.algorithm_state = self.algorithm.state()
+            tensors = collect_tensors(self.algorithm.network, self.algorithm.optimizer)
+            tensors |= {PREFIX + name: value.contiguous() for name, value in algorithm_tensors.items()}
+            with explain_disk_errors(self.folder):
+                values = {**vars(state), "metric_sums": sums}
+                save_checkpoint(self.folder / "checkpoints", state.step, tensors, values)
         self.ranks.wait()
 
-    def _say(self, metrics: MetricsFile | None, row: Metrics) -> None:
-        if metrics is not None:
-            with told(self.folder):
-                metrics.add(row)
-            self.shown(row)
+    def _write(self, metrics_file: MetricsFile | None, row: Metrics) -> None:
+        if metrics_file is not None:
+            with explain_disk_errors(self.folder):
+                metrics_file.add(row)
+            self.report(row)
 
 
-def optimizer_of(model: nn.Module, settings: Settings, device: torch.device) -> torch.optim.Optimizer:
-    """AdamW, or Muon with AdamW for what is no matrix; both decay matrices and leave biases and norms alone."""
-    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    by_direction = [p for p in wanted if settings.optimizer == "muon" and is_matrix(p)]
-    taken = set(by_direction)
-    rest: list[dict[str, Any]] = [
-        {"params": [p for p in wanted if p.dim() > 1 and p not in taken]},
-        {"params": [p for p in wanted if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    options: dict[str, Any] = {
-        "lr": settings.learning_rate, "betas": settings.betas, "weight_decay": settings.weight_decay,
-        "fused": device.type in ("cpu", "cuda"),
-    }  # fmt: skip
-    if settings.optimizer == "muon":
-        return Muon(by_direction, rest, **options)
-    return torch.optim.AdamW(rest, **options)
+def in_precision(network: nn.Module, dtype: str) -> nn.Module:
+    """Return the network, or a copy of it in "float16" or "bfloat16"."""
+    return network if dtype == "float32" else copy.deepcopy(network).to(getattr(torch, dtype))
 
 
-def evaluate(objective: nn.Module, examples: Examples, settings: Settings, ranks: Ranks) -> float:
-    """The mean loss over all examples, in eval mode; each rank computes its part."""
-    objective.eval()
-    order = sorted(range(len(examples.lengths)), key=lambda i: examples.lengths[i])
-    total, asked = torch.zeros((), dtype=torch.float64, device=ranks.device), 0
-    with torch.no_grad():
-        for start in range(0, len(order), settings.batch):
-            places = order[start : start + settings.batch]
-            if places[part(ranks.rank, ranks.world)]:
-                batch = examples.batch(places, part(ranks.rank, ranks.world), ()).to(ranks.device)
-                with mixed(settings, ranks.device):
-                    total += objective(*batch.tensors)
-                asked += batch.asked
-    loss, count = ranks.total(float(total), asked)
-    return loss / count
-
-
-def mixed(settings: Settings, device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    """Autocast, where it was asked for."""
-    if settings.precision == "float32":
-        return contextlib.nullcontext()
-    return torch.autocast(device.type, torch.bfloat16)
-
-
-def stored(model: nn.Module, store: str) -> nn.Module:
-    """The model in the numbers it is stored in."""
-    return model if store == "float32" else copy.deepcopy(model).to(getattr(torch, store))
-
-
-@contextlib.contextmanager
-def told(folder: Path) -> Iterator[None]:
-    """A disk that cannot be written to: said plainly, with what is safe and how to go on."""
-    try:
-        yield
-    except OSError as error:
-        path = latest(folder / "checkpoints")
-        safe = f"the checkpoint of step {int(path.name)} is intact" if path else "no checkpoint had been written yet"
-        raise OSError(f"{error}; {safe}; make room, then go on with: regard train --resume {folder}") from error
-
-
-@contextlib.contextmanager
-def threads(number: int | None) -> Iterator[None]:
-    """So many threads of the processor, meanwhile."""
+@contextmanager
+def using_threads(count: int | None) -> Iterator[None]:
+    """Set torch's number of CPU threads temporarily; None leaves it as it is."""
     before = torch.get_num_threads()
-    torch.set_num_threads(number or before)
+    torch.set_num_threads(count or before)
     try:
         yield
     finally:
         torch.set_num_threads(before)
 
 
-def _cuda(device: torch.device) -> list[Tensor] | list[int]:
+def _cuda(device: torch.device) -> list[int]:
     return [device.index or 0] if device.type == "cuda" else []

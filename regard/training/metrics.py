@@ -1,4 +1,4 @@
-"""What a run measured, as JSON lines and, where asked, for TensorBoard."""
+"""Metrics of a run, as JSON lines and optionally for TensorBoard."""
 
 import json
 from collections.abc import Callable
@@ -11,29 +11,37 @@ Metrics = dict[str, Any]
 
 
 class MetricsFile:
-    """Rows such as {"step": 100, "split": "train", "loss": 0.5}, in metrics.jsonl.
+    """The file metrics.jsonl of a run, with rows such as {"step": 100, "split": "train", "loss": 0.5}.
 
-    Rows after `start` are removed: the run that wrote them did not get as far as its next checkpoint.
+    Rows of steps after `start` are removed: they were written after the checkpoint from which the run resumes.
     """
 
     def __init__(self, folder: Path, start: int = 0, tensorboard: bool = False) -> None:
         self.file = folder / "metrics.jsonl"
-        kept = [row for row in read_metrics(self.file) if row["step"] <= start]
-        write_atomic(self.file, "".join(json.dumps(row) + "\n" for row in kept).encode())
-        self.scalar = _tensorboard(folder / "tensorboard", start) if tensorboard else None
+        rows = [row for row in read_metrics(self.file) if row["step"] <= start]
+        write_atomic(self.file, "".join(json.dumps(row) + "\n" for row in rows))
+        self.add_scalar = _tensorboard(folder / "tensorboard", start) if tensorboard else None
 
     def add(self, row: Metrics) -> None:
-        """Write one row."""
+        """Append one row."""
         with self.file.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(row) + "\n")
-        if self.scalar is not None:
+        if self.add_scalar is not None:
             for name, value in row.items():
                 if name not in ("step", "split"):
-                    self.scalar(f"{name}/{row['split']}", value, row["step"])
+                    self.add_scalar(f"{name}/{row['split']}", value, row["step"])
 
 
 def read_metrics(file: Path) -> list[Metrics]:
-    """The rows of a file; a last line that was cut off by the end of its process is left out."""
+    """Return the rows of a metrics file; a last line that was cut off is skipped.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "metrics.jsonl"
+    ...     _ = file.write_text('{"step": 10, "split": "train", "loss": 0.5}\\n{"step": 2')
+    ...     read_metrics(file)
+    [{'step': 10, 'split': 'train', 'loss': 0.5}]
+    """
     rows: list[Metrics] = []
     if file.exists():
         for line in file.read_text(encoding="utf-8").splitlines():

@@ -1,6 +1,5 @@
-"""A trained run: the model, its tokenizer, and what it was trained on; ready to be asked."""
+"""A trained run: the model, its tokenizer and its configuration; translates, continues or fills in texts."""
 
-import json
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -9,15 +8,38 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard import models
 from regard.suggestions import suggest
 from regard.training.run_config import TASKS
+from regard.training.run_file import read_run_file
 from regard.training.tokenizer import BEGIN, END, MASK, SPECIAL, UNKNOWN, Tokenizer
+from regard.watching import watch
 
 SHIPPED = Path(__file__).parent / "shipped"
 RUNS = Path("runs")
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """What each token of a translation attended to in the source when it was written.
+
+    source          the text that was translated
+    translation     what the model wrote
+    source_tokens   tokens of the source: the keys
+    written_tokens  tokens of the translation and <end>: the queries
+    weights         cross-attention of the decoder's last layer, averaged over its heads
+    heads           number of heads in that average
+    """
+
+    source: str
+    translation: str
+    source_tokens: list[str]
+    written_tokens: list[str]
+    weights: Float[Tensor, "written source"]
+    heads: int
 
 
 @dataclass(frozen=True)
@@ -37,7 +59,7 @@ class RunInputs:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A trained run, from `load`.
+    """A trained run, as returned by `load`.
 
     >>> run = load("phrases")
     >>> run.generate("The cat sat on the mat")
@@ -51,17 +73,17 @@ class Run:
 
     @property
     def task(self) -> str:
-        """ "translate", "language" or "masked"."""
+        """The task: "translate", "language" or "masked"."""
         return self.about["plan"]["task"]
 
     @property
     def has_alignment(self) -> bool:
-        """Whether the model has cross-attention to draw."""
+        """Whether the model has cross-attention, so that `alignment` works."""
         return isinstance(self.model, models.Seq2Seq)
 
     @property
     def context(self) -> int:
-        """The longest sequence of tokens that the model takes."""
+        """The maximum number of tokens in a sequence."""
         return self.model.config.context  # type: ignore[union-attr, return-value]
 
     def generate(
@@ -75,20 +97,20 @@ class Run:
         beams: int = 1,
         seed: int | None = None,
     ) -> str:
-        """What the model makes of the text: its translation, its continuation, or the text with <mask> filled in.
+        """Return the translation of the text, its continuation, or the text with <mask> filled in.
 
         Args:
-            text: what is translated, continued or filled in.
-            new_tokens: how many tokens to write at most.
-            temperature: 0 takes the likeliest token each time; above, tokens are drawn.
-            top_k: draw only among so many.
-            top_p: draw only among the likeliest that reach this probability together.
-            beams: how many hypotheses to keep; with more than 1 the likeliest is returned.
-            seed: for draws that can be repeated.
+            text: the text to translate, continue or fill in.
+            new_tokens: maximum number of tokens to write.
+            temperature: 0 takes the most probable token each time; above 0, tokens are sampled.
+            top_k: sample only from the k most probable tokens.
+            top_p: sample only from the most probable tokens whose probabilities add up to p.
+            beams: number of hypotheses of the beam search; the most probable one is returned.
+            seed: seed of the sampling.
         """
         if self.task == "masked":
-            return self.filled(text)
-        options = self._asked(text, new_tokens, temperature, top_k, top_p, seed)
+            return self.fill_masks(text)
+        options = self._generation_options(text, new_tokens, temperature, top_k, top_p, seed)
         return self.tokenizer.decode(models.generate(self.model, **options, beams=beams, stop=END)[0].tolist())
 
     def stream(
@@ -101,61 +123,83 @@ class Run:
         top_p: float | None = None,
         seed: int | None = None,
     ) -> Iterator[str]:
-        """As `generate`, piece by piece, each as soon as it is known."""
+        """Yield the pieces of what `generate` returns, each as soon as it is written."""
         if self.task == "masked":
-            yield self.filled(text)
+            yield self.fill_masks(text)
             return
-        options = self._asked(text, new_tokens, temperature, top_k, top_p, seed)
+        options = self._generation_options(text, new_tokens, temperature, top_k, top_p, seed)
         ids: list[int] = []
-        said = ""
+        length = 0
         for token in models.stream(self.model, **options, stop=END):
             ids.append(token)
-            whole = self.tokenizer.decode(ids)
-            if not whole.endswith("\ufffd"):  # a character of several bytes that are not all there yet
-                yield whole[len(said) :]
-                said = whole
+            written = self.tokenizer.decode(ids)
+            if not written.endswith("\ufffd"):  # the last character still lacks some of its bytes
+                yield written[length:]
+                length = len(written)
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """Many translations at once, the likeliest tokens."""
-        self._must("translate")
-        sources = [self._read(text) for text in texts]
+        """Return the translations of many texts, computed in batches; the most probable token each time."""
+        self._require_task("translate")
+        sources = [self._encode(text) for text in texts]
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-        found: list[str] = [""] * len(texts)
+        translations: list[str] = [""] * len(texts)
         for start in range(0, len(order), 128):
-            places = order[start : start + 128]
+            indices = order[start : start + 128]
             rows = models.generate(
                 self.model,
-                [[BEGIN]] * len(places),
-                source=[sources[i] for i in places],
+                [[BEGIN]] * len(indices),
+                source=[sources[i] for i in indices],
                 new_tokens=self.context - 1,
                 stop=END,
             )
-            for i, row in zip(places, rows, strict=True):
-                found[i] = self.tokenizer.decode(row.tolist())
-        return found
+            for i, row in zip(indices, rows, strict=True):
+                translations[i] = self.tokenizer.decode(row.tolist())
+        return translations
 
-    def filled(self, text: str) -> str:
-        """The text with the likeliest token in each place of <mask>."""
-        self._must("masked")
+    def alignment(self, text: str) -> Alignment:
+        """Translate the text and return what each written token attended to.
+
+        >>> alignment = load("phrases").alignment("The cat sat on the mat")
+        >>> alignment.written_tokens
+        ['猫', '坐', '在', '垫子', '上', '<end>']
+        >>> alignment.source_tokens[alignment.weights[3].argmax()]      # 垫子
+        'mat'
+        """
+        if not self.has_alignment:
+            raise ValueError(
+                f"{self.folder} holds a {type(self.model).__name__}, which has no cross-attention; "
+                "an alignment needs a transformer that translates"
+            )
+        translation = self.generate(text)
+        source, target, written_tokens, source_tokens = self.pair(text, translation)
+        with watch(self.model, only="*.cross") as seen, torch.no_grad():
+            self.model(source, target)
+        last = seen.calls[-1]
+        # The mean over heads: one head may attend to the verb while another attends to the noun.
+        weights = last.weights()[0].mean(0)
+        return Alignment(text, translation, source_tokens, written_tokens, weights, last.shape[1])
+
+    def fill_masks(self, text: str) -> str:
+        """Return the text with the most probable token in place of each <mask>."""
+        self._require_task("masked")
         pieces = [self.tokenizer.encode(piece) for piece in text.split(SPECIAL[MASK])]
         if len(pieces) == 1:
-            raise ValueError(f"the model fills in what is hidden: write <mask> where a token is missing, got {text!r}")
+            raise ValueError(f"the text must contain <mask> where a token is to be filled in, got {text!r}")
         ids = pieces[0] + [i for piece in pieces[1:] for i in (MASK, *piece)]
-        self._fits(ids, text)
+        self._require_fit(ids, text)
         with torch.no_grad():
             scores: Tensor = self.model.logits(torch.tensor([ids]))[0]  # type: ignore[operator]
         scores[:, : len(SPECIAL)] = -torch.inf
-        guessed = scores.argmax(-1).tolist()
-        return self.tokenizer.decode([guess if i == MASK else i for i, guess in zip(ids, guessed, strict=True)])
+        best = scores.argmax(-1).tolist()
+        return self.tokenizer.decode([guess if i == MASK else i for i, guess in zip(ids, best, strict=True)])
 
     def pair(self, source: str, target: str) -> tuple[Tensor, Tensor, list[str], list[str]]:
-        """The model's input for a source and a translation, and the names of queries and keys of its cross-attention.
+        """Return the model's input for a source and its translation, and the tokens of queries and keys.
 
-        The query that stands for a word of the translation is the step that writes it: the place of the word before.
+        The query of a written token is the decoding step that writes it, whose input is the token before.
         """
-        self._must("translate")
-        known = self.tokenizer.encode(target)
-        tensors = torch.tensor([self._read(source)]), torch.tensor([[BEGIN, *known]])
+        self._require_task("translate")
+        tensors = torch.tensor([self._encode(source)]), torch.tensor([[BEGIN, *self.tokenizer.encode(target)]])
         return *tensors, [*self.tokenizer.tokens(target), SPECIAL[END]], self.tokenizer.tokens(source)
 
     def inputs(self, text: str) -> RunInputs:
@@ -176,83 +220,80 @@ class Run:
         words_read = ["<begin>", *words[:-1]]
         return RunInputs((source, target), {"encoder": keys, "*.cross": (words, keys), "decoder": words_read}, output)
 
-    def _asked(
+    def _generation_options(
         self, text: str, new_tokens: int | None, temperature: float, top_k: int | None, top_p: float | None,
         seed: int | None,
     ) -> dict[str, Any]:  # fmt: skip
-        ids = self._read(text)
+        ids = self._encode(text)
         source = {"source": [ids]} if self.task == "translate" else {}
-        prompt = [BEGIN] if source else ids or [END]  # texts are divided by <end>: after it, any text begins
-        room = self.context - len(prompt)
+        prompt = [BEGIN] if source else ids or [END]  # in the training data, <end> precedes every text
+        most = self.context - len(prompt)
         return {
             "prompt": [prompt], **source, "temperature": temperature, "top_k": top_k, "top_p": top_p,
-            "new_tokens": min(room, 200) if new_tokens is None else new_tokens,
+            "new_tokens": min(most, 200) if new_tokens is None else new_tokens,
             "generator": None if seed is None else torch.Generator().manual_seed(seed),
         }  # fmt: skip
 
-    def _read(self, text: str) -> list[int]:
+    def _encode(self, text: str) -> list[int]:
         ids = self.tokenizer.encode(text)
         if self.task == "translate" and not ids:
             raise ValueError("there is nothing to translate: the text is empty")
-        self._fits(ids, text)
+        self._require_fit(ids, text)
         if UNKNOWN in ids:
             unseen = ", ".join(self.tokenizer.unseen(text)[:8])
             if set(ids) == {UNKNOWN}:
-                raise ValueError(f"nothing in the text was in the data the model learnt from: {unseen}")
-            warnings.warn(f"the model never saw {unseen} and has to guess there", stacklevel=4)
+                raise ValueError(f"the training data contained no word of the text: {unseen}")
+            warnings.warn(f"the training data did not contain {unseen}; the model guesses there", stacklevel=4)
         return ids
 
-    def _fits(self, ids: list[int], text: str) -> None:
+    def _require_fit(self, ids: list[int], text: str) -> None:
         most = self.context - (self.task == "language")
         if len(ids) > most:
-            raise ValueError(
-                f"the text has {len(ids)} tokens, and the model takes at most {most}; shorten it: {text[:40]!r}…"
-            )
+            raise ValueError(f"the model takes at most {most} tokens, got {len(ids)}; shorten the text {text[:40]!r}…")
 
-    def _must(self, task: str) -> None:
+    def _require_task(self, task: str) -> None:
         if self.task != task:
-            raise ValueError(f"{self.folder} was trained for {self.task}, not for {task}")
+            raise ValueError(f"this needs a run that was trained for {task}; {self.folder} was trained for {self.task}")
 
 
 def shipped() -> list[str]:
-    """The names of the runs that come with regard."""
+    """Return the names of the runs that come with regard.
+
+    >>> shipped()
+    ['dates', 'language', 'phrases']
+    """
     return sorted(path.parent.name for path in SHIPPED.glob("*/run.json"))
 
 
 def load(run: str | os.PathLike[str]) -> Run:
-    """A trained run: a folder that `regard train` wrote, a name under runs/, or one that comes with regard.
+    """Load a trained run: a folder that `regard train` wrote, a name below runs/, or one that comes with regard.
 
     >>> load("dates").generate("Tuesday, March 5, 2024")
     '2024年3月5日星期二'
     """
-    folder = find(run)
-    about = read_about(folder)
+    folder = find_run(run)
+    about = read_run(folder)
     model = models.load(folder).float()
     return Run(folder, about, model, Tokenizer.load(folder / "tokenizer.json"))
 
 
-def find(run: str | os.PathLike[str]) -> Path:
-    """The folder of a run, wherever it is."""
+def find_run(run: str | os.PathLike[str]) -> Path:
+    """Return the folder of a run, given as in `load`."""
     path = Path(run)
     for folder in (path, RUNS / path, SHIPPED / path):
         if (folder / "run.json").is_file():
             return folder
     if path.is_dir():
-        there = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) or "nothing"
-        raise ValueError(f"{path} is no run of regard train: it has no run.json, but {there}")
+        content = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) or "nothing"
+        raise ValueError(f"{path} is no run of regard train: it contains {content}, but no run.json")
     own = sorted(entry.parent.name for entry in RUNS.glob("*/run.json"))
-    raise ValueError(f"no run {str(run)!r}: there is {suggest(path.name, [*shipped(), *own])}, or give a run's folder")
+    raise ValueError(f"no run {str(run)!r}: give {suggest(path.name, [*shipped(), *own])}, or the folder of a run")
 
 
-def read_about(folder: Path) -> dict[str, Any]:
-    """What run.json says."""
-    try:
-        about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        task = about["plan"]["task"]
-    except (json.JSONDecodeError, KeyError, TypeError):
-        raise ValueError(f"{folder / 'run.json'} is damaged, or was not written by regard train") from None
+def read_run(folder: Path) -> dict[str, Any]:
+    """Return the content of the run.json of a text model."""
+    about = read_run_file(folder, ("plan",), "regard train")
+    task = about["plan"].get("task", about["plan"].get("method"))
     if task not in TASKS:
-        raise ValueError(
-            f"{folder} is a run of {task}, which writes no text; runs that do are of {suggest(task, TASKS)}"
-        )
+        raise ValueError(f"{folder} is a run of {task}, not of a text model ({', '.join(TASKS)})")
     return about

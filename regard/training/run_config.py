@@ -1,4 +1,4 @@
-"""What a run is: its task, data, model and settings. Written to run.json, and enough to build all of it again."""
+"""Configuration of a run (task, data, model, settings), and the model and data built from it."""
 
 import hashlib
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -10,16 +10,17 @@ from torch import nn
 from regard import models
 from regard.suggestions import suggest
 from regard.training.data.datasets import load_pairs
-from regard.training.data.examples import Examples, MaskedExamples, Objective, PairExamples, TextExamples
+from regard.training.data.examples import Examples, MaskedExamples, PairExamples, TextExamples
 from regard.training.data.pairs import Pair
-from regard.training.data.text import PYTHON, named_text
+from regard.training.data.text import PYTHON, load_text
 from regard.training.settings import Settings
 from regard.training.tokenizer import END, KINDS, Tokenizer
 
 TASKS = ("translate", "language", "masked")
 MODELS = ("transformer", "lstm", "lstm-attention")
+TOKENIZERS = {"phrases": "words", "dates": "characters"}  # of data sets for which bpe is not the default
 
-# What is trained when nothing else is asked for. Found by trying, on two cores; bench/training.py measures them.
+# Defaults by data set, task or model, tuned on two cores; bench/training.py measures the results.
 SMALL = {"norm": "pre", "activation": "relu", "heads": 4, "layers": 2}
 SIZES: dict[str, dict[str, Any]] = {
     "phrases": {**SMALL, "d_model": 64, "dropout": 0.05},
@@ -30,7 +31,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "lstm": {"d_model": 128, "layers": 1, "dropout": 0.0},
     "lstm-attention": {"d_model": 128, "layers": 1, "dropout": 0.0},
 }  # fmt: skip
-# Steps of the smallest models are so short that a second thread costs more than it brings.
+# Steps of the smallest models are so short that a second thread makes them slower.
 SETTINGS: dict[str, dict[str, Any]] = {
     "phrases": {"steps": 1500, "batch": 64, "learning_rate": 3e-3, "threads": 1},
     "dates": {"steps": 2400, "batch": 64, "learning_rate": 3e-3, "threads": 1},
@@ -42,14 +43,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All that makes a run what it is.
+    """Complete description of a run; stored in run.json.
 
     task        "translate", "language" or "masked"
-    data        "phrases", "dates" or a file of pairs; "python" or files of text
+    data        ("phrases",), ("dates",) or a file of pairs; ("python",) or text files
     model       "transformer", "lstm" or "lstm-attention"
-    sizes       what the model's configuration says otherwise than its defaults
-    tokenizer   "characters", "words" or "bpe", and of how many tokens at most
-    digest      of the data, to see whether it is still the same when a run is resumed
+    sizes       fields of the model's configuration that differ from its defaults
+    settings    duration, optimizer, learning rate, intervals
+    tokenizer   "characters", "words" or "bpe"
+    vocabulary  maximum number of tokens of a bpe tokenizer
+    digest      hash of the data, checked when the run is resumed
     """
 
     task: str
@@ -62,27 +65,29 @@ class RunConfig:
     digest: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in run.json."""
+        """Return the configuration as JSON values."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, read: dict[str, Any]) -> "RunConfig":
-        """What `to_json` gave."""
-        return cls(**{**read, "data": tuple(read["data"]), "settings": Settings(**read["settings"])})
+    def from_json(cls, content: dict[str, Any]) -> "RunConfig":
+        """Return the configuration that `to_json` turned into JSON values."""
+        return cls(**{**content, "data": tuple(content["data"]), "settings": Settings(**content["settings"])})
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A plan with everything it needs in memory."""
+class PreparedRun:
+    """Configuration, tokenizer, untrained model and encoded examples of a run.
 
-    plan: RunConfig
+    `test` are the held-out pairs of a translation; `samples` are texts that show what the trained model does.
+    """
+
+    config: RunConfig
     tokenizer: Tokenizer
     model: nn.Module
-    objective: nn.Module
-    learn: Examples
-    watch: Examples
+    training: Examples
+    validation: Examples
     test: tuple[Pair, ...] = ()
-    show: tuple[str, ...] = ()
+    samples: tuple[str, ...] = ()
 
 
 def make_run_config(
@@ -95,99 +100,103 @@ def make_run_config(
     sizes: dict[str, Any] | None = None,
     settings: dict[str, Any] | None = None,
 ) -> RunConfig:
-    """A plan with the defaults of its task and data, and what was asked for otherwise."""
-    for what, given, known in (("task", task, TASKS), ("model", model, MODELS)):
-        if given not in known:
-            raise ValueError(f"no {what} {given!r}: it is {suggest(given, known)}")
-    if tokenizer not in (None, *KINDS):
-        raise ValueError(f"no tokenizer {tokenizer!r}: it is {suggest(str(tokenizer), KINDS)}")
+    """Return a configuration with the defaults of its task and data, except for what is given.
+
+    >>> config = make_run_config("translate", ("dates",), settings={"steps": 500})
+    >>> config.tokenizer, config.sizes["d_model"], config.settings.steps
+    ('characters', 64, 500)
+    """
+    for kind, name, choices in (("task", task, TASKS), ("model", model, MODELS), ("tokenizer", tokenizer, KINDS)):
+        if name is not None and name not in choices:
+            raise ValueError(f"no {kind} {name!r}: give {suggest(name, choices)}")
     if model != "transformer" and task != "translate":
-        raise ValueError(f"the model {model} only translates; {task} takes a transformer")
+        raise ValueError(f"the model {model} can only be trained to translate; the task {task} needs a transformer")
     if task == "translate" and len(data) > 1:
         raise ValueError(f"translate takes one data set, got {', '.join(data)}; join the files into one")
     data = data or (("phrases",) if task == "translate" else (PYTHON,))
-    kind = data[0] if data[0] in SIZES else task
-    usual = SIZES[kind] if model == "transformer" else SIZES[model]
-    chosen = {**SETTINGS[kind], **(settings or {})}
-    if chosen.get("minutes") and "steps" not in (settings or {}):
-        chosen["steps"] = None
-    plan = RunConfig(task, data, model, {**usual, **(sizes or {})}, Settings(**chosen), "bpe", vocabulary)
-    configured(plan, vocabulary, {})  # a mistake in the sizes is said before the data is read
-    if task == "translate":
-        return replace(plan, tokenizer=tokenizer or {"phrases": "words", "dates": "characters"}.get(data[0], "bpe"))
-    return replace(plan, tokenizer=tokenizer or "bpe")
+    defaults = data[0] if data[0] in SIZES else task
+    all_sizes = {**SIZES[defaults if model == "transformer" else model], **(sizes or {})}
+    all_settings = {**SETTINGS[defaults], **(settings or {})}
+    if all_settings.get("minutes") and "steps" not in (settings or {}):
+        all_settings["steps"] = None
+    tokenizer = tokenizer or (TOKENIZERS.get(data[0], "bpe") if task == "translate" else "bpe")
+    config = RunConfig(task, data, model, all_sizes, Settings(**all_settings), tokenizer, vocabulary)
+    model_config(config, vocabulary, {})  # reports a wrong size before the data are read
+    return config
 
 
-def configured(plan: RunConfig, vocabulary: int, sizes: dict[str, Any]) -> Any:
-    """The configuration of the plan's model: the sizes given here, unless the plan says otherwise."""
-    sizes = {**sizes, **plan.sizes}
-    if plan.model != "transformer":
-        if odd := sorted(set(sizes) - {field.name for field in fields(models.RecurrentConfig)}):
-            raise ValueError(f"the model {plan.model} has no {', '.join(odd)}; leave it out, or take a transformer")
-        return models.RecurrentConfig(vocabulary, vocabulary, attention=plan.model == "lstm-attention", **sizes)
-    if plan.task == "translate":
+def model_config(config: RunConfig, vocabulary: int, sizes: dict[str, Any]) -> Any:
+    """Return the configuration of the model; `sizes` are defaults for those that the run's configuration leaves out."""
+    sizes = {**sizes, **config.sizes}
+    if config.model != "transformer":
+        if unknown := sorted(set(sizes) - {field.name for field in fields(models.RecurrentConfig)}):
+            raise ValueError(f"the model {config.model} has no {', '.join(unknown)}; leave it out or use a transformer")
+        return models.RecurrentConfig(vocabulary, vocabulary, attention=config.model == "lstm-attention", **sizes)
+    if config.task == "translate":
         return models.Seq2SeqConfig(vocabulary, vocabulary, **sizes)
-    return (models.DecoderConfig if plan.task == "language" else models.EncoderConfig)(vocabulary=vocabulary, **sizes)
+    return (models.DecoderConfig if config.task == "language" else models.EncoderConfig)(vocabulary=vocabulary, **sizes)
 
 
-def prepare(plan: RunConfig, tokenizer: Tokenizer | None = None) -> Prepared:
-    """Read the data, learn the tokenizer (unless there is one), make the model with its first weights."""
-    return _translate(plan, tokenizer) if plan.task == "translate" else _text(plan, tokenizer)
+def prepare(config: RunConfig, tokenizer: Tokenizer | None = None) -> PreparedRun:
+    """Read the data, train the tokenizer (unless one is given) and initialise the model."""
+    return (_prepare_pairs if config.task == "translate" else _prepare_text)(config, tokenizer)
 
 
-def _translate(plan: RunConfig, tokenizer: Tokenizer | None) -> Prepared:
-    pairs = load_pairs(plan.data[0])
-    plan = _same(plan, repr((pairs.train, pairs.valid, pairs.test)))
+def _prepare_pairs(config: RunConfig, tokenizer: Tokenizer | None) -> PreparedRun:
+    pairs = load_pairs(config.data[0])
+    config = _with_digest(config, repr((pairs.train, pairs.valid, pairs.test)))
     if tokenizer is None:
         texts = (text for pair in pairs.train for text in pair)
-        tokenizer = Tokenizer.train(texts, plan.tokenizer, size=plan.vocabulary, lexicon=pairs.lexicon)
-    learn, watch = encoded(pairs.train, tokenizer), encoded(pairs.valid, tokenizer)
-    longest = max(len(row) for rows in (learn.sources, learn.targets) for row in rows)
-    config = configured(plan, tokenizer.size, {"context": -(-(longest + 9) // 16) * 16})
-    if longest + 1 > config.context:
+        tokenizer = Tokenizer.train(texts, config.tokenizer, size=config.vocabulary, lexicon=pairs.lexicon)
+    training, validation = encode_pairs(pairs.train, tokenizer), encode_pairs(pairs.valid, tokenizer)
+    longest = max(len(row) for rows in (training.sources, training.targets) for row in rows)
+    sizes = model_config(config, tokenizer.size, {"context": -(-(longest + 9) // 16) * 16})
+    if longest + 1 > sizes.context:
         raise ValueError(
-            f"the longest text has {longest} tokens, which takes a context of {longest + 1}, not {config.context}"
+            f"the longest text has {longest} tokens and needs a context of at least {longest + 1}, got {sizes.context}"
         )
-    torch.manual_seed(plan.settings.seed)
-    model: nn.Module = (models.Seq2Seq if plan.model == "transformer" else models.Recurrent)(config)
-    return Prepared(plan, tokenizer, model, Objective(model), learn, watch, pairs.test, pairs.show)
+    torch.manual_seed(config.settings.seed)
+    model: nn.Module = (models.Seq2Seq if config.model == "transformer" else models.Recurrent)(sizes)
+    return PreparedRun(config, tokenizer, model, training, validation, pairs.test, pairs.samples)
 
 
-def encoded(pairs: tuple[Pair, ...], tokenizer: Tokenizer) -> PairExamples:
-    """Pairs as tokens."""
+def encode_pairs(pairs: tuple[Pair, ...], tokenizer: Tokenizer) -> PairExamples:
+    """Return pairs of texts as pairs of token ids."""
     return PairExamples(tokenizer.encode_all([a for a, _ in pairs]), tokenizer.encode_all([b for _, b in pairs]))
 
 
-def _text(plan: RunConfig, tokenizer: Tokenizer | None) -> Prepared:
-    text = named_text(plan.data)
-    plan = _same(plan, repr((text.train, text.valid)))
+def _prepare_text(config: RunConfig, tokenizer: Tokenizer | None) -> PreparedRun:
+    text = load_text(config.data)
+    config = _with_digest(config, repr((text.train, text.valid)))
     if tokenizer is None:
-        tokenizer = Tokenizer.train(text.train, plan.tokenizer, size=plan.vocabulary)
-    learn, watch = ([i for ids in tokenizer.encode_all(part) for i in (*ids, END)] for part in (text.train, text.valid))
-    config = configured(plan, tokenizer.size, {})
-    context = config.context
-    torch.manual_seed(plan.settings.seed)
-    if plan.task == "language":
-        decoder = models.Decoder(config)
-        examples = (TextExamples(learn, context), TextExamples(watch, context))
-        return Prepared(plan, tokenizer, decoder, Objective(decoder), *examples, show=('The "for" statement',))
-    encoder = models.Encoder(config)
-    hidden = (MaskedExamples(learn, context, tokenizer.size), MaskedExamples(watch, context, tokenizer.size))
-    return Prepared(
-        plan,
-        tokenizer,
-        encoder,
-        Objective(encoder),
-        *hidden,
-        show=('The "for" <mask> is used to iterate over the elements of a <mask>',),
+        tokenizer = Tokenizer.train(text.train, config.tokenizer, size=config.vocabulary)
+    training, validation = (
+        [i for ids in tokenizer.encode_all(texts) for i in (*ids, END)] for texts in (text.train, text.valid)
     )
-
-
-def _same(plan: RunConfig, content: str) -> RunConfig:
-    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
-    if plan.digest not in ("", digest):
-        raise ValueError(
-            f"the data {', '.join(plan.data)} is not what the run began with: it was changed, or made by another "
-            "version of babel or Python; put it back to resume, or start a new run"
+    sizes = model_config(config, tokenizer.size, {})
+    torch.manual_seed(config.settings.seed)
+    model: nn.Module
+    examples: tuple[Examples, Examples]
+    if config.task == "language":
+        model = models.Decoder(sizes)
+        examples = TextExamples(training, sizes.context), TextExamples(validation, sizes.context)
+        sample = 'The "for" statement'
+    else:
+        model = models.Encoder(sizes)
+        examples = (
+            MaskedExamples(training, sizes.context, tokenizer.size),
+            MaskedExamples(validation, sizes.context, tokenizer.size),
         )
-    return replace(plan, digest=digest)
+        sample = 'The "for" <mask> is used to iterate over the elements of a <mask>'
+    return PreparedRun(config, tokenizer, model, *examples, samples=(sample,))
+
+
+def _with_digest(config: RunConfig, content: str) -> RunConfig:
+    """Return the configuration with the hash of its data; raise an error if it was trained on other data."""
+    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
+    if config.digest not in ("", digest):
+        raise ValueError(
+            f"the data {', '.join(config.data)} differ from those at the start of the run: they were changed, or "
+            "generated by another version of babel or Python; restore them to resume, or start a new run"
+        )
+    return replace(config, digest=digest)

@@ -1,4 +1,4 @@
-"""How a model is trained."""
+"""Settings of a training run: duration, optimizer, learning rate, intervals."""
 
 from dataclasses import dataclass
 from math import cos, pi
@@ -10,23 +10,26 @@ OPTIMIZERS = ("adamw", "muon")
 
 @dataclass(frozen=True)
 class Settings:
-    """How a model is trained.
+    """Settings of a training run.
 
-    steps               updates of the weights, or
-    minutes             the time to train for: the learning rate then follows the clock instead of the steps
-    batch               examples of one update, those of all ranks together
-    accumulate          rounds a batch is computed in, for batches that do not fit into memory at once
-    optimizer           "adamw", or "muon", which learns more from each example where there are large matrices
-    learning_rate       the highest: it rises for `warmup` steps and falls along a cosine to `floor` times it
-    weight_decay        of matrices (not of biases and norms)
-    clip                the gradient's norm is cut to this
+    steps               number of updates
+    minutes             training time; the learning rate then follows the time instead of the steps
+    batch               examples per update, summed over all ranks
+    accumulate          number of rounds a batch is computed in, for batches that do not fit into memory
+    optimizer           "adamw", or "muon", which learns more per example if the model has large matrices
+    learning_rate       peak learning rate
+    warmup              steps in which the learning rate rises linearly; after them it falls along a cosine
+    floor               final learning rate, as a fraction of the peak
+    weight_decay        weight decay, applied to matrices only
+    betas               decay rates of AdamW's two moments
+    clip                maximum norm of the gradient
     evaluate_every      steps between two evaluations
     checkpoint_every    steps between two checkpoints
-    patience            stop after so many evaluations without a better loss; None: never
-    precision           "bfloat16" computes in mixed precision (autocast), where the device has it
-    seed                of the first weights, the order of the data, and dropout
-    threads             of the processor; None: torch's own choice. Another number gives other rounding errors
-    store               how the finished model is stored: "float16" takes half the bytes
+    patience            stop after this many evaluations without improvement; None: never
+    precision           "bfloat16" computes in mixed precision (autocast)
+    seed                seed of the initial weights, the order of the data and dropout
+    threads             number of CPU threads; None: torch's default. Another number gives other rounding errors
+    store               number format of the saved model; "float16" takes half the bytes
 
     >>> Settings(steps=0)
     Traceback (most recent call last):
@@ -54,7 +57,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.steps is None and self.minutes is None:
-            raise ValueError("say how long to train: steps or minutes")
+            raise ValueError("the training needs an end: give steps or minutes")
         for name in ("steps", "batch", "accumulate", "evaluate_every", "checkpoint_every", "patience", "threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -62,29 +65,27 @@ class Settings:
         for name in ("minutes", "learning_rate", "clip"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise ValueError(f"{name} must be more than 0, got {value}")
+                raise ValueError(f"{name} must be greater than 0, got {value}")
         if self.batch % self.accumulate:
-            raise ValueError(
-                f"accumulate must divide the batch, got {self.accumulate} rounds for {self.batch} examples"
-            )
+            raise ValueError(f"accumulate must divide batch, got {self.accumulate} rounds for {self.batch} examples")
         for name, choices in (("precision", PRECISIONS), ("store", STORES), ("optimizer", OPTIMIZERS)):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")
         object.__setattr__(self, "betas", tuple(self.betas))  # JSON has lists
 
-    def share(self, step: int, seconds: float) -> float:
-        """How much of the training lies behind: 0 at the start, 1 at the end."""
+    def progress(self, step: int, seconds: float) -> float:
+        """Return the completed fraction of the training: 0 at the start, 1 or more at the end."""
         by_steps = 0.0 if self.steps is None else step / self.steps
-        by_clock = 0.0 if self.minutes is None else seconds / (60 * self.minutes)
-        return max(by_steps, by_clock)
+        by_time = 0.0 if self.minutes is None else seconds / (60 * self.minutes)
+        return max(by_steps, by_time)
 
-    def rate(self, step: int, seconds: float = 0.0) -> float:
-        """The learning rate of a step.
+    def learning_rate_at(self, step: int, seconds: float = 0.0) -> float:
+        """Return the learning rate of a step.
 
         >>> settings = Settings(steps=1000, learning_rate=1e-3, warmup=100, floor=0.1)
-        >>> [round(settings.rate(step), 6) for step in (0, 99, 1000)]
+        >>> [round(settings.learning_rate_at(step), 6) for step in (0, 99, 1000)]
         [1e-05, 0.000978, 0.0001]
         """
-        falling = self.floor + (1 - self.floor) * (1 + cos(pi * min(1.0, self.share(step, seconds)))) / 2
-        rising = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
-        return self.learning_rate * rising * falling
+        cosine = self.floor + (1 - self.floor) * (1 + cos(pi * min(1.0, self.progress(step, seconds)))) / 2
+        rise = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
+        return self.learning_rate * rise * cosine

@@ -1,4 +1,4 @@
-"""`regard connectx label`, `train` and `compare`, as they are typed."""
+"""The commands `regard connectx label`, `train` and `compare`."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def test_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "leave --middle out, or --most" in capsys.readouterr().err
 
 
-def test_ctrl_c_keeps_what_is_labelled(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_labels_made_so_far(tmp_path: Path) -> None:
     folder = tmp_path / "labels"
     child = subprocess.Popen(
         [sys.executable, "-m", "regard", "connectx", "label", str(folder), "--minutes", "60", "--size", "4x5x3",
@@ -64,9 +64,9 @@ def test_train_distill(labels: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     run = tmp_path / "run"
     command = ["connectx", "train", "--method", "distill", "--labels", labels, "--out", str(run), *TINY]
     assert main([*command, "--steps", "20", "--evaluate-every", "10", "--checkpoint-every", "10"]) == 0
-    said = capsys.readouterr()
-    assert "mirror-averaged: error" in said.out
-    assert "step      10" in said.err
+    out, err = capsys.readouterr()
+    assert "averaged with its mirror image: error" in out
+    assert "step      10" in err
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert (run / "model.safetensors").stat().st_size < 8_000_000
     assert {row["split"] for row in read_metrics(run / "metrics.jsonl")} == {"train", "grade"}
@@ -89,22 +89,20 @@ def test_train_distill(labels: str, tmp_path: Path, capsys: pytest.CaptureFixtur
         str(tmp_path / "b"),
     ]
     assert main([*start, "--channels", "64", "--sees", "all"]) == 2
-    assert "brings its own: leave out --channels, --sees" in capsys.readouterr().err
+    assert "determines channels, sees; only layers can be given" in capsys.readouterr().err
 
 
-def test_train_ppo_says_every_number_that_was_asked_for(
-    labels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_train_ppo_prints_every_metric(labels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["connectx", "train", "--method", "ppo", "--labels", labels, "--out", str(tmp_path / "run"), *TINY]
     fewer = ["--set", "games=16", "--set", "moves=8"]
     assert main([*command, "--steps", "2", "--evaluate-every", "2", *fewer]) == 0
-    said = capsys.readouterr().err
+    err = capsys.readouterr().err
     for name in ("loss", "policy_loss", "value_loss", "entropy", "kl", "clip_share", "explained_variance"):
-        assert f" {name} " in said
-    assert "games_per_second" in said
-    assert "won against random" in said
+        assert f" {name} " in err
+    assert "games_per_second" in err
+    assert "won against random" in err
     assert main([*command, "--set", "gems=1"]) == 2
-    assert "ppo has no option 'gems'; it has games, moves" in capsys.readouterr().err
+    assert "ppo has no option 'gems'; its options are games, moves" in capsys.readouterr().err
 
 
 def test_compare(labels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,33 +111,32 @@ def test_compare(labels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     command = ["connectx", "compare", small, without, "--labels", labels, "--out", str(tmp_path)]
     options = ["--budget", "1k", "--seeds", "2", "--games", "4"]
     assert main([*command, *options]) == 0
-    said = capsys.readouterr()
-    assert f"{small} scores" in said.out
-    found = json.loads((tmp_path / "comparison.json").read_text())
-    assert found["games"]["won"] + found["games"]["drawn"] + found["games"]["lost"] == 8
-    assert [len(rows) for rows in found["grades"].values()] == [2, 2]
+    assert f"{small} scores" in capsys.readouterr().out
+    comparison = json.loads((tmp_path / "comparison.json").read_text())
+    assert comparison["games"]["won"] + comparison["games"]["drawn"] + comparison["games"]["lost"] == 8
+    assert [len(rows) for rows in comparison["grades"].values()] == [2, 2]
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
-    assert main([*command, *options]) == 0  # all is there: only the games are played again
-    assert json.loads((tmp_path / "comparison.json").read_text()) == found
+    assert main([*command, *options]) == 0  # the runs exist; only the games are played again
+    assert json.loads((tmp_path / "comparison.json").read_text()) == comparison
 
 
 @pytest.mark.parametrize(
     ("a", "budget", "complaint"),
     [
         ("huge", "1k", "a preset is one of"),
-        ("tiny,heads", "1k", "a preset and name=value"),
-        ("tiny", "soon", "a budget is a time"),
-        ("small", "1k", "of two configurations"),
+        ("tiny,heads", "1k", "a preset followed by name=value"),
+        ("tiny", "soon", "the budget must be a time"),
+        ("small", "1k", "two different configurations"),
     ],
 )
-def test_comparisons_that_cannot_be(
+def test_wrong_comparisons(
     a: str, budget: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["connectx", "compare", a, "small", "--budget", budget, "--out", str(tmp_path)]) == 2
     assert complaint in capsys.readouterr().err
 
 
-def test_equal_positions_are_equal() -> None:
+def test_a_budget_of_positions_gives_equal_positions() -> None:
     settings = [comparing._settings("distill", comparing.Budget(positions=10_000), {"batch": n}) for n in (100, 500)]
     assert [one.steps * one.batch for one in settings if one.steps] == [10_000, 10_000]
 
@@ -156,6 +153,6 @@ def test_two_processes(method: list[str], labels: str, tmp_path: Path) -> None:
     result = subprocess.run(started, capture_output=True, text=True, env=environment, check=False)
     assert result.returncode == 0, result.stderr
     assert "Warning" not in result.stderr
-    assert result.stdout.count("mirror-averaged") == 1  # the second process is silent
+    assert result.stdout.count("mirror image") == 1  # the second process prints nothing
     rows = [row for row in read_metrics(tmp_path / "run" / "metrics.jsonl") if row["split"] == "grade"]
     assert [row["positions"] for row in rows] == [3 * 32, 6 * 32]

@@ -1,4 +1,4 @@
-"""A run of seconds: a few pairs, a tiny model."""
+"""Fixtures: a small file of pairs and the configuration of a run that takes a second."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ SETTINGS = {"steps": 12, "batch": 8, "evaluate_every": 4, "checkpoint_every": 3,
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
-    """A file of 80 pairs: a number in digits, and the same digits in Chinese."""
+    """Write a file of 80 pairs: a number and its digits in Chinese."""
     file = tmp_path / "pairs.tsv"
     lines = (f"{n}\t{''.join('零一二三四五六七八九'[int(d)] for d in str(n))}" for n in range(7, 7 + 80 * 13, 13))
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -23,13 +23,13 @@ def pairs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tiny(pairs: Path) -> Callable[..., RunConfig]:
-    """A plan of a run that takes a second; with changes to its settings."""
+    """Return a function that makes the configuration of a short run, with changed settings."""
 
-    def plan(model: str = "transformer", sizes: dict[str, Any] | None = None, **settings: Any) -> RunConfig:
-        usual = SIZES if model == "transformer" else {"d_model": 16, "layers": 1}
+    def make(model: str = "transformer", sizes: dict[str, Any] | None = None, **settings: Any) -> RunConfig:
+        defaults = SIZES if model == "transformer" else {"d_model": 16, "layers": 1}
         return make_run_config(
-            "translate", (str(pairs),), model=model, tokenizer="characters", sizes={**usual, **(sizes or {})},
+            "translate", (str(pairs),), model=model, tokenizer="characters", sizes={**defaults, **(sizes or {})},
             settings={**SETTINGS, **settings},
         )  # fmt: skip
 
-    return plan
+    return make

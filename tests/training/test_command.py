@@ -1,4 +1,4 @@
-"""`regard train` and `regard generate` as they are typed."""
+"""The commands `regard train` and `regard generate`."""
 
 import re
 from pathlib import Path
@@ -29,12 +29,12 @@ def test_train_then_generate(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["train", "translate", "--data", str(pairs), *QUICK]) == 0
-    printed, said = capsys.readouterr()
+    out, err = capsys.readouterr()
     run = tmp_path / "runs" / "translate-pairs"
-    assert f"{run.relative_to(tmp_path)}: " in printed
-    assert "translated to the letter" in printed
-    assert len(re.findall("  →  ", printed)) == 4
-    assert "valid loss" in said
+    assert f"{run.relative_to(tmp_path)}: " in out
+    assert "translations exactly right" in out
+    assert len(re.findall("  →  ", out)) == 4
+    assert "validation loss" in err
     names = {path.name for path in run.iterdir()}
     assert names == {
         "run.json", "tokenizer.json", "model.json", "model.safetensors", "metrics.jsonl", "curves.png", "alignment.png",
@@ -42,24 +42,32 @@ def test_train_then_generate(
     assert read_metrics(run / "metrics.jsonl")
     assert main(["generate", "translate-pairs", "123"]) == 0
     capsys.readouterr()
-    # A second run of the same name takes the next number; nothing is overwritten.
+    # A second run of the same name gets the next number; nothing is overwritten.
     assert main(["train", "translate", "--data", str(pairs), *QUICK]) == 0
     assert (tmp_path / "runs" / "translate-pairs-2" / "run.json").exists()
 
 
-def test_generate_with_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_generate_with_shipped_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "phrases", "The cat sat on the mat"]) == 0
     assert capsys.readouterr().out == "猫坐在垫子上\n"
     assert main(["generate", "phrases", "The cat sat on the zebra"]) == 0
-    printed, said = capsys.readouterr()
-    assert printed.startswith("猫坐在")
-    assert said == "regard generate: the model never saw zebra and has to guess there\n"
+    out, err = capsys.readouterr()
+    assert out.startswith("猫坐在")
+    assert err == "regard generate: the training data did not contain zebra; the model guesses there\n"
     assert main(["generate", "language", "The while statement", "--new-tokens", "8"]) == 0
     assert capsys.readouterr().out.startswith("The while statement")
 
 
+def test_generate_draws_the_alignment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "alignment.svg"
+    assert main(["generate", "phrases", "The cat sat on the mat", "--picture", str(file)]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("猫坐在垫子上\n", f"wrote {file}\n")
+    assert "<svg" in file.read_text(encoding="utf-8")
+
+
 MISTAKES = [
-    (["train"], "say what to train"),
+    (["train"], "give either a task"),
     (["train", "translat"], "did you mean translate?"),
     (["train", "translate", "--data", "phrase"], "did you mean phrases?"),
     (["train", "translate", "--data", "/no/such/file.tsv"], "No such file"),
@@ -78,12 +86,13 @@ MISTAKES = [
     (["generate", "language", "while", "--temperature", "-1"], "temperature"),
     (["generate", "phrases", "The cat", "--beams", "0"], "beams"),
     (["generate", "phrases"], "text"),
+    (["generate", "language", "while", "--picture", "x.png"], "has no cross-attention"),
 ]
 
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=lambda value: " ".join(value)[:50])
-def test_a_mistake_is_one_line_and_exit_code_2(
+def test_user_errors_are_one_line_and_exit_code_2(
     arguments: list[str],
     message: str,
     tmp_path: Path,
@@ -92,9 +101,9 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
-    printed, said = capsys.readouterr()
-    assert printed == ""
-    assert said.startswith("regard")
-    assert said.count("\n") == 1
-    assert message.lower() in said.lower()
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("regard")
+    assert err.count("\n") == 1
+    assert message.lower() in err.lower()
     assert not (tmp_path / "runs").exists()

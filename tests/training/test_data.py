@@ -1,4 +1,4 @@
-"""What is learnt from, and what is kept apart."""
+"""Data sets: generated pairs, files of pairs, text files."""
 
 import re
 from datetime import date
@@ -10,72 +10,72 @@ from babel.dates import format_date, parse_date
 from regard.training import Pairs, date_pairs, phrase_pairs, read_tsv
 from regard.training.data.dates import FIRST, LAST, ordinal
 from regard.training.data.phrases import CAT
-from regard.training.data.text import named_text, python_reference, read_texts
+from regard.training.data.text import load_text, python_reference, read_texts
 from regard.training.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")
-def grammar() -> Pairs:
+def phrase_data() -> Pairs:
     return phrase_pairs(train=20_000)
 
 
 @pytest.fixture(scope="module")
-def calendar() -> Pairs:
+def date_data() -> Pairs:
     return date_pairs(train=20_000)
 
 
-@pytest.fixture(scope="module", params=["grammar", "calendar"])
-def made(request: pytest.FixtureRequest) -> Pairs:
+@pytest.fixture(scope="module", params=["phrase_data", "date_data"])
+def pairs_of_both(request: pytest.FixtureRequest) -> Pairs:
     return request.getfixturevalue(request.param)
 
 
-class TestBoth:
-    def test_nothing_held_out_is_learnt(self, made: Pairs) -> None:
-        learnt = {source.lower().rstrip(".") for source, _ in made.train}
-        assert not learnt & {source.lower().rstrip(".") for source, _ in (*made.valid, *made.test)}
+class TestPhrasesAndDates:
+    def test_held_out_sources_are_not_in_the_training_data(self, pairs_of_both: Pairs) -> None:
+        learnt = {source.lower().rstrip(".") for source, _ in pairs_of_both.train}
+        assert not learnt & {source.lower().rstrip(".") for source, _ in (*pairs_of_both.valid, *pairs_of_both.test)}
 
-    def test_every_source_has_one_translation(self, made: Pairs) -> None:
-        everything = made.train + made.valid + made.test
+    def test_every_source_has_one_translation(self, pairs_of_both: Pairs) -> None:
+        everything = pairs_of_both.train + pairs_of_both.valid + pairs_of_both.test
         assert len({source for source, _ in everything}) == len(everything)
 
-    def test_what_is_shown_is_held_out(self, made: Pairs) -> None:
-        assert set(made.show) <= {source for source, _ in made.test}
+    def test_samples_are_held_out(self, pairs_of_both: Pairs) -> None:
+        assert set(pairs_of_both.samples) <= {source for source, _ in pairs_of_both.test}
 
-    def test_the_same_seed_gives_the_same_pairs(self, made: Pairs) -> None:
-        again = {"phrases": phrase_pairs, "dates": date_pairs}[made.name]
-        assert again(train=20_000).train == made.train
-        assert again(train=20_000, seed=1).train != made.train
+    def test_the_same_seed_gives_the_same_pairs(self, pairs_of_both: Pairs) -> None:
+        again = {"phrases": phrase_pairs, "dates": date_pairs}[pairs_of_both.name]
+        assert again(train=20_000).train == pairs_of_both.train
+        assert again(train=20_000, seed=1).train != pairs_of_both.train
 
-    def test_the_tokenizer_gives_every_text_back(self, made: Pairs) -> None:
-        texts = [text for pair in made.train for text in pair]
-        tokenizer = Tokenizer.train(texts, made.tokenizer, lexicon=made.lexicon)
-        for text in texts[:4000] + [text for pair in made.test for text in pair]:
+    def test_the_tokenizer_decodes_every_text_exactly(self, pairs_of_both: Pairs) -> None:
+        texts = [text for pair in pairs_of_both.train for text in pair]
+        tokenizer = Tokenizer.train(texts, pairs_of_both.tokenizer, lexicon=pairs_of_both.lexicon)
+        for text in texts[:4000] + [text for pair in pairs_of_both.test for text in pair]:
             assert tokenizer.decode(tokenizer.encode(text)) == text
             assert not tokenizer.unseen(text)
 
 
 class TestPhrases:
-    def test_the_cat_is_held_out_in_every_spelling(self, grammar: Pairs) -> None:
-        assert grammar.test[0] == CAT
-        assert grammar.show[0] == CAT[0]
-        for source, target in grammar.train + grammar.valid:
+    def test_the_cat_sentence_is_held_out_in_every_spelling(self, phrase_data: Pairs) -> None:
+        assert phrase_data.test[0] == CAT
+        assert phrase_data.samples[0] == CAT[0]
+        for source, target in phrase_data.train + phrase_data.valid:
             assert source.lower().rstrip(".") != CAT[0].lower()
             assert target.rstrip("。") != CAT[1]
 
-    def test_but_its_words_are_learnt(self, grammar: Pairs) -> None:
-        learnt = " ".join(source for source, _ in grammar.train).split()
+    def test_the_words_of_the_cat_sentence_are_in_the_training_data(self, phrase_data: Pairs) -> None:
+        learnt = " ".join(source for source, _ in phrase_data.train).split()
         assert all(learnt.count(word) > 50 for word in CAT[0].split())
 
-    def test_measure_words_follow_the_noun(self, grammar: Pairs) -> None:
+    def test_measure_words_follow_the_noun(self, phrase_data: Pairs) -> None:
         counted = dict.fromkeys(["两只猫", "三本书", "四匹马", "五位老师", "六顶帽子", "一封信"], 0)
-        for _, target in grammar.train:
+        for _, target in phrase_data.train:
             for words in counted:
                 counted[words] += words in target
         assert min(counted.values()) > 0
-        assert not any(re.search("[个本张]猫|只书|个马", target) for _, target in grammar.train)
+        assert not any(re.search("[个本张]猫|只书|个马", target) for _, target in phrase_data.train)
 
-    def test_grammar(self, grammar: Pairs) -> None:
-        for source, target in grammar.train:
+    def test_grammar_of_all_sentences(self, phrase_data: Pairs) -> None:
+        for source, target in phrase_data.train:
             assert source.endswith("?") == target.endswith("？")
             assert source.endswith(".") == target.endswith("。")
             assert not re.search(r"\ba [aeiou]|\ban [^aeiou]", source), source
@@ -90,17 +90,17 @@ class TestPhrases:
 
 
 class TestDates:
-    def test_no_held_out_day_is_learnt_in_any_form(self, calendar: Pairs) -> None:
+    def test_held_out_days_are_not_in_the_training_data_in_any_form(self, date_data: Pairs) -> None:
         def day(pair: tuple[str, str]) -> date:
             source, target = map(read, pair)
             assert source == target, pair
             return source
 
-        learnt = {day(pair) for pair in calendar.train}
-        assert not learnt & {day(pair) for pair in calendar.test + calendar.valid}
+        learnt = {day(pair) for pair in date_data.train}
+        assert not learnt & {day(pair) for pair in date_data.test + date_data.valid}
 
-    def test_the_answers_are_cldrs_own(self, calendar: Pairs) -> None:
-        for source, target in calendar.test:
+    def test_targets_are_cldr_formats(self, date_data: Pairs) -> None:
+        for source, target in date_data.test:
             in_chinese = "年" in target
             when = read(source)
             assert FIRST <= when <= LAST
@@ -109,12 +109,12 @@ class TestDates:
             named = re.search("星期|周|週|(?i:mon|tue|wed|thu|fri|sat|sun)", source)
             assert (form == "full") == bool(named), (source, target)
 
-    def test_both_ways_equally(self, calendar: Pairs) -> None:
-        to_chinese = sum("年" in target for _, target in calendar.train) / len(calendar.train)
+    def test_both_directions_are_equally_frequent(self, date_data: Pairs) -> None:
+        to_chinese = sum("年" in target for _, target in date_data.train) / len(date_data.train)
         assert 0.45 < to_chinese < 0.55
 
-    def test_no_form_leaves_the_month_open(self, calendar: Pairs) -> None:
-        for source, _ in calendar.train:
+    def test_every_form_shows_which_number_is_the_month(self, date_data: Pairs) -> None:
+        for source, _ in date_data.train:
             assert re.search("[A-Z][a-z][a-z]|年", source) or re.match(r"\d{4}/", source), source
 
     def test_ordinals(self) -> None:
@@ -127,7 +127,7 @@ MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 def read(text: str) -> date:
-    """A date read back without the code that wrote it: Chinese by babel's own parser, English by its numbers."""
+    """Parse a date independently of the code that wrote it: Chinese by babel's parser, English by its numbers."""
     if re.match(r"\d{4}[年/]", text):
         numbers = re.match(r"\d{4}\D\d+\D\d+", text)
         assert numbers, text
@@ -141,7 +141,7 @@ def read(text: str) -> date:
 
 
 def numerals(text: str) -> date:
-    """二〇二四年三月五日"""
+    """Parse a date in Chinese numerals such as 二〇二四年三月五日."""
     parts = re.match("(.+?)年(.+?)月(.+?)日", text)
     assert parts, text
     year, month, day = parts.groups()
@@ -155,30 +155,30 @@ def numerals(text: str) -> date:
 
 
 class TestFiles:
-    def test_pairs_of_a_file(self, pairs: Path) -> None:
-        found = read_tsv(pairs)
-        assert len(found.train) + len(found.valid) + len(found.test) == 80
-        assert ("137", "一三七") in found.train + found.valid + found.test
+    def test_pairs_from_a_file(self, pairs: Path) -> None:
+        read_pairs = read_tsv(pairs)
+        assert len(read_pairs.train) + len(read_pairs.valid) + len(read_pairs.test) == 80
+        assert ("137", "一三七") in read_pairs.train + read_pairs.valid + read_pairs.test
 
-    def test_a_source_with_two_translations_stays_on_one_side(self, tmp_path: Path) -> None:
+    def test_a_source_with_two_translations_stays_in_one_part(self, tmp_path: Path) -> None:
         file = tmp_path / "pairs.tsv"
         file.write_text("".join(f"{n % 20}\t{n}\n" for n in range(60)), encoding="utf-8")
-        found = read_tsv(file)
-        sides = [{source for source, _ in part} for part in (found.train, found.valid, found.test)]
+        read_pairs = read_tsv(file)
+        sides = [{source for source, _ in part} for part in (read_pairs.train, read_pairs.valid, read_pairs.test)]
         assert sum(map(len, sides)) == len(set().union(*sides))
-        assert sum(map(len, (found.train, found.valid, found.test))) == 60
+        assert sum(map(len, (read_pairs.train, read_pairs.valid, read_pairs.test))) == 60
 
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (b"", "holds 0 different sources"),
-            (b"a\tb\n\n", "holds 1 different sources"),
+            (b"", "has 0 different sources"),
+            (b"a\tb\n\n", "has 1 different sources"),
             (b"a\tb\nc d\n", "line 2 has no tab: expected SOURCE<tab>TRANSLATION, got 'c d'"),
-            (b"a\tb\n\nc\t \n", "line 3 has nothing on one side of its tab"),
+            (b"a\tb\n\nc\t \n", "line 3 has no text on one side of its tab"),
             (b"a\t\xff\n", "is not UTF-8"),
         ],
     )
-    def test_a_bad_file_is_said_with_its_line(self, content: bytes, message: str, tmp_path: Path) -> None:
+    def test_an_error_in_a_file_names_the_line(self, content: bytes, message: str, tmp_path: Path) -> None:
         file = tmp_path / "pairs.tsv"
         file.write_bytes(content)
         with pytest.raises(ValueError, match=message):
@@ -187,15 +187,15 @@ class TestFiles:
     def test_windows_files_are_read(self, tmp_path: Path) -> None:
         file = tmp_path / "pairs.tsv"
         file.write_bytes(b"\xef\xbb\xbfa\tb\r\nc\td\r\ne\tf\r\n")
-        found = read_tsv(file)
-        assert set(found.train + found.valid + found.test) == {("a", "b"), ("c", "d"), ("e", "f")}
+        read_pairs = read_tsv(file)
+        assert set(read_pairs.train + read_pairs.valid + read_pairs.test) == {("a", "b"), ("c", "d"), ("e", "f")}
 
     def test_the_python_reference(self) -> None:
         text = python_reference()
         assert len(text.train) > 8 * len(text.valid) > 0
         assert not set(text.train) & set(text.valid)
         assert sum(map(len, text.train)) > 300_000
-        assert named_text().train == text.train
+        assert load_text().train == text.train
 
     def test_text_files(self, tmp_path: Path) -> None:
         file = tmp_path / "a.txt"
@@ -203,7 +203,7 @@ class TestFiles:
         text = read_texts([file])
         assert "".join(text.train + text.valid) == "word " * 100
         (tmp_path / "empty.txt").write_text(" \n")
-        with pytest.raises(ValueError, match=r"empty.txt holds 0 characters"):
+        with pytest.raises(ValueError, match=r"empty.txt has 0 characters"):
             read_texts([file, tmp_path / "empty.txt"])
         with pytest.raises(FileNotFoundError):
             read_texts([tmp_path / "none.txt"])

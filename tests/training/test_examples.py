@@ -1,34 +1,34 @@
-"""Batches: what is asked, and that its parts are the whole."""
+"""Batches of examples: inputs, targets, and parts of a batch."""
 
 import pytest
 import torch
 
-from regard.training.data.examples import NOT_ASKED, MaskedExamples, PairExamples, TextExamples, padded
+from regard.training.data.examples import IGNORED, MaskedExamples, PairExamples, TextExamples, pad_rows
 from regard.training.tokenizer import BEGIN, END, MASK, PAD
 
 WHOLE = slice(None)
 
 
 def test_padding() -> None:
-    tensor, lengths = padded([[5, 6, 7], [8]])
+    tensor, lengths = pad_rows([[5, 6, 7], [8]])
     assert tensor.tolist() == [[5, 6, 7], [8, PAD, PAD]]
     assert lengths is not None
     assert lengths.tolist() == [3, 1]
-    assert padded([[5, 6], [7, 8]])[1] is None
+    assert pad_rows([[5, 6], [7, 8]])[1] is None
 
 
-def test_a_pair_is_asked_token_by_token_with_its_end() -> None:
+def test_targets_of_pairs_are_shifted_and_end_with_end() -> None:
     examples = PairExamples([[10, 11], [12]], [[20], [21, 22]])
     batch = examples.batch([0, 1], WHOLE, ())
     source, known, asked, source_lengths, lengths = batch.tensors
     assert source.tolist() == [[10, 11], [12, PAD]]
     assert known.tolist() == [[BEGIN, 20, PAD], [BEGIN, 21, 22]]
-    assert asked.tolist() == [[20, END, NOT_ASKED], [21, 22, END]]
+    assert asked.tolist() == [[20, END, IGNORED], [21, 22, END]]
     assert (source_lengths.tolist(), lengths.tolist()) == ([2, 1], [2, 3])
-    assert batch.asked == 5
+    assert batch.targets == 5
 
 
-def test_a_text_is_asked_one_token_on() -> None:
+def test_targets_of_text_are_shifted_by_one() -> None:
     examples = TextExamples(list(range(100, 200)), context=10)
     tokens, asked = examples.batch([0, 9], WHOLE, ()).tensors
     assert tokens[0].tolist() == list(range(100, 110))
@@ -36,46 +36,46 @@ def test_a_text_is_asked_one_token_on() -> None:
     assert asked[1, -1] == 199  # the last piece ends with the text
 
 
-def test_every_token_of_a_text_is_asked_in_an_evaluation() -> None:
+def test_an_evaluation_predicts_every_token() -> None:
     examples = TextExamples(list(range(95)), context=10)
     asked = {int(i) for place in range(len(examples.lengths)) for i in examples.batch([place], WHOLE, ()).tensors[1][0]}
     assert asked == set(range(1, 95))
 
 
-def test_borders_fall_elsewhere_in_another_epoch() -> None:
+def test_borders_of_pieces_differ_between_epochs() -> None:
     examples = TextExamples(list(range(1000)), context=10)
     first, again, later = (examples.batch([3], WHOLE, key).tensors[0] for key in ((0, 0, 5), (0, 0, 6), (0, 1, 105)))
     assert torch.equal(first, again)
     assert not torch.equal(first, later)
 
 
-def test_15_of_100_tokens_are_hidden() -> None:
+def test_15_percent_of_the_tokens_are_predicted() -> None:
     examples = MaskedExamples([5 + i % 50 for i in range(64_000)], context=64, vocabulary=55)
     batch = examples.batch(range(500), WHOLE, (0, 0, 7))
-    shown, asked = batch.tensors
-    hidden = asked != NOT_ASKED
-    assert batch.asked == int(hidden.sum())
+    report, asked = batch.tensors
+    hidden = asked != IGNORED
+    assert batch.targets == int(hidden.sum())
     assert 0.14 < hidden.float().mean() < 0.16
-    assert 0.78 < (shown[hidden] == MASK).float().mean() < 0.82
-    assert 0.09 < (shown[hidden] == asked[hidden]).float().mean() < 0.13
-    assert (shown[~hidden] != MASK).all()
-    assert shown[shown != MASK].min() >= 5  # no special token is drawn
+    assert 0.78 < (report[hidden] == MASK).float().mean() < 0.82
+    assert 0.09 < (report[hidden] == asked[hidden]).float().mean() < 0.13
+    assert (report[~hidden] != MASK).all()
+    assert report[report != MASK].min() >= 5  # no special token is drawn
     other = examples.batch(range(500), WHOLE, (0, 0, 8)).tensors[1]
     assert not torch.equal(asked, other)
 
 
 @pytest.mark.parametrize("parts", [2, 4])
-def test_parts_are_the_whole(parts: int) -> None:
+def test_parts_add_up_to_the_batch(parts: int) -> None:
     ids = [5 + i % 50 for i in range(2000)]
     for examples in (TextExamples(ids, 16), MaskedExamples(ids, 16, 55)):
         whole = examples.batch(list(range(8)), WHOLE, (0, 0, 3))
         pieces = [examples.batch(list(range(8)), slice(n, None, parts), (0, 0, 3)) for n in range(parts)]
-        assert sum(piece.asked for piece in pieces) == whole.asked
+        assert sum(piece.targets for piece in pieces) == whole.targets
         for n, piece in enumerate(pieces):
             for a, b in zip(piece.tensors, whole.tensors, strict=True):
                 assert torch.equal(a, b[n::parts])
 
 
-def test_too_short_a_text() -> None:
-    with pytest.raises(ValueError, match="holds 1 tokens, and there is nothing to learn"):
+def test_a_text_that_is_too_short() -> None:
+    with pytest.raises(ValueError, match="at least 2 tokens, got 1"):
         TextExamples([7], 16)

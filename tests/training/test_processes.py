@@ -1,4 +1,4 @@
-"""What only a process of its own can show: killed, interrupted, out of disk, several of them."""
+"""Training in separate processes: killed, interrupted, on a full disk, distributed."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import pytest
 
 from regard.cli import main
 from regard.training import RunConfig, load, read_metrics, resume, train
-from regard.training.checkpoint import latest, load_checkpoint
+from regard.training.checkpoint import latest_checkpoint, load_checkpoint
 
 QUICK = ["--tokenizer", "characters", "--d-model", "16", "--heads", "2", "--layers", "1", "--batch", "8"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
@@ -24,15 +24,15 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 CHILD = """
 import json, sys
 from regard.training import RunConfig, resume, train
-plan, folder, new = RunConfig.from_json(json.loads(sys.argv[1])), sys.argv[2], sys.argv[3] == "new"
-train(plan, folder) if new else resume(folder)
+config, folder, new = RunConfig.from_json(json.loads(sys.argv[1])), sys.argv[2], sys.argv[3] == "new"
+train(config, folder) if new else resume(folder)
 """
 
 
-def child(plan: RunConfig, folder: Path, code: str = CHILD) -> list[str]:
-    """A process that trains by the plan, or goes on with the run if there is one."""
+def child(config: RunConfig, folder: Path, code: str = CHILD) -> list[str]:
+    """Return the command of a process that starts the run, or resumes it if it exists."""
     new = "resume" if (folder / "run.json").exists() else "new"
-    return [sys.executable, "-c", code, json.dumps(plan.to_json()), str(folder), new]
+    return [sys.executable, "-c", code, json.dumps(config.to_json()), str(folder), new]
 
 
 def losses(folder: Path) -> list[tuple[int, str, float]]:
@@ -40,7 +40,7 @@ def losses(folder: Path) -> list[tuple[int, str, float]]:
 
 
 def newest(folder: Path) -> int:
-    path = latest(folder / "checkpoints")
+    path = latest_checkpoint(folder / "checkpoints")
     return -1 if path is None else int(path.name)
 
 
@@ -49,19 +49,19 @@ def wait_for(process: subprocess.Popen[str], folder: Path, step: int) -> None:
         time.sleep(0.01)
 
 
-def test_kill_9_loses_at_most_the_work_since_the_last_checkpoint(tiny: Any, tmp_path: Path) -> None:
-    plan = tiny(steps=40, checkpoint_every=1, evaluate_every=10)
+def test_after_kill_9_the_run_resumes_from_the_last_checkpoint(tiny: Any, tmp_path: Path) -> None:
+    config = tiny(steps=40, checkpoint_every=1, evaluate_every=10)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    train(plan, whole)
+    train(config, whole)
     rng = random.Random(0)
     for _ in range(3):
         before = newest(parts)
-        process = subprocess.Popen(child(plan, parts), env=ENVIRONMENT, text=True)
+        process = subprocess.Popen(child(config, parts), env=ENVIRONMENT, text=True)
         wait_for(process, parts, before + 5)
-        time.sleep(rng.random() * 0.02)  # somewhere in a step, or in the writing of a checkpoint
+        time.sleep(rng.random() * 0.02)  # during a step, or while a checkpoint is written
         process.kill()
-        assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
-        path = latest(parts / "checkpoints")
+        assert process.wait() == -signal.SIGKILL, "the run finished before it could be killed"
+        path = latest_checkpoint(parts / "checkpoints")
         assert path is not None
         assert load_checkpoint(path)[1]["step"] == newest(parts) >= before + 5
         if (parts / "model.json").exists():
@@ -72,7 +72,7 @@ def test_kill_9_loses_at_most_the_work_since_the_last_checkpoint(tiny: Any, tmp_
     assert not (parts / "checkpoints").exists()
 
 
-def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(pairs: Path, tmp_path: Path) -> None:
+def test_ctrl_c_saves_a_checkpoint_and_prints_how_to_resume(pairs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     arguments = [
         sys.executable,
@@ -90,10 +90,10 @@ def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(pairs: Path, tmp_path: 
     process = subprocess.Popen(arguments, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
     wait_for(process, folder, 5)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
+    _, err = process.communicate()
     assert process.returncode == 130
-    assert f"nothing is lost. Go on with: regard train --resume {folder}" in said
-    assert "Traceback" not in said
+    assert f"a checkpoint is saved. Continue with: regard train --resume {folder}" in err
+    assert "Traceback" not in err
     assert newest(folder) >= 5
 
 
@@ -101,32 +101,32 @@ FULL = """
 import json, resource, sys
 from regard.training import RunConfig, train
 
-def shown(row):
-    if row["step"] == 10:  # from here on no file may become larger than 8 kB: as on a full disk
+def report(row):
+    if row["step"] == 10:  # from now on no file can exceed 8 kB, as on a full disk
         resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
 
 try:
-    train(RunConfig.from_json(json.loads(sys.argv[1])), sys.argv[2], shown=shown)
+    train(RunConfig.from_json(json.loads(sys.argv[1])), sys.argv[2], report=report)
 except OSError as error:
     print(error)
 """
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_intact(tiny: Any, tmp_path: Path) -> None:
-    plan = tiny(steps=24, checkpoint_every=4, evaluate_every=1000)
+    config = tiny(steps=24, checkpoint_every=4, evaluate_every=1000)
     folder = tmp_path / "run"
-    result = subprocess.run(child(plan, folder, FULL), capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    result = subprocess.run(child(config, folder, FULL), capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert "File too large; the checkpoint of step 8 is intact" in result.stdout, result
-    assert f"make room, then go on with: regard train --resume {folder}" in result.stdout
+    assert f"free disk space, then resume the run with --resume {folder}" in result.stdout
     assert result.stderr == ""
     assert [path.name for path in (folder / "checkpoints").iterdir()] == ["00000008"]
     resume(folder)
-    train(plan, tmp_path / "whole")
+    train(config, tmp_path / "whole")
     assert losses(folder) == losses(tmp_path / "whole")
 
 
-def test_two_processes_with_half_the_batch_each_are_one_with_the_whole(pairs: Path, tmp_path: Path) -> None:
-    # Through the command line, as it is used: torchrun … -m regard train …
+def test_two_processes_give_the_losses_of_one(pairs: Path, tmp_path: Path) -> None:
+    # On the command line: torchrun … -m regard train …
     options = ["--steps", "40", "--evaluate-every", "10", "--dropout", "0", *QUICK]
     arguments = ["train", "translate", "--data", str(pairs), *options]
     assert main([*arguments, "--out", str(tmp_path / "one")]) == 0
@@ -144,4 +144,4 @@ def test_two_processes_with_half_the_batch_each_are_one_with_the_whole(pairs: Pa
     for (_, _, a), (_, _, b) in zip(one, two, strict=True):
         assert a == pytest.approx(b, abs=1e-4)
     assert one[-1][2] < one[0][2]
-    assert result.stdout.count("translated to the letter") == 1  # the second process is silent
+    assert result.stdout.count("translations exactly right") == 1  # the second process prints nothing

@@ -1,4 +1,4 @@
-"""`regard connectx compare`: two configurations of the network under equal conditions."""
+"""`regard connectx compare`: train two network configurations under equal conditions and compare them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,50 +9,68 @@ from regard.cli.errors import report_user_errors
 
 
 def compare(
-    a: Annotated[str, typer.Argument(metavar="CONFIG_A", help="A preset with changes: small,heads=4,sees=all+lines.")],
-    b: Annotated[str, typer.Argument(metavar="CONFIG_B", help="Another; small/learning_rate=1e-3 changes training.")],
-    budget: Annotated[str, typer.Option(metavar="N", help="For each network: 20m, 90s, 1h; or positions, 500k.")],
-    labels: Annotated[str | None, typer.Option(metavar="FOLDER", help="Of `regard connectx label`.")] = None,
-    method: Annotated[str, typer.Option(metavar="NAME", help="distill, ppo or zero.")] = "distill",
-    seeds: Annotated[int, typer.Option(metavar="N", help="Networks of each configuration.")] = 3,
-    games: Annotated[int, typer.Option(metavar="N", help="Between the two networks of a seed.")] = 40,
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="Where runs and report go.")] = "runs/comparison",
+    a: Annotated[
+        str,
+        typer.Argument(metavar="CONFIG_A", help="First network: a preset with changes, small,heads=4,sees=all+lines."),
+    ],
+    b: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONFIG_B", help="Second network; changes to the training follow a slash: small/learning_rate=1e-3."
+        ),
+    ],
+    budget: Annotated[
+        str, typer.Option(metavar="N", help="Training of each network: a time, 90s, 20m, 1h, or positions, 500k.")
+    ],
+    labels: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Labels made by `regard connectx label`.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="Training method: distill, ppo or zero (AlphaZero).")
+    ] = "distill",
+    seeds: Annotated[int, typer.Option(metavar="N", help="Train this many networks of each configuration.")] = 3,
+    games: Annotated[int, typer.Option(metavar="N", help="Games between the two networks of each seed.")] = 40,
+    out: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Folder for the runs and the results.")
+    ] = "runs/comparison",
     picture: Annotated[
-        str | None, typer.Option(metavar="FILE", help="comparison.png in the folder if not given.")
+        str | None, typer.Option(metavar="FILE", help="File of the picture; comparison.png in the folder by default.")
     ] = None,
 ) -> None:
-    """Train two configurations under equal time or equal positions, with several seeds, and measure which is stronger.
+    """Train two configurations for equal time or equal positions, with several seeds, and measure which is stronger.
 
-    Networks are graded by the solver and play each other. Ctrl-C stops it; the same command goes on.
+    The networks are evaluated on solved positions and play each other. Ctrl-C stops the command; the same command
+    continues it.
 
     Example: regard connectx compare small small,attn_every=none --budget 20m --labels labels
     """
     with report_user_errors("connectx compare"):
         from rich.console import Console
 
-        from regard import pictures, training
+        from regard import pictures
+        from regard.cli.connectx.train import describe_evaluation
         from regard.connectx.training import compare as comparing
+        from regard.training.interrupts import Interrupted
+        from regard.training.metrics import Metrics
 
         console = Console(stderr=True)
         folder = Path(out)
-        limit = comparing.Budget.read(budget)
+        limit = comparing.Budget.parse(budget)
         folder.mkdir(parents=True, exist_ok=True)
 
-        def shown(row: training.Metrics) -> None:
-            if row["split"] == "grade":
-                from regard.cli.connectx.train import graded
-
-                console.print("  " + graded(row), highlight=False, soft_wrap=True)
+        def report(row: Metrics) -> None:
+            if row["split"] != "train":
+                console.print("  " + describe_evaluation(row), highlight=False, soft_wrap=True)
 
         try:
-            done = comparing.compare(
+            comparison = comparing.compare(
                 a, b, limit, folder, method=method, labels=labels, seeds=seeds, games=games,
-                said=lambda text: console.print(text, highlight=False), shown=shown,
+                announce=lambda text: console.print(text, highlight=False), report=report,
             )  # fmt: skip
-        except training.Interrupted:
-            console.print("stopped; nothing is lost. The same command goes on", highlight=False)
+        except Interrupted:
+            console.print("stopped; a checkpoint is saved. The same command continues", highlight=False)
             raise typer.Exit(130) from None
-        Console().print(comparing.table(done))
-        typer.echo(done.verdict)
-        path = pictures.comparison(done.found).save(picture or folder / "comparison.png")
+        Console().print(comparison.table())
+        typer.echo(comparison.verdict)
+        path = pictures.comparison(comparison.results).save(picture or folder / "comparison.png")
         typer.echo(f"wrote {path} and {folder / 'comparison.json'}", err=True)

@@ -1,4 +1,4 @@
-"""`regard connectx memorize`: what openings are worth, learnt by heart."""
+"""`regard connectx memorize`: give a network a table of exact opening values."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -10,25 +10,32 @@ from regard.cli.errors import report_user_errors
 
 
 def memorize(
-    network: Annotated[str, typer.Argument(metavar="NETWORK", help="A run's folder, or a network that is here.")],
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="Where the network with its memory is written.")],
-    stones: Annotated[int, typer.Option(metavar="N", help="Positions with at most so many stones.")] = 10,
-    bits: Annotated[int, typer.Option(metavar="N", help="The memory has 2^N numbers.")] = 19,
-    passes: Annotated[int, typer.Option(metavar="N", help="How often each position is learnt.")] = 20,
+    network: Annotated[
+        str, typer.Argument(metavar="NETWORK", help="Folder of a run, or the name of a network that comes with regard.")
+    ],
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder for the network with its opening table.")],
+    stones: Annotated[
+        int, typer.Option(metavar="N", help="Put positions with at most this many stones into the table.")
+    ] = 10,
+    bits: Annotated[int, typer.Option(metavar="N", help="Size of the table: 2^N numbers.")] = 19,
+    passes: Annotated[int, typer.Option(metavar="N", help="Number of passes over the positions.")] = 20,
     without: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Standard sets, whose positions are left out.")
+        str | None,
+        typer.Option(metavar="FOLDER", help="Folder of the standard sets; leave out their positions."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the order in which positions are learnt.")] = 0,
-    processes: Annotated[int, typer.Option(metavar="N", help="0: one for each core.")] = 0,
-    size: Annotated[str, typer.Option(metavar="ROWSxCOLUMNSxINAROW", help="The board.")] = "6x7x4",
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the order of the positions.")] = 0,
+    processes: Annotated[int, typer.Option(metavar="N", help="Number of processes; 0 starts one per core.")] = 0,
+    size: Annotated[
+        str, typer.Option(metavar="ROWSxCOLUMNSxINAROW", help="Size of the board and length of a winning line.")
+    ] = "6x7x4",
 ) -> None:
-    """Give a trained network a memory of what openings are worth.
+    """Give a trained network an opening table: exact values of positions with few stones.
 
-    Every position with few stones is solved (on 6x7 the shipped book knows those with up to 10) and shown to the
-    network; what its value misses goes into a table. The rest of the network stays as it is. Stop it with Ctrl-C and
-    start it again whenever you like: what the network was asked is kept in the folder until all is done.
+    Every position with few stones is solved (on 6x7 the shipped opening book contains those with up to 10), and the
+    table learns the difference between the network's value and the exact one. The rest of the network does not change.
+    Ctrl-C stops the command; the same command continues it, with the network values that are already in the folder.
 
-    Example: regard connectx memorize runs/mine --out runs/mine-by-heart
+    Example: regard connectx memorize runs/mine --out runs/mine-with-openings
     """
     with report_user_errors("connectx memorize"):
         from pathlib import Path
@@ -43,33 +50,33 @@ def memorize(
 
         folder = Path(out)
         if (folder / "model.json").exists():
-            raise ValueError(f"{folder} holds a model already; write elsewhere with --out")
+            raise ValueError(f"{folder} contains a model already; choose another folder with --out")
         solver = Solver(*read_size(size))
-        left_out = None if without is None else quality.set_bitboards(without)
+        excluded = None if without is None else quality.set_bitboards(without)
         net = load_network(network)
         with ExitStack() as stack:
             bars: dict[str, Callable[..., None]] = {}
 
-            def report(what: str, done: int, total: int) -> None:
-                if what not in bars:
+            def report(stage: str, done: int, total: int) -> None:
+                if stage not in bars:
                     stack.close()
-                    bars[what] = stack.enter_context(count_bar(what, total))
-                bars[what](done)
+                    bars[stage] = stack.enter_context(count_bar(stage, total))
+                bars[stage](done)
 
             try:
-                found = learn(
-                    net, solver, stones=stones, bits=bits, passes=passes, without=left_out, seed=seed, kept=folder,
+                result = learn(
+                    net, solver, stones=stones, bits=bits, passes=passes, without=excluded, seed=seed, folder=folder,
                     processes=processes or available_cores(), report=report,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 stack.close()
-                typer.echo("stopped; the same command goes on from there", err=True)
+                typer.echo("stopped; the same command continues", err=True)
                 raise typer.Exit(130) from None
-        models.save(found.net, folder)
+        models.save(result.net, folder)
         for file in folder.glob("values-*.npy"):
             file.unlink()
-        typer.echo(f"{found.learnt:,} positions learnt, {found.held_out:,} held out; the network is in {folder}")
+        typer.echo(f"{result.learnt:,} positions learnt, {result.held_out:,} held out; the network is in {folder}")
         typer.echo("mean squared error of values     learnt   held out")
-        for when, error in (("before", found.before), ("after", found.after)):
-            learnt, held_out = ("–" if one is None else f"{one:.4f}" for one in error)
+        for when, error in (("before", result.before), ("after", result.after)):
+            learnt, held_out = ("–" if value is None else f"{value:.4f}" for value in error)
             typer.echo(f"{when:<30}{learnt:>9}{held_out:>11}")

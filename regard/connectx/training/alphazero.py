@@ -1,43 +1,49 @@
-"""AlphaZero with a Gumbel root: a search of few simulations improves the policy, and the network learns from that.
+"""AlphaZero with a Gumbel root: a short search improves the policy, and the network learns the improved policy.
 
-Many games go on side by side, one move of each in an update. The move comes from sequential halving at the root
-(halving.py), and so does the improved policy that is learnt; the value learns how the game ended. Positions of games
-that have ended go into a buffer; an update learns from some of them, drawn by lot, half of them mirrored.
+Many games run in parallel; each update plays one move in every game. The move, and the improved policy that is learnt,
+come from sequential halving at the root (`regard.connectx.search.gumbel_root`); the value learns the result of the
+game. Positions of finished games enter a replay buffer, from which an update draws random mini-batches. Half of the
+drawn positions are mirrored.
 
-The games under way, the buffer and the averaged weights are in the checkpoint. The trees are not kept from move to
-move, so that a stopped run goes on as it would have.
+The checkpoint contains the games in progress, the buffer and the averaged weights. Search trees are not reused from
+move to move, so that a resumed run produces the same bits.
 """
 
-import copy
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard import models, training
+from regard import models
 from regard.connectx.game.board_batch import RUNNING, WON, Boards
 from regard.connectx.search.gumbel_root import gumbel_search
 from regard.connectx.search.puct import Puct
-from regard.connectx.training.distillation import AVERAGE, Lesson, shown
-from regard.connectx.training.loop import Metrics
+from regard.connectx.training.distillation import DECAY, DistillationLoss, mirrored_inputs
+from regard.connectx.training.weight_average import WeightAverage
+from regard.training.distributed import Ranks
+from regard.training.metrics import Metrics
+from regard.training.optimizers import apply_gradients, make_optimizer
+from regard.training.settings import Settings
 
 Array = NDArray[Any]
 
+FAST_DECAY = 1 - (1 - DECAY) * 10  # of the averaged weights, which also play: they follow faster than in distillation
+
 
 @dataclass(frozen=True)
-class ZeroOptions:
-    """How AlphaZero plays and learns.
+class AlphaZeroOptions:
+    """Options of AlphaZero.
 
-    games           that run side by side
-    simulations     of the search for a move
+    games           games in parallel
+    simulations     simulations of the search for one move
     considered      moves that the root considers
-    buffer          positions that are remembered
+    buffer          positions in the replay buffer
     learn           mini-batches after each move of all games
-    fewest          positions in the buffer before anything is learnt
+    fewest          positions in the buffer before learning begins
     """
 
     games: int = 128
@@ -52,63 +58,68 @@ class ZeroOptions:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.fewest > self.buffer:
-            raise ValueError(f"the buffer holds {self.buffer} positions, so it never has the {self.fewest} to begin")
+            raise ValueError(f"fewest must be at most buffer, got {self.fewest} and {self.buffer}")
 
 
-class Buffer:
-    """The last positions of games that have ended: stones, improved policy, and how it ended for the side to move."""
+class ReplayBuffer:
+    """The most recent positions of finished games: bitboards, improved policy, and the result for the side to move."""
 
-    def __init__(self, room: int, columns: int) -> None:
-        self.position, self.mask = np.zeros(room, np.int64), np.zeros(room, np.int64)
-        self.policy, self.result = np.zeros((room, columns), np.float32), np.zeros(room, np.float32)
+    ARRAYS = ("position", "mask", "policy", "result")
+
+    def __init__(self, capacity: int, columns: int) -> None:
+        self.position, self.mask = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
+        self.policy, self.result = np.zeros((capacity, columns), np.float32), np.zeros(capacity, np.float32)
         self.added = 0
 
     def __len__(self) -> int:
         return min(self.added, len(self.mask))
 
     def add(self, position: Array, mask: Array, policy: Array, result: Array) -> None:
-        """Remember these, and forget the oldest."""
-        places = (self.added + np.arange(len(mask))) % len(self.mask)
-        self.position[places], self.mask[places] = position, mask
-        self.policy[places], self.result[places] = policy, result
+        """Add positions and overwrite the oldest ones if the buffer is full."""
+        indices = (self.added + np.arange(len(mask))) % len(self.mask)
+        self.position[indices], self.mask[indices] = position, mask
+        self.policy[indices], self.result[indices] = policy, result
         self.added += len(mask)
 
 
-class Zero:
-    """The method: see the module."""
+class AlphaZero:
+    """Algorithm of the training loop; see the module's description."""
+
+    unit: ClassVar[str] = "positions"
 
     def __init__(
-        self, net: models.BoardNet, settings: training.Settings, ranks: training.Ranks, options: ZeroOptions,
+        self, network: models.BoardNet, settings: Settings, ranks: Ranks, options: AlphaZeroOptions,
         size: tuple[int, int, int] = (6, 7, 4),
     ) -> None:  # fmt: skip
-        self.net, self.settings, self.ranks, self.options = net.to(ranks.device), settings, ranks, options
-        self.optimizer = training.optimizer_of(net, settings, ranks.device)
-        self.lesson = ranks.shared(Lesson(net))
+        self.network, self.settings, self.ranks, self.options = network.to(ranks.device), settings, ranks, options
+        self.optimizer = make_optimizer(network, settings, ranks.device)
+        self.loss = ranks.average_gradients(DistillationLoss(network))
         self.boards = Boards(max(1, options.games // ranks.world), *size)
-        self.buffer = Buffer(options.buffer, size[1])
+        self.buffer = ReplayBuffer(options.buffer, size[1])
         games, squares = len(self.boards), size[0] * size[1]
-        # Of every game under way, by number of stones: what the position was, and what the search made of it.
+        # History of every game in progress, by number of stones: bitboards and improved policy.
         self.position, self.mask = np.zeros((games, squares), np.int64), np.zeros((games, squares), np.int64)
         self.policy = np.zeros((games, squares, size[1]), np.float32)
-        self.average = {name: value.detach().clone() for name, value in net.state_dict().items()}
+        self.average = WeightAverage(network)
 
-    def update(self, step: int, rate: float, share: float) -> Metrics:
-        """One move of every game, then some mini-batches."""
+    def update(self, step: int, learning_rate: float, progress: float) -> Metrics:
+        """Play one move in every game, then learn from some mini-batches."""
         random = np.random.default_rng([self.settings.seed, step, self.ranks.rank])
-        began = time.monotonic()
-        ended = self._play(random)
-        losses = self._learn(step, rate, random)
-        names = ("policy_loss", "value_loss")
-        games, positions, learnt = self.ranks.total(ended, len(self.boards), len(losses))
-        mean = np.mean(losses, axis=0)[:2] if losses else np.zeros(2)
-        row: Metrics = {name: float(value) for name, value in zip(names, mean, strict=True)}
-        row |= {"loss": float(mean.sum()), "buffer": len(self.buffer), "mini_batches": learnt}
-        row["games_per_second"] = games / max(time.monotonic() - began, 1e-9)
-        return {**row, "positions": positions}
+        started = time.monotonic()
+        finished = self._play(random)
+        losses = self._learn(learning_rate, random)
+        games, positions, mini_batches = self.ranks.total(finished, len(self.boards), len(losses))
+        policy_loss, value_loss = np.mean(losses, axis=0)[:2].tolist() if losses else (0.0, 0.0)
+        return {
+            "policy_loss": policy_loss, "value_loss": value_loss, "loss": policy_loss + value_loss,
+            "buffer": len(self.buffer), "mini_batches": mini_batches,
+            "games_per_second": games / max(time.monotonic() - started, 1e-9), "positions": positions,
+        }  # fmt: skip
 
     def _play(self, random: np.random.Generator) -> int:
+        """Play one move in every game and return how many games are finished."""
         boards = self.boards
-        evaluator = models.Evaluator(self.graded())
+        evaluator = models.Evaluator(self.network_for_evaluation())
 
         def evaluate(planes: Array, legal: Array) -> tuple[Array, Array]:
             evaluation = evaluator(planes, legal)
@@ -118,78 +129,67 @@ class Zero:
             [boards[game] for game in range(len(boards))], evaluate, nodes=self.options.simulations + 4,
             seed=int(random.integers(2**62)),
         )  # fmt: skip
-        chosen = gumbel_search(search, self.options.simulations, considered=self.options.considered)
+        moves = gumbel_search(search, self.options.simulations, considered=self.options.considered)
         games, stones = np.arange(len(boards)), boards.stones()
         self.position[games, stones], self.mask[games, stones] = boards.position, boards.mask
-        self.policy[games, stones] = chosen.policy
-        status = boards.step(chosen.columns).copy()
-        done = np.flatnonzero(status != RUNNING)
-        for game in done.tolist():
+        self.policy[games, stones] = moves.policy
+        status = boards.step(moves.columns).copy()
+        finished = np.flatnonzero(status != RUNNING)
+        for game in finished.tolist():
             length = int(stones[game]) + 1
             won = float(status[game] == WON)
-            result = won * (-1.0) ** np.arange(length - 1, -1, -1)  # the last to move has won
+            result = won * (-1.0) ** np.arange(length - 1, -1, -1)  # the side that moved last has won
             self.buffer.add(
                 self.position[game, :length], self.mask[game, :length], self.policy[game, :length], result
             )  # fmt: skip
         boards.reset(status != RUNNING)
-        return len(done)
+        return len(finished)
 
-    def _learn(self, step: int, rate: float, random: np.random.Generator) -> list[list[float]]:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+    def _learn(self, learning_rate: float, random: np.random.Generator) -> list[list[float]]:
+        """Learn from mini-batches of the buffer and return their losses."""
         ready = self.ranks.total(len(self.buffer) >= self.options.fewest)[0] == self.ranks.world
         losses = []
-        self.net.train()
+        self.network.train()
         for _ in range(self.options.learn if ready else 0):
-            here = random.integers(len(self.buffer), size=max(1, self.settings.batch // self.ranks.world))
-            lot = self._lot(here, random.random(len(here)) < 0.5)
-            found = self.lesson(*(tensor.to(self.ranks.device) for tensor in lot))
-            found[:2].sum().backward()
-            nn.utils.clip_grad_norm_(self.net.parameters(), self.settings.clip)
-            self.optimizer.step()
-            self.optimizer.zero_grad(set_to_none=True)
-            losses.append(found.detach().tolist())
-            now = self.net.state_dict()
-            torch._foreach_lerp_(list(self.average.values()), [now[name] for name in self.average], 1 - KEPT)
+            indices = random.integers(len(self.buffer), size=max(1, self.settings.batch // self.ranks.world))
+            batch = self._batch(indices, random.random(len(indices)) < 0.5)
+            parts = self.loss(*(tensor.to(self.ranks.device) for tensor in batch))
+            parts[:2].sum().backward()
+            apply_gradients(self.network, self.optimizer, learning_rate, self.settings.clip)
+            losses.append(parts.detach().tolist())
+            self.average.update(FAST_DECAY)
         return losses
 
-    def _lot(self, here: Array, turned: Array) -> tuple[Tensor, ...]:
-        """A batch as `Lesson` takes it."""
+    def _batch(self, indices: Array, mirrored: Array) -> tuple[Tensor, ...]:
+        """Return positions of the buffer as the arguments of `DistillationLoss`."""
         buffer = self.buffer
-        planes, legal = shown(buffer.position[here], buffer.mask[here], self.boards.shape, turned)
-        policy = np.where(turned[:, None], buffer.policy[here][:, ::-1], buffer.policy[here])
-        arrays = (planes, legal, policy, buffer.result[here][:, None], np.zeros_like(policy))
+        planes, legal = mirrored_inputs(buffer.position[indices], buffer.mask[indices], self.boards.shape, mirrored)
+        policy = np.where(mirrored[:, None], buffer.policy[indices][:, ::-1], buffer.policy[indices])
+        arrays = (planes, legal, policy, buffer.result[indices][:, None], np.zeros_like(policy))
         return tuple(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
 
-    def graded(self) -> models.BoardNet:
-        """The network with averaged weights: that is also who plays."""
-        net = copy.deepcopy(self.net)
-        net.load_state_dict(self.average)
-        return net.eval()
+    def network_for_evaluation(self) -> models.BoardNet:
+        """Return the network with averaged weights, which also plays the games."""
+        return self.average.averaged_network()
 
-    def remembered(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The games under way, the buffer, the averaged weights."""
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the games in progress, the buffer and the averaged weights."""
         arrays = {
             "boards.position": self.boards.position, "boards.mask": self.boards.mask, "position": self.position,
             "mask": self.mask, "policy": self.policy,
         }  # fmt: skip
-        size = len(self.buffer)
-        for name in ("position", "mask", "policy", "result"):
-            arrays[f"buffer.{name}"] = getattr(self.buffer, name)[:size]
+        for name in ReplayBuffer.ARRAYS:
+            arrays[f"buffer.{name}"] = getattr(self.buffer, name)[: len(self.buffer)]
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        tensors |= {f"average.{name}": value for name, value in self.average.items()}
+        tensors |= {f"average.{name}": value for name, value in self.average.tensors.items()}
         return tensors, {"added": self.buffer.added}
 
-    def recall(self, tensors: dict[str, Tensor], kept: dict[str, Any]) -> None:
-        """Take them back."""
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
         self.boards.position[:], self.boards.mask[:] = (tensors[f"boards.{n}"].numpy() for n in ("position", "mask"))
         self.position[:], self.mask[:] = tensors["position"].numpy(), tensors["mask"].numpy()
         self.policy[:] = tensors["policy"].numpy()
-        self.buffer.added = int(kept["added"])
-        for name in ("position", "mask", "policy", "result"):
+        self.buffer.added = int(values["added"])
+        for name in ReplayBuffer.ARRAYS:
             getattr(self.buffer, name)[: len(self.buffer)] = tensors[f"buffer.{name}"].numpy()
-        for name in self.average:
-            self.average[name].copy_(tensors[f"average.{name}"])
-
-
-KEPT = 1 - (1 - AVERAGE) * 10  # of the averaged weights: they follow sooner than in distillation, since they play
+        self.average.load({name: tensors[f"average.{name}"] for name in self.average.tensors})

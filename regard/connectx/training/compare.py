@@ -1,77 +1,87 @@
-"""Two configurations under equal conditions: both trained by the same method, seed by seed, then graded and played.
+"""Comparison of two network configurations under equal conditions.
 
-A configuration is a preset with changes, `small,heads=4,sees=all+lines`, and after a slash what is to be changed in
-training, `small/learning_rate=1e-3`. The two take turns, seed after seed, so that a machine that grows slower grows
-slower for both. Equal time is a budget such as 20m or 90s for each network; equal positions one such as 500k.
+A configuration is a preset with changes, `small,heads=4,sees=all+lines`, optionally followed by a slash and changes to
+the training settings, `small/learning_rate=1e-3`. Both are trained by the same method with several seeds, alternately,
+so that a machine that slows down slows down both. The budget of each network is a time, such as 20m or 90s, or a number
+of positions, such as 500k.
 
-Every network is graded by the solver on positions held out, and the networks of a seed play each other: both sides of
-openings, the likeliest move of the policy each time. The difference comes with an interval over seeds and games.
+Every network is evaluated on held-out solved positions, and the two networks of each seed play each other from random
+openings, both sides of each, with the most probable move of the policy. The score comes with a confidence interval over
+seeds and games.
 """
 
 import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from regard import models, training
+from regard import models
 from regard.connectx.arena.match import play_game
 from regard.connectx.game.openings import openings
 from regard.connectx.players.network_player import NetworkPlayer, load_network
-from regard.connectx.training.loop import Metrics, read_about
-from regard.connectx.training.run import Plan, default_settings, resume, start
+from regard.connectx.training.run import (
+    BoardRunConfig,
+    default_settings,
+    network_config,
+    read_board_run,
+    resume_run,
+    start_run,
+)
 from regard.files import write_atomic
+from regard.training.metrics import Metrics
+from regard.training.settings import Settings
 
-PER_SEED = 40  # games
+GAMES_PER_SEED = 40
 
 
 @dataclass(frozen=True)
 class Budget:
-    """So many seconds, or so many positions."""
+    """Training budget of each network: seconds or positions."""
 
     seconds: float | None = None
     positions: int | None = None
 
     @classmethod
-    def read(cls, text: str) -> "Budget":
-        """A budget from text.
+    def parse(cls, text: str) -> "Budget":
+        """Return the budget that a text such as "20m" or "500k" describes.
 
-        >>> Budget.read("20m"), Budget.read("500k")
+        >>> Budget.parse("20m"), Budget.parse("500k")
         (Budget(seconds=1200.0, positions=None), Budget(seconds=None, positions=500000))
         """
         match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|k|M)?", text.strip())
         if match is None or float(match[1]) == 0:
-            raise ValueError(f"a budget is a time, such as 90s, 20m or 1h, or positions, such as 500k; got {text!r}")
+            raise ValueError(
+                f"the budget must be a time, such as 90s, 20m or 1h, or positions, such as 500k; got {text!r}"
+            )
         number, unit = float(match[1]), match[2] or ""
         if unit in ("s", "m", "h"):
             return cls(seconds=number * {"s": 1, "m": 60, "h": 3600}[unit])
         return cls(positions=int(number * {"": 1, "k": 1_000, "M": 1_000_000}[unit]))
 
 
-def read_configuration(text: str) -> tuple[models.BoardConfig, dict[str, Any]]:
-    """The network and the changes of settings that a text names.
+def parse_configuration(text: str, method: str = "distill") -> tuple[models.BoardConfig, dict[str, Any]]:
+    """Return the network configuration and the changed settings that a text describes.
 
-    >>> config, settings = read_configuration("tiny,heads=2,sees=all+near3/learning_rate=1e-3")
+    >>> config, settings = parse_configuration("tiny,heads=2,sees=all+near3/learning_rate=1e-3")
     >>> config.heads, config.sees, settings
     (2, ('all', 'near3'), {'learning_rate': 0.001})
     """
-    network, _, training_part = text.partition("/")
+    network, _, settings = text.partition("/")
     preset, *parts = network.split(",")
-    changes = {"score": "columns", "lines": 4, **dict(_read_change(part, text) for part in parts)}
-    if isinstance(changes.get("sees"), str):
-        changes["sees"] = tuple(str(changes["sees"]).split("+"))
-    return (
-        models.BoardConfig.preset(preset.strip(), **changes),
-        dict(_read_change(part, text) for part in training_part.split(",") if part),
-    )
+    sizes = dict(_parse_change(part, text) for part in parts)
+    if isinstance(sizes.get("sees"), str):
+        sizes["sees"] = tuple(sizes["sees"].split("+"))
+    changes = dict(_parse_change(part, text) for part in settings.split(",") if part)
+    return network_config(method, preset.strip(), **sizes), changes
 
 
-def _read_change(part: str, text: str) -> tuple[str, Any]:
+def _parse_change(part: str, text: str) -> tuple[str, Any]:
     name, sign, value = (piece.strip() for piece in part.partition("="))
     if not sign or not name:
-        raise ValueError(f"a configuration is a preset and name=value, such as small,heads=4, got {text!r}")
+        raise ValueError(f"a configuration is a preset followed by name=value, such as small,heads=4; got {text!r}")
     for kind in (int, float):
         try:
             return name, kind(value)
@@ -82,17 +92,35 @@ def _read_change(part: str, text: str) -> tuple[str, Any]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of it, for JSON, and for the table and the picture that are made of it."""
+    """Results of a comparison, as stored in comparison.json."""
 
-    found: dict[str, Any]
+    results: dict[str, Any]
 
     @property
     def verdict(self) -> str:
-        """The result in words."""
-        score, low, high = (100 * self.found["games"][name] for name in ("score", "low", "high"))
-        a, b = self.found["configurations"]
-        said = "no difference is shown" if low <= 50 <= high else f"{a if score > 50 else b} is stronger"
-        return f"{a} scores {score:.1f} % against {b} ({low:.1f} to {high:.1f}): {said}"
+        """The result in one sentence."""
+        score, low, high = (100 * self.results["games"][name] for name in ("score", "low", "high"))
+        a, b = self.results["configurations"]
+        conclusion = "no significant difference" if low <= 50 <= high else f"{a if score > 50 else b} is stronger"
+        return f"{a} scores {score:.1f} % against {b} ({low:.1f} to {high:.1f}): {conclusion}"
+
+    def table(self) -> Any:
+        """Return a rich table of the mean evaluation of both configurations."""
+        from rich.table import Table
+
+        table = Table(title=f"{self.results['method']}, {self.results['seeds']} seeds")
+        for column in ("configuration", "parameters", "positions", "error %", "begin", "middle", "end", "perfect %"):
+            table.add_column(column, justify="left" if column == "configuration" else "right")
+        for name in self.results["configurations"]:
+            rows = self.results["grades"][name]
+
+            def mean(key: str, rows: list[Metrics] = rows) -> float:
+                return sum(row.get(key, math.nan) for row in rows) / len(rows)
+
+            errors = [f"{100 * mean(key):.2f}" for key in ("error", "error_begin", "error_middle", "error_end")]
+            counts = [f"{mean(key):,.0f}" for key in ("parameters", "positions")]
+            table.add_row(name, *counts, *errors, f"{100 * mean('perfect'):.1f}")
+        return table
 
 
 def compare(
@@ -104,95 +132,73 @@ def compare(
     method: str = "distill",
     labels: str | None = None,
     seeds: int = 3,
-    games: int = PER_SEED,
-    said: Callable[[str], None] = lambda text: None,
-    shown: Callable[[Metrics], None] = lambda row: None,
+    games: int = GAMES_PER_SEED,
+    announce: Callable[[str], None] = lambda text: None,
+    report: Callable[[Metrics], None] = lambda row: None,
 ) -> Comparison:
-    """Train both under the budget with every seed, then grade and play; a stopped comparison goes on in its folder."""
+    """Train both configurations with every seed, evaluate them and let them play.
+
+    Runs that already exist in the folder are resumed or reused. `announce` is called with the name of each stage,
+    `report` with every row of metrics.
+    """
     if seeds < 1 or games < 2:
         raise ValueError(f"a comparison needs at least 1 seed and 2 games, got {seeds} and {games}")
-    configurations = {name: read_configuration(name) for name in (a, b)}
+    configurations = {name: parse_configuration(name, method) for name in (a, b)}
     if len(configurations) < 2:
-        raise ValueError(f"a comparison is of two configurations, got {a!r} twice")
-    graded: dict[str, list[Metrics]] = {a: [], b: []}
+        raise ValueError(f"a comparison needs two different configurations, got {a!r} twice")
+    evaluations: dict[str, list[Metrics]] = {a: [], b: []}
     for seed in range(seeds):
         for letter, (name, (config, changes)) in zip("ab", configurations.items(), strict=True):
             run = folder / f"{letter}-{seed}"
-            said(f"{name}, seed {seed}")
-            settings = _settings(method, budget, {**changes, "seed": seed})
+            announce(f"{name}, seed {seed}")
             if not (run / "run.json").exists():
-                chosen = replace(config, norm="group") if method == "ppo" else config
-                start(Plan(method, labels=labels), chosen, settings, run, shown=shown)
-            elif not read_about(run)["results"]:
-                resume(run, shown=shown)
-            results = read_about(run)["results"]
-            graded[name].append({**results["alone"], "seconds": results["seconds"], "steps": results["steps"],
-                                 "positions": results["positions"], "parameters": results["parameters"]})  # fmt: skip
-    said("the networks play each other")
-    found = {
-        "configurations": [a, b], "method": method, "budget": asdict(budget), "seeds": seeds, "grades": graded,
-        "games": _played(folder, seeds, games),
+                settings = _settings(method, budget, {**changes, "seed": seed})
+                start_run(BoardRunConfig(method, labels=labels), config, settings, run, report=report)
+            elif not read_board_run(run)["results"]:
+                resume_run(run, report=report)
+            results = read_board_run(run)["results"]
+            costs = {key: results[key] for key in ("seconds", "steps", "positions", "parameters")}
+            evaluations[name].append({**results["alone"], **costs})
+    announce("the networks play each other")
+    comparison = {
+        "configurations": [a, b], "method": method, "budget": asdict(budget), "seeds": seeds, "grades": evaluations,
+        "games": _play_games(folder, seeds, games),
     }  # fmt: skip
-    write_atomic(folder / "comparison.json", json.dumps(found, indent=1) + "\n")
-    return Comparison(found)
+    write_atomic(folder / "comparison.json", json.dumps(comparison, indent=1) + "\n")
+    return Comparison(comparison)
 
 
-def table(comparison: Comparison) -> Any:
-    """The grades of both, for the terminal."""
-    from rich.table import Table
-
-    found = comparison.found
-    shown = Table(title=f"{found['method']}, {found['seeds']} seeds")
-    columns = ("configuration", "parameters", "positions", "error %", "begin", "middle", "end", "perfect %")
-    for column in columns:
-        shown.add_column(column, justify="left" if column == "configuration" else "right")
-    for name in found["configurations"]:
-        rows = found["grades"][name]
-
-        def mean(key: str, rows: list[Metrics] = rows) -> float:
-            return sum(row.get(key, math.nan) for row in rows) / len(rows)
-
-        errors = [f"{100 * mean(key):.2f}" for key in ("error", "error_begin", "error_middle", "error_end")]
-        counts = [f"{mean(key):,.0f}" for key in ("parameters", "positions")]
-        shown.add_row(name, *counts, *errors, f"{100 * mean('perfect'):.1f}")
-    return shown
-
-
-def _settings(method: str, budget: Budget, changes: dict[str, Any]) -> training.Settings:
+def _settings(method: str, budget: Budget, changes: dict[str, Any]) -> Settings:
     if budget.seconds is not None:
         return default_settings(method, minutes=budget.seconds / 60, **changes)
     if method != "distill":
-        raise ValueError("equal positions are for distillation; give a time, such as 20m")
+        raise ValueError(f"a budget in positions is possible with distill only; {method} needs a time, such as 20m")
     assert budget.positions is not None
     batch = changes.get("batch", default_settings(method).batch)
     return default_settings(method, steps=max(1, budget.positions // batch), **changes)
 
 
-def _played(folder: Path, seeds: int, games: int) -> dict[str, Any]:
-    """Wins, draws and losses of a against b, the score with its interval, and the difference in Elo."""
-    from regard.models import Evaluator
-
-    won = drawn = lost = 0
+def _play_games(folder: Path, seeds: int, games: int) -> dict[str, Any]:
+    """Return wins, draws and losses of a against b, in total and by seed, and the score with its 95 % interval."""
     by_seed = []
     for seed in range(seeds):
         a, b = (
-            NetworkPlayer(Evaluator(load_network(folder / f"{letter}-{seed}"), mirror=True), name=letter)
+            NetworkPlayer(models.Evaluator(load_network(folder / f"{letter}-{seed}"), mirror=True), name=letter)
             for letter in "ab"
         )
-        here = [won, drawn, lost]
-        for board in openings("random", games // 2, plies=4, seed=seed):
-            for game in (play_game(a, b, board), play_game(b, a, board)):
-                points = game.points("a")
-                won, drawn, lost = won + (points == 1), drawn + (points == 0.5), lost + (points == 0)
-        by_seed.append([won - here[0], drawn - here[1], lost - here[2]])
+        points = [
+            game.points("a")
+            for board in openings("random", games // 2, plies=4, seed=seed)
+            for game in (play_game(a, b, board), play_game(b, a, board))
+        ]
+        by_seed.append([points.count(result) for result in (1, 0.5, 0)])
+    won, drawn, lost = (sum(counts) for counts in zip(*by_seed, strict=True))
     count = won + drawn + lost
     score = (won + drawn / 2) / count
-    # The networks of a seed are one draw of the lot: the interval counts seeds as well as games.
-    means = [(w + d / 2) / (w + d + x) for w, d, x in by_seed]
-    variance = (won + drawn / 4) / count - score**2
-    error = math.sqrt(max(variance, 0) / count)
-    if seeds > 1:
-        between = sum((mean - score) ** 2 for mean in means) / (seeds - 1)
+    error = math.sqrt(max((won + drawn / 4) / count - score**2, 0) / count)
+    if seeds > 1:  # networks of different seeds differ in strength, so that games of one seed are not independent
+        scores = [(w + d / 2) / (w + d + x) for w, d, x in by_seed]
+        between = sum((seed_score - score) ** 2 for seed_score in scores) / (seeds - 1)
         error = max(error, math.sqrt(between / seeds))
     return {
         "won": won, "drawn": drawn, "lost": lost, "by_seed": by_seed, "score": score,

@@ -1,4 +1,4 @@
-"""What a network's moves are worth, on labelled positions that it has not learnt from."""
+"""Evaluation of a network on solved positions that it has not learnt from."""
 
 from typing import Any
 
@@ -8,52 +8,63 @@ from regard.connectx.data.labels import FULL, Labels
 from regard.connectx.game.board_batch import planes_of
 from regard.models import BoardNet, Evaluator
 
-THIRDS = ("begin", "middle", "end")  # of the board's squares, by stones on it
+THIRDS = ("begin", "middle", "end")  # by the number of stones on the board
 
 
-def some_of_each(labels: Labels, count: int) -> Labels:
-    """At most so many positions of each third of the board, always the same ones; by number of stones as even as may
-    be."""
-    cells = labels.shape.rows * labels.shape.columns
-    third = np.minimum(3 * labels.stones // cells, 2)
+def balanced_sample(labels: Labels, count: int) -> Labels:
+    """Return at most `count` positions of each third of the board, always the same ones.
+
+    Within a third, all numbers of stones occur about equally often.
+    """
     random = np.random.default_rng(0)
-    chosen = []
-    for number in range(len(THIRDS)):
-        here = random.permutation(np.flatnonzero(third == number))
-        stones = labels.stones[here]
-        # The n-th position of its number of stones comes before all (n + 1)-th ones.
-        turn = np.empty(len(here), np.int64)
+    sample = []
+    for third in range(len(THIRDS)):
+        indices = random.permutation(np.flatnonzero(_third(labels) == third))
+        stones = labels.stones[indices]
+        # Rank positions among those with the same number of stones; the first of each come before all second ones.
+        rank = np.empty(len(indices), np.int64)
         for ply in np.unique(stones):
-            turn[stones == ply] = np.arange((stones == ply).sum())
-        chosen.append(here[np.argsort(turn, kind="stable")[:count]])
-    return labels[np.sort(np.concatenate(chosen))]
+            rank[stones == ply] = np.arange((stones == ply).sum())
+        sample.append(indices[np.argsort(rank, kind="stable")[:count]])
+    return labels[np.sort(np.concatenate(sample))]
 
 
-def grade(net: BoardNet, labels: Labels, *, mirror: bool = False, by_ply: bool = True) -> dict[str, Any]:
-    """Shares of moves: `error`, those that lose something, and `perfect`; the mean of the thirds, each, and by ply.
+def evaluate_network(net: BoardNet, labels: Labels, *, mirror: bool = False, by_ply: bool = True) -> dict[str, Any]:
+    """Return metrics of the network's most probable moves.
 
-    `doubt` says the same as `error`, but finer: the mean of −log(probability of the moves that lose nothing). Networks
-    that a few thousand moves cannot tell apart, it can.
+    error         fraction of moves that turn a win into a draw or loss, or a draw into a loss
+    perfect       fraction of moves with the best score: the fastest win or the slowest loss
+    doubt         mean of −log(probability of all moves that keep the value); finer than `error`, it can distinguish
+                  networks that make the same mistakes
+    value_error   mean absolute error of the value
+
+    `error`, `perfect` and `doubt` are means of the three thirds of the board; error_begin, … and, with `by_ply`,
+    error_at_PLY give the parts. `mirror` averages the network over both orientations of the board.
     """
     evaluator = Evaluator(net, mirror=mirror)
-    judged = evaluator(planes_of(labels.position, labels.mask, labels.shape), labels.scores != FULL)
+    evaluation = evaluator(planes_of(labels.position, labels.mask, labels.shape), labels.scores != FULL)
     scores = labels.scores.astype(np.int64)
     best = scores.max(1)
-    chosen = scores[np.arange(len(scores)), judged.policy.argmax(1)]
-    lost, perfect = np.sign(chosen) != np.sign(best), chosen == best
-    wrong = np.abs(judged.value - np.sign(best))
-    third = np.minimum(3 * labels.stones // (labels.shape.rows * labels.shape.columns), 2)
-    present = [number for number in range(3) if (third == number).any()]
-    row: dict[str, Any] = {"error": float(np.mean([lost[third == number].mean() for number in present]))}
-    row["perfect"] = float(np.mean([perfect[third == number].mean() for number in present]))
+    move_scores = scores[np.arange(len(scores)), evaluation.policy.argmax(1)]
     keeps = (np.sign(scores) == np.sign(best)[:, None]) & (labels.scores != FULL)
-    doubt = -np.log(np.maximum((judged.policy * keeps).sum(1), 1e-6))
-    row["doubt"] = float(np.mean([doubt[third == number].mean() for number in present]))
-    row["value_error"] = float(wrong.mean())
-    for number in present:
-        row[f"error_{THIRDS[number]}"] = float(lost[third == number].mean())
-        row[f"perfect_{THIRDS[number]}"] = float(perfect[third == number].mean())
+    by_position = {
+        "error": np.sign(move_scores) != np.sign(best),
+        "perfect": move_scores == best,
+        "doubt": -np.log(np.maximum((evaluation.policy * keeps).sum(1), 1e-6)),
+    }
+    third = _third(labels)
+    present = [number for number in range(len(THIRDS)) if (third == number).any()]
+    by_third = {name: [values[third == number].mean() for number in present] for name, values in by_position.items()}
+    metrics: dict[str, Any] = {name: float(np.mean(means)) for name, means in by_third.items()}
+    metrics["value_error"] = float(np.abs(evaluation.value - np.sign(best)).mean())
+    for i, number in enumerate(present):
+        for name in ("error", "perfect"):
+            metrics[f"{name}_{THIRDS[number]}"] = float(by_third[name][i])
     if by_ply:
         for ply in np.unique(labels.stones).tolist():
-            row[f"error_at_{ply}"] = float(lost[labels.stones == ply].mean())
-    return row
+            metrics[f"error_at_{ply}"] = float(by_position["error"][labels.stones == ply].mean())
+    return metrics
+
+
+def _third(labels: Labels) -> np.ndarray:
+    return np.minimum(3 * labels.stones // (labels.shape.rows * labels.shape.columns), 2)

@@ -1,14 +1,14 @@
-"""A network learns by heart what openings are worth: the table of its memory (`regard.models`, opening_table.py).
+"""The opening table of a network: corrections to its value in positions with few stones.
 
-Every position with few stones that is not settled at a glance is taken, with its exact value, but for those that
-networks are graded by. What the network says of it without a memory, as it stands and mirrored, is computed once; what
-is missing to the value is then learnt in a few passes:
+Every position with few stones is solved, except those that the search decides immediately and those held out for
+evaluation. The network's raw value for each position, and for its mirror image, is computed once; several passes then
+learn the difference to the exact value. `regard/models/board/opening_table.py` describes which entries a position uses.
 
-    for each number that a position touches     g = tanh(said + Σ numbers) − value
-                                                number −= rate · g / √(sum of all g² of this number so far)
+    for each entry that a position uses         g = tanh(raw value + Σ entries) − exact value
+                                                entry −= rate · g / √(sum of all g² of this entry so far)
 
-The network's other weights stay as they are, and so does its policy. A number of stones gets a share of each pass that
-grows with the square root of how many such positions there are.
+The other weights of the network and its policy do not change. Each number of stones gets a share of a pass proportional
+to the square root of the number of such positions.
 """
 
 import os
@@ -31,14 +31,17 @@ from regard.training.interrupts import stop_requested
 
 Array = np.ndarray
 
-START = 1e-2  # what the sum of squares begins with: the first steps are not too long
+INITIAL_SQUARES = 1e-2  # initial sum of squares, which limits the length of the first steps
 RATE = 0.3
 
 
 @dataclass(frozen=True)
 class Memorized:
-    """The network with its memory, and the mean squared error of its values before and after: of positions that it
-    learnt, and of those held out (None where there are none)."""
+    """A network with its opening table, and the mean squared error of its values before and after learning it.
+
+    `learnt` and `held_out` are numbers of positions. Each error is a pair: of the learnt positions and of the held-out
+    ones (None if there are none).
+    """
 
     net: models.BoardNet
     learnt: int
@@ -56,47 +59,62 @@ def memorize(
     passes: int = 20,
     without: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
     seed: int = 0,
-    kept: str | os.PathLike[str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
     processes: int = 1,
     report: Report = lambda what, done, total: None,
 ) -> Memorized:
-    """The network with a memory of all positions with at most so many stones.
+    """Return the network with an opening table for all positions with at most `stones` stones.
 
-    without     positions and masks that are left out, as are their mirror images
-    kept        a folder for what the network says of them, which takes longest: what is there is not computed again
-    processes   that ask the network
+    Args:
+        net: the network; it is not changed.
+        solver: gives the exact values.
+        stones: maximum number of stones of the positions in the table.
+        bits: the table has 2^bits entries.
+        passes: passes over all positions.
+        without: positions and masks to leave out, together with their mirror images.
+        seed: seed of the order of the positions.
+        folder: stores the network's raw values, so that a stopped run does not compute them again.
+        processes: processes that compute the raw values.
+        report: called as report(stage, number done since the last call, total).
+
+    >>> from regard.connectx import Solver
+    >>> net = models.BoardNet("tiny", channels=8, heads=2, layers=2, attn_every=1)
+    >>> result = memorize(net, Solver(4, 4, 3, table_bits=16), stones=4, bits=10, passes=5)
+    >>> result.after[0] < result.before[0]
+    True
     """
     if passes < 1:
         raise ValueError(f"passes must be at least 1, got {passes}")
     if net.config.planes != 2:
         raise ValueError(
-            f"a memory goes with planes of own and the opponent's stones, this network has {net.config.planes}"
+            f"an opening table needs a network with 2 input planes (own and opponent's stones), got {net.config.planes}"
         )
-    known = openings(solver, stones, report)
+    labels = solved_openings(solver, stones, report)
     if without is not None:
-        known = known.without(*without)
-    shape = known.shape
+        labels = labels.without(*without)
+    shape = labels.shape
     size = (shape.rows, shape.columns, stones)
     bare, extended = models.with_opening_table(net).eval(), models.with_opening_table(net, size, bits).eval()
-    said = network_values(bare, known, None if kept is None else Path(kept), processes=processes, report=report)
-    places = _places(extended, known, report)
-    value = known.scores[:, 0].astype(np.float32)
-    held = known.held_out()
+    folder_path = None if folder is None else Path(folder)
+    raw = network_values(bare, labels, folder_path, processes=processes, report=report)
+    entries = _entries(extended, labels, report)
+    value = labels.scores[:, 0].astype(np.float32)
+    held = labels.held_out()
     learnt = ~held
 
-    table, squares = np.zeros(1 << bits, np.float32), np.full(1 << bits, START, np.float32)
+    table, squares = np.zeros(1 << bits, np.float32), np.full(1 << bits, INITIAL_SQUARES, np.float32)
 
     def error(which: NDArray[np.bool_]) -> float | None:
-        wrong = [(_values(places[which], table, said[which, side]) - value[which]) ** 2 for side in range(2)]
-        return float(np.mean(wrong)) if which.any() else None
+        errors = [(_corrected(entries[which], table, raw[which, side]) - value[which]) ** 2 for side in range(2)]
+        return float(np.mean(errors)) if which.any() else None
 
     before = error(learnt), error(held)
-    chosen = _often(known, np.flatnonzero(learnt))
+    indices = _repeat_by_stones(labels, np.flatnonzero(learnt))
     for number in range(passes):
         random = np.random.default_rng([seed, number])
-        side = random.integers(0, 2, len(known))
-        heard = said[np.arange(len(known)), side]
-        _pass(random.permutation(chosen), places, table, squares, heard, value, RATE * (1 - number / passes))
+        side = random.integers(0, 2, len(labels))
+        values = raw[np.arange(len(labels)), side]
+        _pass(random.permutation(indices), entries, table, squares, values, value, RATE * (1 - number / passes))
         report("learning", 1, passes)
     with torch.no_grad():
         assert extended.opening_table is not None
@@ -104,17 +122,17 @@ def memorize(
     return Memorized(extended, int(learnt.sum()), int(held.sum()), before, (error(learnt), error(held)))
 
 
-def openings(solver: Solver, stones: int, report: Report = lambda what, done, total: None) -> Labels:
-    """Every position with at most so many stones that is not settled at a glance, with its value as the only score.
+def solved_openings(solver: Solver, stones: int, report: Report = lambda what, done, total: None) -> Labels:
+    """Return every position with at most `stones` stones that needs a search, with its value as the only score.
 
     >>> solver = Solver(4, 4, 3, table_bits=16)
-    >>> known = openings(solver, 4)
-    >>> len(known), known.scores.shape, np.unique(known.scores).tolist()
+    >>> labels = solved_openings(solver, 4)
+    >>> len(labels), labels.scores.shape, np.unique(labels.scores).tolist()
     (89, (89, 1), [-1, 1])
     """
     most = min(MAX_STONES, solver.rows * solver.columns - 1)
     if not 0 <= stones <= most:
-        raise ValueError(f"stones must be 0 to {most}, got {stones}")
+        raise ValueError(f"stones must be between 0 and {most}, got {stones}")
     size = (solver.rows, solver.columns, solver.inarow)
     shape = checked_shape(*size)
     layers = [positions_to_solve(n, *size) for n in range(stones + 1)]
@@ -131,43 +149,43 @@ def openings(solver: Solver, stones: int, report: Report = lambda what, done, to
     return Labels(shape, position, mask, values, np.zeros(len(mask), np.uint8))
 
 
-def _often(known: Labels, which: NDArray[np.int64]) -> NDArray[np.int64]:
-    """These positions for one pass, those with few stones several times: they are few, and all others follow them."""
-    stones = known.stones[which]
+def _repeat_by_stones(labels: Labels, which: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return these indices for one pass; those of rare numbers of stones are repeated."""
+    stones = labels.stones[which]
     count = np.bincount(stones)[stones]
     return np.repeat(which, np.sqrt(count.max() / count).astype(np.int64))
 
 
-def _places(net: models.BoardNet, known: Labels, report: Report) -> NDArray[np.int32]:
-    """(N, groups): which numbers of the table each position touches."""
+def _entries(net: models.BoardNet, labels: Labels, report: Report) -> NDArray[np.int32]:
+    """Return the indices (N, groups) of the table entries that each position uses."""
     table = net.opening_table
     assert table is not None
-    found = np.empty((len(known), len(table.groups)), np.int32)
-    for part in batches(len(known)):
-        planes = torch.from_numpy(planes_of(known.position[part], known.mask[part], known.shape)).float()
-        found[part] = table.indices(planes).numpy()
-        report("looking up", part.stop - part.start, len(known))
-    return found
+    entries = np.empty((len(labels), len(table.groups)), np.int32)
+    for part in batches(len(labels)):
+        planes = torch.from_numpy(planes_of(labels.position[part], labels.mask[part], labels.shape)).float()
+        entries[part] = table.indices(planes).numpy()
+        report("looking up", part.stop - part.start, len(labels))
+    return entries
 
 
 @compiled
-def _pass(order: Array, places: Array, table: Array, squares: Array, said: Array, value: Array, rate: float) -> None:
+def _pass(order: Array, entries: Array, table: Array, squares: Array, raw: Array, value: Array, rate: float) -> None:
     for at in order:
-        total = said[at]
-        for place in places[at]:
-            total += table[place]
+        total = raw[at]
+        for entry in entries[at]:
+            total += table[entry]
         gradient = np.tanh(total) - value[at]
-        for place in places[at]:
-            squares[place] += gradient * gradient
-            table[place] -= rate * gradient / np.sqrt(squares[place])
+        for entry in entries[at]:
+            squares[entry] += gradient * gradient
+            table[entry] -= rate * gradient / np.sqrt(squares[entry])
 
 
 @compiled
-def _values(places: Array, table: Array, said: Array) -> Array:
-    found = np.empty(len(said), np.float32)
-    for at in range(len(said)):
-        total = said[at]
-        for place in places[at]:
-            total += table[place]
-        found[at] = np.tanh(total)
-    return found
+def _corrected(entries: Array, table: Array, raw: Array) -> Array:
+    values = np.empty(len(raw), np.float32)
+    for at in range(len(raw)):
+        total = raw[at]
+        for entry in entries[at]:
+            total += table[entry]
+        values[at] = np.tanh(total)
+    return values

@@ -1,53 +1,56 @@
-"""PPO by self-play: many games at once, each move by lot from the policy, then a few passes over what was played.
+"""PPO by self-play: many parallel games with sampled moves, then several passes over the moves played.
 
-The two sides take turns, so the value of the next position counts against the one who moves. With r = 1 for the move
-that wins and V for the side to move,
+The two sides alternate, so the value of the next position counts negatively for the side to move. With reward r = 1 for
+the winning move and V the value for the side to move,
 
     δₜ = rₜ − γ · V(sₜ₊₁) − V(sₜ)              (V = 0 after the end)
-    Aₜ = δₜ − γλ · Aₜ₊₁                         generalised advantage estimation, the sign turning with the side
-    Rₜ = Aₜ + V(sₜ)                             what the value learns
+    Aₜ = δₜ − γλ · Aₜ₊₁                         generalised advantage estimation, with alternating sign
+    Rₜ = Aₜ + V(sₜ)                             target of the value
 
     policy loss   −mean min(ρ·A, clip(ρ, 1 ± ε)·A),  ρ = π(a) / π_old(a)
     loss          policy loss + c_v · (V − R)² − c_e · entropy
 
-Half of the positions are shown mirrored, in play and in learning alike, since the policy need not be the same for both.
-In a part of the games one side is a past self from a pool; its moves are not learnt from. The state of the games, the
-pool and the optimizer are in the checkpoint, so a stopped run goes on as it would have.
+Half of the positions are mirrored, both in play and in learning, because the policy need not be symmetric. In some of
+the games one side is an earlier version of the network, drawn from a pool; its moves are not learnt. The checkpoint
+contains the games in progress, the pool and the optimizer state, so that a resumed run produces the same bits.
 """
 
 import copy
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard import models, training
+from regard import models
 from regard.connectx.game.board_batch import DRAWN, RUNNING, WON, Boards
-from regard.connectx.training.distillation import shown
-from regard.connectx.training.loop import Metrics
+from regard.connectx.training.distillation import mirrored_inputs
+from regard.training.distributed import Ranks
+from regard.training.metrics import Metrics
+from regard.training.optimizers import apply_gradients, make_optimizer
+from regard.training.settings import Settings
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class PpoOptions:
-    """How PPO plays and learns.
+    """Options of PPO.
 
-    games           that run side by side
-    moves           of each game between two updates
-    epochs          passes over what was played
-    discount        γ
-    trace           λ of the advantages
-    clip            ε: how far the policy may move in one update
-    value_weight    c_v
-    entropy_weight  c_e
-    pool            past selves that are kept
-    pool_every      updates after which one is added
-    pool_share      of the games that are played against one of them
+    games           games in parallel
+    moves           moves of each game between two updates
+    epochs          passes over the moves played
+    discount        γ, the discount factor
+    trace           λ of the advantage estimation
+    clip            ε, the limit of the policy's change in one update
+    value_weight    c_v, the weight of the value loss
+    entropy_weight  c_e, the weight of the entropy
+    pool            number of earlier versions of the network that are kept
+    pool_every      updates between two additions to the pool
+    pool_share      fraction of the games that are played against an earlier version
     """
 
     games: int = 256
@@ -68,230 +71,234 @@ class PpoOptions:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("discount", "trace", "pool_share"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be 0 to 1, got {getattr(self, name)}")
+                raise ValueError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
         if self.clip <= 0:
-            raise ValueError(f"clip must be more than 0, got {self.clip}")
+            raise ValueError(f"clip must be greater than 0, got {self.clip}")
 
 
 @dataclass
-class Played:
-    """What was played since the last update, (moves, games) of each."""
+class Rollout:
+    """The moves since the last update; each array has the shape (moves, games)."""
 
     position: Array
     mask: Array
     column: Array
-    chance: Array  # log of the probability that the policy gave the move
+    log_probability: Array  # of the chosen move
     value: Array
     reward: Array
     over: Array
-    mine: Array  # whether the network that learns made the move
-    turned: Array  # whether it was shown the mirror image
+    own: Array  # whether the network that learns made the move
+    mirrored: Array  # whether the network saw the mirrored position
 
 
-def advantages(played: Played, last: Array, discount: float, trace: float) -> Array:
-    """A of every move; `last` are the values of the positions that came after the last moves.
+def advantages(rollout: Rollout, last_values: Array, discount: float, trace: float) -> Array:
+    """Return the advantage of every move; `last_values` are the values of the positions after the last moves.
 
     >>> one = lambda x: np.array([[x]])
-    >>> won = Played(*[one(0)] * 4, one(0.25), one(1.0), *[one(True)] * 3)
+    >>> won = Rollout(*[one(0)] * 4, one(0.25), one(1.0), *[one(True)] * 3)
     >>> advantages(won, np.array([0.9]), 1.0, 0.9)
     array([[0.75]])
     """
-    found = np.zeros(played.value.shape)
-    later, after = np.zeros(len(last)), last
-    for t in range(len(found) - 1, -1, -1):
-        goes_on = ~played.over[t].astype(bool)
-        delta = played.reward[t] - discount * after * goes_on - played.value[t]
-        later = delta - discount * trace * later * goes_on
-        found[t], after = later, played.value[t]
-    return found
+    result = np.zeros(rollout.value.shape)
+    later, next_value = np.zeros(len(last_values)), last_values
+    for t in range(len(result) - 1, -1, -1):
+        continues = ~rollout.over[t].astype(bool)
+        delta = rollout.reward[t] - discount * next_value * continues - rollout.value[t]
+        later = delta - discount * trace * later * continues
+        result[t], next_value = later, rollout.value[t]
+    return result
 
 
 class PpoLoss(nn.Module):
-    """Loss and what is said of it, for one mini-batch."""
+    """Total loss and its statistics, for one mini-batch."""
 
-    def __init__(self, net: models.BoardNet, options: PpoOptions) -> None:
+    NAMES = ("loss", "policy_loss", "value_loss", "entropy", "kl", "clip_share")
+
+    def __init__(self, network: models.BoardNet, options: PpoOptions) -> None:
         super().__init__()
-        self.net, self.options = net, options
+        self.network, self.options = network, options
 
     def forward(
-        self, planes: Tensor, legal: Tensor, column: Tensor, chance: Tensor, advantage: Tensor, goal: Tensor,
-        mine: Tensor,
+        self, planes: Tensor, legal: Tensor, column: Tensor, old_log_probability: Tensor, advantage: Tensor,
+        value_target: Tensor, own: Tensor,
     ) -> Tensor:  # fmt: skip
-        judged = self.net(planes)
-        logs = judged.policy.masked_fill(~legal, -1e9).log_softmax(-1)
-        drift = logs.gather(1, column[:, None])[:, 0] - chance
-        ratio = drift.exp()
+        """Return the numbers that `NAMES` lists; the first one is minimised."""
+        output = self.network(planes)
+        log_policy = output.policy.masked_fill(~legal, -1e9).log_softmax(-1)
+        log_ratio = log_policy.gather(1, column[:, None])[:, 0] - old_log_probability
+        ratio = log_ratio.exp()
         low, high = 1 - self.options.clip, 1 + self.options.clip
-        count = mine.sum().clamp(min=1)
+        count = own.sum().clamp(min=1)
         gain = torch.minimum(ratio * advantage, ratio.clamp(low, high) * advantage)
-        policy = -(gain * mine).sum() / count
-        value = (judged.value[:, 0] - goal).square().mean()
-        entropy = -((logs.exp() * logs).sum(-1) * mine).sum() / count
+        policy = -(gain * own).sum() / count
+        value = (output.value[:, 0] - value_target).square().mean()
+        entropy = -((log_policy.exp() * log_policy).sum(-1) * own).sum() / count
         total = policy + self.options.value_weight * value - self.options.entropy_weight * entropy
         with torch.no_grad():
-            kl = ((ratio - 1 - drift) * mine).sum() / count
-            clipped = (((ratio < low) | (ratio > high)) * mine).sum() / count
+            kl = ((ratio - 1 - log_ratio) * own).sum() / count
+            clipped = (((ratio < low) | (ratio > high)) * own).sum() / count
         return torch.stack((total, policy, value, entropy, kl, clipped))
 
 
 class Ppo:
-    """The method: see the module."""
+    """Algorithm of the training loop; see the module's description."""
+
+    unit: ClassVar[str] = "positions"
 
     def __init__(
-        self, net: models.BoardNet, settings: training.Settings, ranks: training.Ranks, options: PpoOptions,
+        self, network: models.BoardNet, settings: Settings, ranks: Ranks, options: PpoOptions,
         size: tuple[int, int, int] = (6, 7, 4),
     ) -> None:  # fmt: skip
-        if net.config.norm == "batch":
+        if network.config.norm == "batch":
             raise ValueError(
-                "PPO compares what the network said in play with what it says in training, and batch norms differ "
-                'between the two; take norm="group" or "none"'
+                "PPO compares the network's outputs in play and in training, between which batch norms differ; "
+                'use norm="group" or norm="none"'
             )
-        self.net, self.settings, self.ranks, self.options = net.to(ranks.device), settings, ranks, options
-        self.optimizer = training.optimizer_of(net, settings, ranks.device)
-        self.loss = ranks.shared(PpoLoss(net, options))
+        self.network, self.settings, self.ranks, self.options = network.to(ranks.device), settings, ranks, options
+        self.optimizer = make_optimizer(network, settings, ranks.device)
+        self.loss = ranks.average_gradients(PpoLoss(network, options))
         self.boards = Boards(max(1, options.games // ranks.world), *size)
         self.pool: list[dict[str, Tensor]] = []
-        self.opponent = np.full(len(self.boards), -1)  # of each game: the place in the pool, −1 for itself
-        self.side = np.zeros(len(self.boards), np.int64)  # which player the past self is: 0 moves first
-        self.selves: dict[int, models.BoardNet] = {}
+        self.opponent = np.full(len(self.boards), -1)  # of each game: index in the pool, −1 for the network itself
+        self.side = np.zeros(len(self.boards), np.int64)  # player of the opponent; 0 moves first
+        self.pool_networks: dict[int, models.BoardNet] = {}
 
-    def update(self, step: int, rate: float, share: float) -> Metrics:
-        """Play, then learn from it."""
+    def update(self, step: int, learning_rate: float, progress: float) -> Metrics:
+        """Play some moves of every game, then learn from them."""
         random = np.random.default_rng([self.settings.seed, step, self.ranks.rank])
         if step % self.options.pool_every == 0:
-            self._join_pool()
-        began = time.monotonic()
-        played, last, ended = self._play(random)
-        seconds = time.monotonic() - began
-        found = advantages(played, last, self.options.discount, self.options.trace)
-        goal = found + played.value
-        rows = self._learn(played, found, goal, rate, random)
-        spread = float(np.var(goal))
-        names = ("loss", "policy_loss", "value_loss", "entropy", "kl", "clip_share")
-        games, positions = self.ranks.total(ended, played.value.size)
-        means = self.ranks.total(*np.mean(rows, axis=0).tolist())
-        row: Metrics = {name: value / self.ranks.world for name, value in zip(names, means, strict=True)}
-        row["explained_variance"] = 1 - float(np.var(goal - played.value)) / spread if spread > 0 else 0.0
-        row["games_per_second"] = games / max(time.monotonic() - began, 1e-9)
-        row["play_seconds"] = seconds
-        return {**row, "positions": positions}
+            self._add_to_pool()
+        started = time.monotonic()
+        rollout, last_values, finished = self._play(random)
+        play_seconds = time.monotonic() - started
+        advantage = advantages(rollout, last_values, self.options.discount, self.options.trace)
+        value_target = advantage + rollout.value
+        losses = self._learn(rollout, advantage, value_target, learning_rate, random)
+        variance = float(np.var(value_target))
+        games, positions = self.ranks.total(finished, rollout.value.size)
+        return {
+            **dict(zip(PpoLoss.NAMES, np.mean(losses, axis=0).tolist(), strict=True)),
+            "explained_variance": 1 - float(np.var(value_target - rollout.value)) / variance if variance > 0 else 0.0,
+            "games_per_second": games / max(time.monotonic() - started, 1e-9),
+            "play_seconds": play_seconds,
+            "positions": positions,
+        }
 
-    def _play(self, random: np.random.Generator) -> tuple[Played, Array, int]:
-        """Some moves of every game, the values of where they lead, and how many games ended."""
+    def _play(self, random: np.random.Generator) -> tuple[Rollout, Array, int]:
+        """Play some moves; return them, the values of the positions reached, and the number of finished games."""
         boards, shape = self.boards, (self.options.moves, len(self.boards))
         position, mask, column = (np.zeros(shape, np.int64) for _ in range(3))
-        chance, value, reward = (np.zeros(shape) for _ in range(3))
-        over, mine = np.zeros(shape, bool), np.zeros(shape, bool)
-        turned = random.random(shape) < 0.5
-        played = Played(position, mask, column, chance, value, reward, over, mine, turned)
-        ended = 0
-        self.net.eval()
+        log_probability, value, reward = (np.zeros(shape) for _ in range(3))
+        over, own = np.zeros(shape, bool), np.zeros(shape, bool)
+        mirrored = random.random(shape) < 0.5
+        finished = 0
+        self.network.eval()
         for t in range(self.options.moves):
             legal = boards.legal()
-            logs, values = self._judged(self.net, boards.position, boards.mask, turned[t])
+            log_policy, values = self._evaluate(self.network, boards.position, boards.mask, mirrored[t])
             theirs = (self.opponent >= 0) & (boards.stones() % 2 == self.side)
-            for place in np.unique(self.opponent[theirs]).tolist():
-                which = np.flatnonzero(theirs & (self.opponent == place))
-                logs[which], _ = self._judged(
-                    self._self(place), boards.position[which], boards.mask[which], turned[t][which]
+            for index in np.unique(self.opponent[theirs]).tolist():
+                games = np.flatnonzero(theirs & (self.opponent == index))
+                log_policy[games], _ = self._evaluate(
+                    self._pool_network(index), boards.position[games], boards.mask[games], mirrored[t][games]
                 )  # fmt: skip
-            noise = random.gumbel(size=logs.shape)
-            column[t] = np.where(legal, logs + noise, -np.inf).argmax(1)
-            position[t], mask[t], value[t], mine[t] = boards.position, boards.mask, values, ~theirs
-            chance[t] = np.take_along_axis(logs, column[t][:, None], 1)[:, 0]
+            noise = random.gumbel(size=log_policy.shape)
+            column[t] = np.where(legal, log_policy + noise, -np.inf).argmax(1)
+            position[t], mask[t], value[t], own[t] = boards.position, boards.mask, values, ~theirs
+            log_probability[t] = np.take_along_axis(log_policy, column[t][:, None], 1)[:, 0]
             status = boards.step(column[t])
-            done = status != RUNNING
-            reward[t], over[t] = status == WON, done
+            ended = status != RUNNING
+            reward[t], over[t] = status == WON, ended
             assert np.isin(status, (RUNNING, WON, DRAWN)).all()
-            ended += int(done.sum())
-            boards.reset(done)
-            self._seat(done, random)
-        nothing = np.zeros(len(boards), bool)
-        _, last = self._judged(self.net, boards.position, boards.mask, nothing)
-        return played, last, ended
+            finished += int(ended.sum())
+            boards.reset(ended)
+            self._choose_opponents(ended, random)
+        _, last_values = self._evaluate(self.network, boards.position, boards.mask, np.zeros(len(boards), bool))
+        rollout = Rollout(position, mask, column, log_probability, value, reward, over, own, mirrored)
+        return rollout, last_values, finished
 
     def _learn(
-        self, played: Played, advantage: Array, goal: Array, rate: float, random: np.random.Generator
-    ) -> list[list[float]]:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        flat = [array.reshape(-1) for array in (played.position, played.mask, played.column, played.chance)]
-        given, target, mine = advantage.reshape(-1), goal.reshape(-1), played.mine.reshape(-1)
-        mirrored = played.turned.reshape(-1)
-        given = (given - given[mine].mean()) / (given[mine].std() + 1e-8)
+        self, rollout: Rollout, advantage: Array, value_target: Array, learning_rate: float,
+        random: np.random.Generator,
+    ) -> list[list[float]]:  # fmt: skip
+        """Do several passes over the moves and return the numbers of `PpoLoss` for each mini-batch."""
+        position, mask, columns, log_probability, own, mirrored, advantage, value_target = (
+            array.reshape(-1) for array in
+            (rollout.position, rollout.mask, rollout.column, rollout.log_probability, rollout.own, rollout.mirrored,
+             advantage, value_target)
+        )  # fmt: skip
+        advantage = (advantage - advantage[own].mean()) / (advantage[own].std() + 1e-8)
         size = max(1, self.settings.batch // self.ranks.world)
-        rows = []
-        self.net.train()
+        losses = []
+        self.network.train()
         for _ in range(self.options.epochs):
-            order = random.permutation(len(target))
+            order = random.permutation(len(value_target))
             for start in range(0, len(order), size):
-                here = order[start : start + size]
-                turned = mirrored[here]
-                planes, legal = shown(flat[0][here], flat[1][here], self.boards.shape, turned)
-                column = np.where(turned, legal.shape[1] - 1 - flat[2][here], flat[2][here])
-                floats = (flat[3][here], given[here], target[here], mine[here])
+                batch = order[start : start + size]
+                flipped = mirrored[batch]
+                planes, legal = mirrored_inputs(position[batch], mask[batch], self.boards.shape, flipped)
+                column = np.where(flipped, legal.shape[1] - 1 - columns[batch], columns[batch])
                 tensors = [torch.from_numpy(np.ascontiguousarray(array)) for array in (planes, legal, column)]
-                tensors += [torch.from_numpy(array.astype(np.float32)) for array in floats]
-                found = self.loss(*(tensor.to(self.ranks.device) for tensor in tensors))
-                found[0].backward()
-                nn.utils.clip_grad_norm_(self.net.parameters(), self.settings.clip)
-                self.optimizer.step()
-                self.optimizer.zero_grad(set_to_none=True)
-                rows.append(found.detach().tolist())
-        return rows
+                for array in (log_probability, advantage, value_target, own):
+                    tensors.append(torch.from_numpy(array[batch].astype(np.float32)))
+                parts = self.loss(*(tensor.to(self.ranks.device) for tensor in tensors))
+                parts[0].backward()
+                apply_gradients(self.network, self.optimizer, learning_rate, self.settings.clip)
+                losses.append(parts.detach().tolist())
+        return losses
 
-    def _judged(self, net: models.BoardNet, position: Array, mask: Array, turned: Array) -> tuple[Array, Array]:
-        """Logs of probabilities, by column as the board stands, and values."""
-        planes, may = shown(position, mask, self.boards.shape, turned)
+    def _evaluate(self, network: models.BoardNet, position: Array, mask: Array, mirrored: Array) -> tuple[Array, Array]:
+        """Return log-probabilities by column of the unmirrored board, and values."""
+        planes, legal = mirrored_inputs(position, mask, self.boards.shape, mirrored)
         with torch.no_grad():
-            judged = net(torch.from_numpy(planes).to(self.ranks.device))
-            logs = judged.policy.masked_fill(~torch.from_numpy(may).to(self.ranks.device), -1e9).log_softmax(-1)
-        found = logs.cpu().numpy().astype(np.float64)
-        return (
-            np.where(turned[:, None], found[:, ::-1], found),
-            judged.value[:, 0].cpu().numpy().astype(np.float64),
-        )
+            output = network(torch.from_numpy(planes).to(self.ranks.device))
+            illegal = ~torch.from_numpy(legal).to(self.ranks.device)
+            log_policy = output.policy.masked_fill(illegal, -1e9).log_softmax(-1).cpu().numpy().astype(np.float64)
+        values = output.value[:, 0].cpu().numpy().astype(np.float64)
+        return np.where(mirrored[:, None], log_policy[:, ::-1], log_policy), values
 
-    def _seat(self, done: Array, random: np.random.Generator) -> None:
-        """Whom the games that begin anew are played against."""
+    def _choose_opponents(self, started: Array, random: np.random.Generator) -> None:
+        """LabelOptions the opponents of the games that have just started."""
         if self.pool:
-            count = int(done.sum())
-            past = random.integers(len(self.pool), size=count)
-            self.opponent[done] = np.where(random.random(count) < self.options.pool_share, past, -1)
-            self.side[done] = random.integers(2, size=count)
+            count = int(started.sum())
+            index = random.integers(len(self.pool), size=count)
+            self.opponent[started] = np.where(random.random(count) < self.options.pool_share, index, -1)
+            self.side[started] = random.integers(2, size=count)
 
-    def _join_pool(self) -> None:
-        self.pool.append({name: value.detach().cpu().clone() for name, value in self.net.state_dict().items()})
+    def _add_to_pool(self) -> None:
+        self.pool.append({name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()})
         if len(self.pool) > self.options.pool:
             del self.pool[0]
             self.opponent = np.maximum(self.opponent - 1, -1)
-        self.selves.clear()
+        self.pool_networks.clear()
 
-    def _self(self, place: int) -> models.BoardNet:
-        if place not in self.selves:
-            net = copy.deepcopy(self.net)
-            net.load_state_dict(self.pool[place])
-            self.selves[place] = net.eval()
-        return self.selves[place]
+    def _pool_network(self, index: int) -> models.BoardNet:
+        if index not in self.pool_networks:
+            network = copy.deepcopy(self.network)
+            network.load_state_dict(self.pool[index])
+            self.pool_networks[index] = network.eval()
+        return self.pool_networks[index]
 
-    def graded(self) -> models.BoardNet:
-        """The network as it is."""
-        return copy.deepcopy(self.net).eval()
+    def network_for_evaluation(self) -> models.BoardNet:
+        """Return a copy of the network."""
+        return copy.deepcopy(self.network).eval()
 
-    def remembered(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The games as they stand, and the pool."""
-        arrays = (self.boards.position, self.boards.mask, self.opponent, self.side)
-        games = dict(zip(("position", "mask", "opponent", "side"), map(torch.from_numpy, arrays), strict=True))
-        pool = {f"pool.{n}.{name}": value for n, one in enumerate(self.pool) for name, value in one.items()}
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the games in progress and the pool."""
+        games = {name: torch.from_numpy(array) for name, array in self._game_arrays().items()}
+        pool = {f"pool.{n}.{name}": value for n, weights in enumerate(self.pool) for name, value in weights.items()}
         return {**games, **pool}, {"pool": len(self.pool)}
 
-    def recall(self, tensors: dict[str, Tensor], kept: dict[str, Any]) -> None:
-        """Take them back."""
-        for name, array in (("position", self.boards.position), ("mask", self.boards.mask),
-                            ("opponent", self.opponent), ("side", self.side)):  # fmt: skip
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
+        for name, array in self._game_arrays().items():
             array[:] = tensors[name].numpy()
         self.pool = [
             {name.split(".", 2)[2]: value for name, value in tensors.items() if name.startswith(f"pool.{n}.")}
-            for n in range(int(kept["pool"]))
+            for n in range(int(values["pool"]))
         ]
-        self.selves.clear()
+        self.pool_networks.clear()
+
+    def _game_arrays(self) -> dict[str, Array]:
+        boards = self.boards
+        return {"position": boards.position, "mask": boards.mask, "opponent": self.opponent, "side": self.side}

@@ -1,28 +1,33 @@
-"""Starting a run of `regard connectx train`, going on with one, and what it reached at its end."""
+"""Runs of board networks: configure, start, resume and evaluate them; `regard connectx train` calls this module."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from regard import models, training
+from regard import models
 from regard.connectx.arena.move_quality import set_bitboards
 from regard.connectx.data.labelling import LabelOptions, label
 from regard.connectx.data.labels import Labels, read_labels, shards
-from regard.connectx.training.alphazero import Zero, ZeroOptions
-from regard.connectx.training.distillation import Deck, Distill
-from regard.connectx.training.evaluation import grade, some_of_each
-from regard.connectx.training.loop import Course, Method, Metrics, Standing, read_about, write_about
+from regard.connectx.training.alphazero import AlphaZero, AlphaZeroOptions
+from regard.connectx.training.distillation import Distillation, LabelBatches
+from regard.connectx.training.evaluation import balanced_sample, evaluate_network
 from regard.connectx.training.ppo import Ppo, PpoOptions
-from regard.connectx.training.trial_games import won_against
+from regard.connectx.training.trial_games import win_rates
+from regard.training.checkpoint import latest_checkpoint
+from regard.training.distributed import Ranks, join_ranks
+from regard.training.loop import Algorithm, Loop, TrainingState
+from regard.training.metrics import Metrics
+from regard.training.run_file import read_run_file, require_free_folder, write_run_file
+from regard.training.settings import Settings
 
 METHODS = ("distill", "ppo", "zero")
-FRESH = 1500  # positions that are labelled for grading, where a run learns from none
-FRESH_SEED = 999_983  # of the games they come from: no labels that are learnt from begin so
+OPTIONS: dict[str, Any] = {"ppo": PpoOptions, "zero": AlphaZeroOptions}
+EVALUATION_LABELS = 1500  # positions that are solved for the evaluation if a run has no labels
+EVALUATION_SEED = 999_983  # of the games those positions come from; labels for training use other seeds
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "distill": {
@@ -39,247 +44,323 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
-Shown = Callable[[Metrics], None]
+# Names in run.json of earlier versions.
+OLD_FIELDS = {
+    "graded": "evaluation_positions", "trials": "games_per_opponent", "heads": "head_schedule",
+    "without": "excluded_sets",
+}  # fmt: skip
+
+Report = Callable[[Metrics], None]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a run learns from, and how.
+class BoardRunConfig:
+    """What a run learns from and how it is evaluated.
 
-    method      "distill", "ppo" or "zero"
-    labels      the folder of labels that it learns from (distill) or is graded by; without, some are made for grading
-    shards      how many of the folder's shards it takes: the same when it is resumed, unless more are asked for
-    without     a folder of standard sets, whose positions are neither learnt from nor graded by
-    start       the folder of a network to begin from; None begins anew
-    graded      positions of each third of the board that networks are graded by
-    opponents   whom networks that learn by playing are tried against at every grading, and
-    trials      in how many games each
-    heads       the number of heads by share of training done, ((0.0, 4), (0.5, 8)); () for a constant number
-    options     of the method (`PpoOptions`, `ZeroOptions`)
+    method                  "distill", "ppo" or "zero"
+    labels                  folder of labels to learn from (distill) and to evaluate on; without it, some are made
+    shards                  number of files of that folder in use; labels added later are ignored when resuming
+    excluded_sets           folder of the standard sets; their positions are excluded from the labels
+    start                   folder of a network to start from; None starts with random weights
+    evaluation_positions    positions per third of the board in an evaluation
+    opponents               players that a network trained by self-play meets at every evaluation
+    games_per_opponent      games against each of them
+    head_schedule           number of heads by progress, such as ((0.0, 4), (0.5, 8)); () keeps it constant
+    options                 options of the method (`PpoOptions`, `AlphaZeroOptions`), as pairs (name, value)
     """
 
     method: str = "distill"
     labels: str | None = None
     shards: int = 0
-    without: str | None = None
+    excluded_sets: str | None = None
     start: str | None = None
-    graded: int = 3000
+    evaluation_positions: int = 3000
     opponents: tuple[str, ...] = ("random", "greedy")
-    trials: int = 100
-    heads: tuple[tuple[float, int], ...] = ()
+    games_per_opponent: int = 100
+    head_schedule: tuple[tuple[float, int], ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method must be {', '.join(METHODS[:-1])} or {METHODS[-1]}, got {self.method!r}")
         if self.method == "distill" and self.labels is None:
-            raise ValueError("distillation learns from labels: make some with regard connectx label, give --labels")
-        if self.graded < 1:
-            raise ValueError(f"graded must be at least 1, got {self.graded}")
-        for name in ("heads", "options"):  # JSON has lists
+            raise ValueError("distillation needs labels: make some with regard connectx label and give --labels FOLDER")
+        if self.evaluation_positions < 1:
+            raise ValueError(f"evaluation_positions must be at least 1, got {self.evaluation_positions}")
+        for name in ("head_schedule", "options"):  # JSON has lists
             object.__setattr__(self, name, tuple((key, value) for key, value in getattr(self, name)))
         object.__setattr__(self, "opponents", tuple(self.opponents))
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A run that is done, and what it reached."""
+class BoardTrainingResult:
+    """A finished run and its results; `first` is False in the additional processes of a distributed run."""
 
     folder: Path
     results: dict[str, Any]
     first: bool
 
 
-def start(
-    plan: Plan,
-    config: models.BoardConfig,
-    settings: training.Settings,
+def train(
+    folder: str | os.PathLike[str],
+    method: str = "distill",
+    *,
+    labels: str | os.PathLike[str] | None = None,
+    start: str | os.PathLike[str] | None = None,
+    preset: str | None = None,
+    sizes: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None,
+    device: str | None = None,
+    report: Report = lambda row: None,
+    **settings: Any,
+) -> BoardTrainingResult:
+    """Train a board network and write the run into a new folder; trains for an hour unless told otherwise.
+
+    Args:
+        folder: folder of the run, which must not exist or be empty.
+        method: "distill" learns from solved positions, "ppo" and "zero" learn from games against themselves.
+        labels: folder that `regard connectx label` wrote; needed by "distill".
+        start: folder of a network to start from, without its opening table; None starts with random weights.
+        preset: preset of `BoardNet`; None takes "small" for "distill" and "tiny" for self-play.
+        sizes: changes to the preset, such as {"channels": 32}; with `start`, only {"layers": N}.
+        options: options of "ppo" or "zero", such as {"games": 64}.
+        device: "cpu" or "cuda"; None uses cuda if there is one.
+        report: called with every row of metrics.
+        settings: fields of `regard.training.Settings`, such as minutes=20 or steps=1000, seed=1.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from regard.connectx import LabelOptions, label
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = label(f"{folder}/labels", LabelOptions((4, 5, 3), fewest=3), positions=200)
+    ...     sizes = {"channels": 8, "heads": 2, "layers": 2, "attn_every": 1, "lines": 3}
+    ...     result = train(f"{folder}/run", labels=f"{folder}/labels", sizes=sizes, steps=2, threads=1)
+    >>> result.results["steps"], 0 <= result.results["alone"]["error"] <= 1
+    (2, True)
+    """
+    config = BoardRunConfig(
+        method, labels=None if labels is None else str(labels), start=None if start is None else str(start),
+        options=tuple((options or {}).items()),
+    )  # fmt: skip
+    network = network_config(method, preset, start, **(sizes or {}))
+    return start_run(config, network, default_settings(method, **settings), folder, device=device, report=report)
+
+
+def network_config(
+    method: str, preset: str | None = None, start: str | os.PathLike[str] | None = None, **sizes: Any
+) -> models.BoardConfig:
+    """Return the configuration of a new network, or of one that starts from another network's weights.
+
+    >>> network_config("ppo", channels=32).norm
+    'group'
+    """
+    if start is not None:
+        fixed = [name for name in ({} if preset is None else {"preset": preset}) | sizes if name != "layers"]
+        if fixed:
+            raise ValueError(f"the network to start from determines {', '.join(fixed)}; only layers can be given")
+        return extended_config(start, sizes.get("layers"))
+    defaults: dict[str, Any] = {"score": "columns", "lines": 4}
+    if method == "ppo":
+        defaults["norm"] = "group"  # batch norms differ between play and training
+    return models.BoardConfig.preset(preset or ("small" if method == "distill" else "tiny"), **{**defaults, **sizes})
+
+
+def extended_config(folder: str | os.PathLike[str], layers: int | None = None) -> models.BoardConfig:
+    """Return the configuration of a network to start from: as many layers or more, and no opening table."""
+    network = _starting_network(folder)
+    return models.deepen(network, network.config.layers if layers is None else layers).config
+
+
+def start_run(
+    config: BoardRunConfig,
+    network: models.BoardConfig,
+    settings: Settings,
     folder: str | os.PathLike[str],
     *,
     device: str | None = None,
     tensorboard: bool = False,
-    shown: Shown = lambda row: None,
-) -> Finished:
-    """Train a network by the plan, into a folder that is not there yet.
+    report: Report = lambda row: None,
+) -> BoardTrainingResult:
+    """Train a network and write the run into a new folder.
 
-    A plan that starts from a network goes with the configuration that `grown` gives.
+    A run that starts from another network needs the configuration that `network_config` returns for it.
     """
     path = Path(folder)
-    if plan.start is not None and config != grown(plan.start, config.layers):
-        raise ValueError(f"{plan.start} has another configuration than the one given; take starting.grown(…)")
-    with training.joined(device) as ranks:
-        if (path / "run.json").exists() or (path.is_dir() and any(path.iterdir())):
-            raise ValueError(f"{path} exists already; go on with --resume {path}, or write elsewhere with --out")
+    if config.start is not None and network != extended_config(config.start, network.layers):
+        raise ValueError(f"the configuration given differs from that of {config.start}; use network_config(start=…)")
+    with join_ranks(device) as ranks:
+        require_free_folder(path)
         ranks.wait()
-        if plan.labels is not None:
-            plan = replace(plan, shards=len(shards(Path(plan.labels))))
+        if config.labels is not None:
+            config = replace(config, shards=len(shards(Path(config.labels))))
         if ranks.first:
             path.mkdir(parents=True, exist_ok=True)
-            write_about(path, plan.method, asdict(plan), config, settings)
+            _write(path, config, network, settings)
         ranks.wait()
-        return _go(plan, config, settings, path, ranks, tensorboard, shown)
+        return _train(config, network, settings, path, ranks, tensorboard, report)
 
 
-def grown(folder: str | os.PathLike[str], layers: int | None = None) -> models.BoardConfig:
-    """The configuration of a network to start from, with as many layers or more, and without its memory."""
-    net = _begun(folder)
-    return models.deepen(net, net.config.layers if layers is None else layers).config
-
-
-def resume(
+def resume_run(
     folder: str | os.PathLike[str],
     *,
-    more: bool = False,
+    new_labels: bool = False,
     device: str | None = None,
     tensorboard: bool = False,
-    shown: Shown = lambda row: None,
-) -> Finished:
-    """Go on with a run where its last checkpoint left it; `more` takes the labels that were made since."""
+    report: Report = lambda row: None,
+) -> BoardTrainingResult:
+    """Continue a stopped run from its last checkpoint; `new_labels` also uses labels made since it started."""
     path = Path(folder)
-    about = read_about(path)
-    if about.get("results"):
-        raise ValueError(f"{path} is finished; to train longer, begin a new run with --start {path}")
-    plan, config, settings = read_plan(about)
-    with training.joined(device) as ranks:
-        if more and plan.labels is not None:
-            plan = replace(plan, shards=len(shards(Path(plan.labels))))
+    if read_board_run(path).get("results"):
+        raise ValueError(f"{path} is finished; to train longer, start a new run with --start {path}")
+    config, network, settings = read_board_configs(path)
+    with join_ranks(device) as ranks:
+        if new_labels and config.labels is not None:
+            config = replace(config, shards=len(shards(Path(config.labels))))
             if ranks.first:
-                write_about(path, plan.method, asdict(plan), config, settings)
+                _write(path, config, network, settings)
             ranks.wait()
-        return _go(plan, config, settings, path, ranks, tensorboard, shown, anew=more)
+        return _train(config, network, settings, path, ranks, tensorboard, report, reevaluate_best=new_labels)
 
 
-def default_settings(method: str, **changes: Any) -> training.Settings:
-    """How a method trains unless told otherwise: an hour.
+def default_settings(method: str, **changes: Any) -> Settings:
+    """Return the settings of a method with changes; the training takes an hour if neither steps nor minutes are given.
 
     >>> default_settings("distill", minutes=5).batch
     256
     """
     if changes.get("steps") is None and changes.get("minutes") is None:
         changes["minutes"] = 60.0
-    return training.Settings(**{"steps": None, **SETTINGS.get(method, {}), **changes})
+    return Settings(**{"steps": None, **SETTINGS.get(method, {}), **changes})
 
 
-def read_options(method: str, given: Sequence[str]) -> tuple[tuple[str, Any], ...]:
-    """Options of a method from texts such as "games=64".
+def parse_options(method: str, texts: Sequence[str]) -> tuple[tuple[str, Any], ...]:
+    """Return the options of a method from texts such as "games=64".
 
-    >>> read_options("ppo", ["games=64", "trace=0.8"])
+    >>> parse_options("ppo", ["games=64", "trace=0.8"])
     (('games', 64), ('trace', 0.8))
     """
-    kinds: dict[str, Any] = {"ppo": PpoOptions, "zero": ZeroOptions}
-    known = {field.name: field.type for field in fields(kinds[method])} if method in kinds else {}
-    found = []
-    for text in given:
+    types = {field.name: field.type for field in fields(OPTIONS[method])} if method in OPTIONS else {}
+    options = []
+    for text in texts:
         name, _, value = text.partition("=")
-        if name not in known:
-            listed = ", ".join(known) or "none"
-            raise ValueError(f"{method} has no option {name!r}; it has {listed}")
+        if name not in types:
+            raise ValueError(f"{method} has no option {name!r}; its options are {', '.join(types) or 'none'}")
         try:
-            found.append((name, int(value) if known[name] in (int, "int") else float(value)))
+            options.append((name, int(value) if types[name] in (int, "int") else float(value)))
         except ValueError:
-            raise ValueError(f"--set takes name=number, got {text!r}") from None
-    return tuple(found)
+            raise ValueError(f"--set takes NAME=NUMBER, got {text!r}") from None
+    return tuple(options)
 
 
-def training_plan(folder: str | os.PathLike[str]) -> tuple[Plan, models.BoardConfig, training.Settings]:
-    """What a run is made of."""
-    return read_plan(read_about(folder))
+def read_board_run(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the content of the run.json of a board network."""
+    return read_run_file(Path(folder), ("method", "plan", "network", "settings"), "regard connectx train")
 
 
-def read_plan(about: dict[str, Any]) -> tuple[Plan, models.BoardConfig, training.Settings]:
-    """The plan, the network and the settings of a run, from its run.json."""
-    return Plan(**about["plan"]), models.BoardConfig.from_dict(about["network"]), training.Settings(**about["settings"])
+def read_board_configs(folder: str | os.PathLike[str]) -> tuple[BoardRunConfig, models.BoardConfig, Settings]:
+    """Return the configuration of a run, its network and its settings, from run.json."""
+    content = read_board_run(folder)
+    config = BoardRunConfig(**{OLD_FIELDS.get(name, name): value for name, value in content["plan"].items()})
+    return config, models.BoardConfig.from_dict(content["network"]), Settings(**content["settings"])
 
 
-def _go(
-    plan: Plan, config: models.BoardConfig, settings: training.Settings, path: Path, ranks: training.Ranks,
-    tensorboard: bool, shown: Shown, *, anew: bool = False,
-) -> Finished:  # fmt: skip
-    learnt, held = _labels(plan, path, ranks)
-    with _seeded(settings.seed):
-        net = models.BoardNet(config)
-        if plan.start is not None and training.latest(path / "checkpoints") is None:
-            net = models.deepen(_begun(plan.start), config.layers)
-    method, every = _method(plan, net, learnt, settings, ranks)
-    chosen = some_of_each(held, plan.graded)
+def _write(
+    path: Path, config: BoardRunConfig, network: models.BoardConfig, settings: Settings,
+    results: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
+    content = {"plan": asdict(config), "network": network.to_dict(), "settings": asdict(settings)}
+    write_run_file(path, {"method": config.method, **content}, results)
 
-    def graded(now: models.BoardNet) -> Metrics:
-        row = grade(now, chosen) | ({} if learnt is None else {"labels": len(learnt)})
-        if plan.method != "distill":
-            row |= won_against(now, plan.opponents, games=plan.trials)
-        return row
 
-    # Doubt tells networks apart that are taught what is good. Who plays himself becomes sure of what he plays, and by
-    # doubt the one who has only just begun would be chosen.
-    best_by = "doubt" if plan.method == "distill" else "error"
-    course = Course(method, graded, settings, path, ranks, shown, tensorboard, every, anew, best_by)
-    standing = course.run()
-    results = _results(standing, path, chosen)
+def _train(
+    config: BoardRunConfig, board_config: models.BoardConfig, settings: Settings, path: Path, ranks: Ranks,
+    tensorboard: bool, report: Report, *, reevaluate_best: bool = False,
+) -> BoardTrainingResult:  # fmt: skip
+    training_labels, held_out = _load_labels(config, path, ranks)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        network = models.BoardNet(board_config)
+        if config.start is not None and latest_checkpoint(path / "checkpoints") is None:
+            network = models.deepen(_starting_network(config.start), board_config.layers)
+    algorithm, report_every = _make_algorithm(config, network, training_labels, settings, ranks)
+    sample = balanced_sample(held_out, config.evaluation_positions)
+
+    def evaluate(network: models.BoardNet) -> Metrics:
+        metrics = evaluate_network(network, sample)
+        if training_labels is not None:
+            metrics["labels"] = len(training_labels)
+        if config.method != "distill":
+            metrics |= win_rates(network, config.opponents, games=config.games_per_opponent)
+        return metrics
+
+    # `doubt` separates networks that are taught good moves. A network trained by self-play grows certain of whatever
+    # it plays, so that `doubt` would select the first one.
+    state = Loop(
+        algorithm, evaluate, settings, path, ranks, report, tensorboard, report_every,
+        selection_metric="doubt" if config.method == "distill" else "error", evaluation_split="grade",
+        evaluate_on_all_ranks=False, reevaluate_best=reevaluate_best,
+    ).run()  # fmt: skip
+    results = _final_results(state, path, sample)
     if ranks.first:
-        write_about(path, plan.method, asdict(plan), config, settings, results)
+        _write(path, config, board_config, settings, results)
     ranks.wait()
-    return Finished(path, results, ranks.first)
+    return BoardTrainingResult(path, results, ranks.first)
 
 
-def _method(
-    plan: Plan, net: models.BoardNet, learnt: Labels | None, settings: training.Settings, ranks: training.Ranks
-) -> tuple[Method, int]:
-    """The method, and after how many updates it speaks."""
-    if plan.method == "distill":
-        assert learnt is not None
-        schedule = models.HeadSchedule(plan.heads) if plan.heads else None
-        return Distill(net, Deck(learnt, settings.batch, settings.seed), settings, ranks, schedule), 20
-    options = dict(plan.options)
-    if plan.method == "ppo":
-        return Ppo(net, settings, ranks, PpoOptions(**options)), 1
-    return Zero(net, settings, ranks, ZeroOptions(**options)), 10
+def _make_algorithm(
+    config: BoardRunConfig, network: models.BoardNet, labels: Labels | None, settings: Settings, ranks: Ranks
+) -> tuple[Algorithm, int]:
+    """Return the algorithm, and the number of updates between two rows of training metrics."""
+    if config.method == "distill":
+        assert labels is not None
+        schedule = models.HeadSchedule(config.head_schedule) if config.head_schedule else None
+        batches = LabelBatches(labels, settings.batch, settings.seed)
+        return Distillation(network, batches, settings, ranks, schedule), 20
+    if config.method == "ppo":
+        return Ppo(network, settings, ranks, PpoOptions(**dict(config.options))), 1
+    return AlphaZero(network, settings, ranks, AlphaZeroOptions(**dict(config.options))), 10
 
 
-def _labels(plan: Plan, path: Path, ranks: training.Ranks) -> tuple[Labels | None, Labels]:
-    """What is learnt from, and what is graded by."""
-    if plan.labels is not None:
-        labels = read_labels(plan.labels, most=plan.shards)
-        if plan.without is not None:
-            labels = labels.without(*set_bitboards(plan.without))
+def _load_labels(config: BoardRunConfig, path: Path, ranks: Ranks) -> tuple[Labels | None, Labels]:
+    """Return the labels for training, if any, and those for evaluation."""
+    if config.labels is not None:
+        labels = read_labels(config.labels, most=config.shards)
+        if config.excluded_sets is not None:
+            labels = labels.without(*set_bitboards(config.excluded_sets))
         return labels.split()
     folder = path / "graded"
     if ranks.first and not (folder.exists() and shards(folder)):
-        label(folder, LabelOptions(seed=FRESH_SEED, fewest=12), positions=FRESH)
+        label(folder, LabelOptions(seed=EVALUATION_SEED, fewest=12), positions=EVALUATION_LABELS)
     ranks.wait()
     return None, read_labels(folder)
 
 
-def _results(standing: Standing, path: Path, held: Labels) -> dict[str, Any]:
-    """What the best network reached, and what it took."""
-    net = _loaded(path)
+def _final_results(state: TrainingState, path: Path, sample: Labels) -> dict[str, Any]:
+    """Return the metrics of the best network and what the training took."""
+    network = _load_network(path)
     return {
-        "steps": standing.step,
-        "positions": standing.positions,
-        "seconds": round(standing.seconds, 1),
-        "processor_seconds": round(standing.processor_seconds, 1),
-        "best_step": standing.best_step,
-        "parameters": sum(parameter.numel() for parameter in net.parameters()),
-        "graded_on": len(held),
-        "alone": grade(net, held),
-        "mirrored": grade(net, held, mirror=True, by_ply=False),
+        "steps": state.step,
+        "positions": state.count,
+        "seconds": round(state.seconds, 1),
+        "processor_seconds": round(state.processor_seconds, 1),
+        "best_step": state.best_step,
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "graded_on": len(sample),
+        "alone": evaluate_network(network, sample),
+        "mirrored": evaluate_network(network, sample, mirror=True, by_ply=False),
     }
 
 
-def _begun(folder: str | os.PathLike[str]) -> models.BoardNet:
-    """A network to start from. Its memory is left behind: it makes up for what these weights get wrong, so that they
-    would not learn it, and does not fit others."""
-    return models.with_opening_table(_loaded(folder))
+def _starting_network(folder: str | os.PathLike[str]) -> models.BoardNet:
+    """Load a network to start from, without its opening table.
+
+    The table corrects the errors of the old weights: with it the new weights would not learn to avoid those errors,
+    and it does not fit other weights.
+    """
+    return models.with_opening_table(_load_network(folder))
 
 
-def _loaded(folder: str | os.PathLike[str]) -> models.BoardNet:
-    net = models.load(folder)
-    if not isinstance(net, models.BoardNet):
-        raise ValueError(f"{folder} holds a {type(net).__name__}, not a board network")
-    return net
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
+def _load_network(folder: str | os.PathLike[str]) -> models.BoardNet:
+    network = models.load(folder)
+    if not isinstance(network, models.BoardNet):
+        raise ValueError(f"{folder} contains a {type(network).__name__}, not a board network")
+    return network.float()

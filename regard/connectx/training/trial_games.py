@@ -1,4 +1,4 @@
-"""A network against fixed opponents, many games at once: what wins it has, while it is still learning."""
+"""Games of a network against fixed opponents, to measure its progress during training."""
 
 import numpy as np
 
@@ -6,46 +6,47 @@ from regard.connectx.game.board_batch import RUNNING, WON, Boards
 from regard.connectx.players.registry import player
 from regard.models import BoardNet, Evaluator
 
-RANDOM_PLIES = 2  # moves by lot at the beginning of every pair of games, so that they differ
+RANDOM_PLIES = 2  # random moves at the start of every pair of games, so that the games differ
 
 
-def won_against(
-    net: BoardNet,
+def win_rates(
+    network: BoardNet,
     opponents: tuple[str, ...],
     *,
     games: int = 100,
     size: tuple[int, int, int] = (6, 7, 4),
     seed: int = 0,
 ) -> dict[str, float]:
-    """The share of games won by the network's policy alone, the likeliest move each time, half with each side.
+    """Return the network's score against each opponent, as {"won_against_NAME": score}; a draw counts half.
 
-    A draw counts half. Games begin with two moves by lot; the network plays both sides of each beginning.
+    The network plays the most probable move of its policy, without search. Games start with two random moves; the
+    network plays both sides of each start.
     """
-    evaluator = Evaluator(net)
+    evaluator = Evaluator(network)
     return {
-        f"won_against_{name.replace(':', '_')}": _share(evaluator, name, games, size, seed) for name in opponents
+        f"won_against_{name.replace(':', '_')}": _score(evaluator, name, games, size, seed) for name in opponents
     }  # fmt: skip
 
 
-def _share(evaluator: Evaluator, name: str, games: int, size: tuple[int, int, int], seed: int) -> float:
+def _score(evaluator: Evaluator, name: str, games: int, size: tuple[int, int, int], seed: int) -> float:
     pairs = max(1, games // 2)
     boards = Boards(2 * pairs, *size)
     random = np.random.default_rng(seed)
     for _ in range(RANDOM_PLIES):
         columns = random.integers(size[1], size=pairs)
         boards.step(np.concatenate([columns, columns]))
-    mine = np.repeat([0, 1], pairs)  # whether the network has the first or the second player
-    seat = player(name, seed=seed)
+    side = np.repeat([0, 1], pairs)  # the network is the first or the second player
+    opponent = player(name, seed=seed)
     points = np.full(2 * pairs, 0.5)
     while (running := boards.status == RUNNING).any():
-        turn = running & (boards.stones() % 2 == mine)
+        network_moves = running & (boards.stones() % 2 == side)
         columns = np.zeros(2 * pairs, np.int64)
-        if turn.any():
-            judged = evaluator(boards.planes()[turn], boards.legal()[turn])
-            columns[turn] = judged.policy.argmax(1)
-        for game in np.flatnonzero(running & ~turn).tolist():
-            columns[game] = seat.choose(boards[game])
+        if network_moves.any():
+            evaluation = evaluator(boards.planes()[network_moves], boards.legal()[network_moves])
+            columns[network_moves] = evaluation.policy.argmax(1)
+        for game in np.flatnonzero(running & ~network_moves).tolist():
+            columns[game] = opponent.choose(boards[game])
         boards.step(columns)
-        ended = running & (boards.status == WON)
-        points[ended] = turn[ended]
+        won = running & (boards.status == WON)
+        points[won] = network_moves[won]
     return float(points.mean())

@@ -1,6 +1,6 @@
-"""Which examples make up a batch: examples of about the same length, in an order that depends on seed and step alone.
+"""Order of the batches: examples of similar length together, determined by seed and step alone.
 
-Nothing has to be remembered to go on where a run stopped: the batch of a step is computed from its number.
+A resumed run needs no stored position in the data: the batch of a step is computed from its number.
 """
 
 from collections.abc import Sequence
@@ -8,50 +8,50 @@ from functools import lru_cache
 
 import numpy as np
 
-TOGETHER = 64  # batches that are cut from one heap of examples, sorted by length
+SORTED_TOGETHER = 64  # batches' worth of shuffled examples that are sorted by length at a time
 
 
-class Order:
-    """The examples of each step, as their places in the data.
+class BatchOrder:
+    """Indices of the examples of each step.
 
     Args:
         lengths: length of each example.
-        batch: examples in a batch, those of all ranks together.
-        seed: another seed, another order.
+        batch: examples per batch, summed over all ranks.
+        seed: seed of the order.
 
-    >>> order = Order([3, 9, 3, 9], batch=2, seed=0)
-    >>> [sorted(order(step)) for step in range(2)]      # one epoch: every example once, like with like
+    >>> order = BatchOrder([3, 9, 3, 9], batch=2, seed=0)
+    >>> [sorted(order(step)) for step in range(2)]      # one epoch: each example once, equal lengths together
     [[1, 3], [0, 2]]
     """
 
     def __init__(self, lengths: Sequence[int], batch: int, seed: int) -> None:
         if not len(lengths):
-            raise ValueError("there is nothing to learn from: the data holds no example")
+            raise ValueError("there is nothing to learn from: the data contain no example")
         self.lengths = np.asarray(lengths)
         self.batch = batch
         self.seed = seed
         self.per_epoch = max(1, len(self.lengths) // batch)
-        self._epoch = lru_cache(maxsize=2)(self._shuffled)
+        self._epoch = lru_cache(maxsize=2)(self._shuffle)
 
     def __call__(self, step: int) -> list[int]:
-        """The examples of this step."""
-        epoch, place = divmod(step, self.per_epoch)
-        return self._epoch(epoch)[place].tolist()
+        """Return the indices of the examples of this step."""
+        epoch, number = divmod(step, self.per_epoch)
+        return self._epoch(epoch)[number].tolist()
 
-    def _shuffled(self, epoch: int) -> np.ndarray:
+    def _shuffle(self, epoch: int) -> np.ndarray:
         rng = np.random.default_rng([self.seed, epoch])
-        # Data smaller than a batch is taken several times; a rest that fills no batch waits for the next epoch.
-        places = np.resize(rng.permutation(len(self.lengths)), self.per_epoch * self.batch)
-        heaps = np.split(places, range(TOGETHER * self.batch, len(places), TOGETHER * self.batch))
-        alike = [heap[np.argsort(self.lengths[heap], kind="stable")] for heap in heaps]
-        batches = np.concatenate(alike).reshape(self.per_epoch, self.batch)
+        # Data smaller than a batch are repeated; a remainder that fills no batch is left out of this epoch.
+        indices = np.resize(rng.permutation(len(self.lengths)), self.per_epoch * self.batch)
+        chunks = np.split(indices, range(SORTED_TOGETHER * self.batch, len(indices), SORTED_TOGETHER * self.batch))
+        by_length = [chunk[np.argsort(self.lengths[chunk], kind="stable")] for chunk in chunks]
+        batches = np.concatenate(by_length).reshape(self.per_epoch, self.batch)
         return batches[rng.permutation(self.per_epoch)]
 
 
-def part(number: int, parts: int) -> slice:
-    """The part of a batch that one rank, or one round of accumulation, computes: every so many-th example.
+def every_nth(number: int, parts: int) -> slice:
+    """Return the slice that selects one of `parts` parts of a batch, for a rank or a round of accumulation.
 
-    >>> [list(range(6))[part(n, 3)] for n in range(3)]
+    >>> [list(range(6))[every_nth(number, 3)] for number in range(3)]
     [[0, 3], [1, 4], [2, 5]]
     """
     return slice(number, None, parts)

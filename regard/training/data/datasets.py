@@ -17,5 +17,5 @@ def load_pairs(name: str, seed: int = 0) -> Pairs:
         return GENERATORS[name](seed=seed)
     if name.endswith((".tsv", ".txt")) or os.sep in name or Path(name).exists():
         return read_tsv(name, seed=seed)
-    known = suggest(name, GENERATORS)
-    raise ValueError(f"no data set {name!r}: give {known}, or a file FILE.tsv with one pair per line")
+    names = suggest(name, GENERATORS)
+    raise ValueError(f"no data set {name!r}: give {names}, or a file FILE.tsv with one pair per line")

@@ -1,14 +1,14 @@
-"""Dates in English and Chinese, both ways: real, unlimited, and exact to score.
+"""Dates in English with Chinese translations, and the reverse.
 
-A date is written as English or Chinese writes it somewhere (the patterns are CLDR's, through babel; ordinals and
-Chinese numerals are added) and is to be written as the other language writes it in full: CLDR's `full` pattern
-where the source names the weekday, its `long` pattern where it does not.
+A source is a date in a form that English or Chinese uses (CLDR's patterns through babel, ordinals, Chinese numerals).
+The target is the same date in the other language, in CLDR's `full` pattern if the source names the weekday, and in its
+`long` pattern otherwise.
 
     Tue, 5 Mar 2024        →  2024年3月5日星期二
     二〇二四年三月五日     →  March 5, 2024
 
-Forms that do not say which number is the month (3/5/24) are left out, so every source has one translation. A date
-that is held out is never seen in any form.
+Forms that do not show which number is the month (3/5/24) are excluded, so every source has one translation. A held-out
+date does not occur in the training data in any form.
 """
 
 import random
@@ -27,32 +27,42 @@ Form = Callable[[date], str]
 
 
 def date_pairs(*, seed: int = 0, train: int = 100_000, valid: int = 500, test: int = 2000) -> Pairs:
-    """So many pairs of each kind, half of them from English."""
+    """Generate distinct pairs, about half of them from English to Chinese.
+
+    Args:
+        seed: seed of the random choices.
+        train: number of pairs for training.
+        valid: number of pairs for validation.
+        test: number of held-out pairs.
+
+    >>> pairs = date_pairs(train=100, valid=10, test=10)
+    >>> len(pairs.train), len(pairs.test)
+    (100, 10)
+    """
     rng = random.Random(seed)
     days = [FIRST + timedelta(days=i) for i in range((LAST - FIRST).days + 1)]
     rng.shuffle(days)
-    # A held-out day gives one pair to ask; the days that are left over to learn from come again in other forms.
-    asked, watched, learnt = days[:test], days[test : test + valid], days[test + valid :]
-    held_out = _distinct(asked, test, rng)
+    # Each held-out day gives one pair; the days for training occur in several forms.
+    test_pairs = _distinct_pairs(days[:test], test, rng)
     return Pairs(
         "dates",
-        train=_distinct(learnt, train, rng),
-        valid=_distinct(watched, valid, rng),
-        test=held_out,
+        train=_distinct_pairs(days[test + valid :], train, rng),
+        valid=_distinct_pairs(days[test : test + valid], valid, rng),
+        test=test_pairs,
         tokenizer="characters",
-        show=tuple(source for source, _ in held_out[:6]),
+        samples=tuple(source for source, _ in test_pairs[:6]),
     )
 
 
-def _distinct(days: list[date], count: int, rng: random.Random) -> tuple[Pair, ...]:
-    found: dict[str, str] = {}
-    while len(found) < count:
+def _distinct_pairs(days: list[date], count: int, rng: random.Random) -> tuple[Pair, ...]:
+    pairs: dict[str, str] = {}
+    while len(pairs) < count:
         for day in days:
-            forms, answer = rng.choice(DIRECTIONS)
-            found.setdefault(rng.choice(forms)(day), answer(day))
-            if len(found) == count:
+            source_forms, target_form = rng.choice(DIRECTIONS)
+            pairs.setdefault(rng.choice(source_forms)(day), target_form(day))
+            if len(pairs) == count:
                 break
-    return tuple(found.items())
+    return tuple(pairs.items())
 
 
 @cache
@@ -66,27 +76,27 @@ def _locale(name: str) -> Locale:
 
 
 def cldr(pattern: str, locale: str) -> Form:
-    """The form of a CLDR pattern: "EEEE, MMMM d, y" and the like, or a name of one: "full", "long", "yMMMEd".
+    """Return the form of a CLDR pattern such as "EEEE, MMMM d, y", or of a named one: "full", "long", "yMMMEd".
 
     >>> cldr("full", "en_GB")(date(2024, 3, 5)), cldr("yMMMEd", "zh")(date(2024, 3, 5))
     ('Tuesday, 5 March 2024', '2024年3月5日周二')
     """
 
     def form(day: date) -> str:
-        named = _locale(locale).date_formats.get(pattern) or _locale(locale).datetime_skeletons.get(pattern)
-        return (named or _pattern(pattern)).apply(day, _locale(locale))
+        named_form = _locale(locale).date_formats.get(pattern) or _locale(locale).datetime_skeletons.get(pattern)
+        return (named_form or _pattern(pattern)).apply(day, _locale(locale))
 
     return form
 
 
 def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th, 21st."""
+    """Return an English ordinal: 1st, 2nd, 3rd, 4th, 11th, 21st."""
     ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
 
 def with_ordinal(pattern: str) -> Form:
-    """The English form of a CLDR pattern in which # stands for the day as an ordinal."""
+    """Return the English form of a CLDR pattern in which # stands for the day as an ordinal."""
 
     def form(day: date) -> str:
         return cldr(pattern, "en")(day).replace("#", ordinal(day.day))
@@ -97,23 +107,23 @@ def with_ordinal(pattern: str) -> Form:
 DIGITS = "〇一二三四五六七八九"
 
 
-def numeral(number: int) -> str:
-    """A number below 100 in Chinese.
+def chinese_numeral(number: int) -> str:
+    """Return a number below 100 in Chinese.
 
-    >>> [numeral(n) for n in (5, 10, 12, 20, 31)]
+    >>> [chinese_numeral(n) for n in (5, 10, 12, 20, 31)]
     ['五', '十', '十二', '二十', '三十一']
     """
     tens, ones = divmod(number, 10)
     return ("" if tens < 2 else DIGITS[tens]) + "十" * (tens > 0) + (DIGITS[ones] if ones or not tens else "")
 
 
-def in_numerals(day: date) -> str:
-    """二〇二四年三月五日"""
+def in_chinese_numerals(day: date) -> str:
+    """Return the date in Chinese numerals: 二〇二四年三月五日."""
     year = "".join(DIGITS[int(digit)] for digit in str(day.year))
-    return f"{year}年{numeral(day.month)}月{numeral(day.day)}日"
+    return f"{year}年{chinese_numeral(day.month)}月{chinese_numeral(day.day)}日"
 
 
-def _weekday(form: Form, pattern: str, locale: str) -> Form:
+def _with_weekday(form: Form, pattern: str, locale: str) -> Form:
     return lambda day: form(day) + cldr(pattern, locale)(day)
 
 
@@ -144,7 +154,7 @@ CHINESE: tuple[Form, ...] = (
     CHINESE_LONG,
     cldr("short", "zh"),
     cldr("y年MM月dd日", "zh"),
-    in_numerals,
+    in_chinese_numerals,
 )
 CHINESE_WITH_WEEKDAY: tuple[Form, ...] = (
     CHINESE_FULL,
@@ -152,7 +162,7 @@ CHINESE_WITH_WEEKDAY: tuple[Form, ...] = (
     cldr("yMMMEd", "zh"),
     cldr("yMEd", "zh"),
     cldr("yMEd", "zh_Hant"),
-    _weekday(in_numerals, "EEEE", "zh"),
+    _with_weekday(in_chinese_numerals, "EEEE", "zh"),
 )
 DIRECTIONS: tuple[tuple[tuple[Form, ...], Form], ...] = (
     (ENGLISH, CHINESE_LONG),

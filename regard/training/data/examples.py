@@ -1,55 +1,39 @@
-"""Examples as tensors, batch by batch: what a model is given, and what it is asked."""
+"""Training examples as tensors: translation pairs, running text, and text with masked tokens."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.training.tokenizer import BEGIN, END, MASK, PAD, SPECIAL
 
-NOT_ASKED = -100
+IGNORED = -100  # target of tokens that do not count in the loss
 
 
 class Batch(NamedTuple):
-    """The tensors of a batch, and how many tokens it asks for."""
+    """Tensors of a batch, in the order of the model's `loss`, and the number of tokens it predicts."""
 
     tensors: tuple[Tensor | None, ...]
-    asked: int
+    targets: int
 
     def to(self, device: torch.device) -> "Batch":
-        """The same on another device."""
-        return Batch(tuple(None if t is None else t.to(device) for t in self.tensors), self.asked)
-
-
-class Objective(nn.Module):
-    """The loss of a batch, added up over the tokens that are asked for, in nats.
-
-    The sum, since a mean of means over ranks or rounds would weigh short texts more.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, *tensors: Tensor | None) -> Tensor:
-        """The model's own loss of the tensors of a batch."""
-        loss: Tensor = self.model.loss(*tensors, ignore=NOT_ASKED, reduction="sum")  # type: ignore[operator]
-        return loss
+        """Return the batch on another device."""
+        return Batch(tuple(None if t is None else t.to(device) for t in self.tensors), self.targets)
 
 
 class Examples(Protocol):
-    """What the loop needs to know about data."""
+    """Examples that can be put into batches."""
 
     lengths: list[int]
 
-    def batch(self, places: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
-        """The examples `places[part]`; the key makes what is drawn at random the same in every part."""
+    def batch(self, indices: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
+        """Return the examples `indices[part]`; random choices depend on `key` only, so that all parts agree."""
 
 
-def padded(rows: list[list[int]], filler: int = PAD) -> tuple[Tensor, Tensor | None]:
-    """Rows as one tensor, and their lengths (None when all are the same: masks would be of no use)."""
+def pad_rows(rows: list[list[int]], filler: int = PAD) -> tuple[Tensor, Tensor | None]:
+    """Return rows as one padded tensor, and their lengths (None if all are equal, so that no mask is needed)."""
     longest = max(map(len, rows))
     tensor = torch.tensor([row + [filler] * (longest - len(row)) for row in rows])
     if all(len(row) == longest for row in rows):
@@ -58,69 +42,69 @@ def padded(rows: list[list[int]], filler: int = PAD) -> tuple[Tensor, Tensor | N
 
 
 class PairExamples:
-    """Source and target of each pair; the target begins with <begin> and is to be ended with <end>."""
+    """Pairs of source and target; the decoder reads <begin> and the target, and predicts the target and <end>."""
 
     def __init__(self, sources: list[list[int]], targets: list[list[int]]) -> None:
         self.sources = sources
         self.targets = targets
-        # Sources of one length together, and among them targets of about one length.
+        # Sorts by the length of the source, then by that of the target.
         self.lengths = [1000 * len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
 
-    def batch(self, places: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
-        """The examples `places[part]`; nothing is random."""
-        mine = places[part]
-        source, source_lengths = padded([self.sources[i] for i in mine])
-        known, lengths = padded([[BEGIN, *self.targets[i]] for i in mine])
-        asked, _ = padded([[*self.targets[i], END] for i in mine], NOT_ASKED)
-        return Batch((source, known, asked, source_lengths, lengths), sum(len(self.targets[i]) + 1 for i in mine))
+    def batch(self, indices: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
+        """Return the examples `indices[part]`; nothing is random."""
+        rows = indices[part]
+        source, source_lengths = pad_rows([self.sources[i] for i in rows])
+        inputs, lengths = pad_rows([[BEGIN, *self.targets[i]] for i in rows])
+        targets, _ = pad_rows([[*self.targets[i], END] for i in rows], IGNORED)
+        return Batch((source, inputs, targets, source_lengths, lengths), sum(len(self.targets[i]) + 1 for i in rows))
 
 
 class TextExamples:
-    """Pieces of one long text, `context` tokens each; each token is asked from those before it."""
+    """Pieces of a long text with `context` tokens each; every token is predicted from those before it."""
 
     def __init__(self, ids: list[int], context: int) -> None:
         if len(ids) < 2:
-            raise ValueError(
-                f"the text holds {len(ids)} tokens, and there is nothing to learn in fewer than 2; give more"
-            )
+            raise ValueError(f"training needs a text of at least 2 tokens, got {len(ids)}; give more text")
         self.ids = torch.tensor(ids)
         self.context = min(context, len(ids) - 1)
         self.lengths = [self.context] * (1 + (len(ids) - 2) // self.context)
 
-    def pieces(self, places: Sequence[int], shift: int) -> Tensor:
-        """Rows of context + 1 tokens; the shift moves all borders, so that they fall elsewhere in every epoch."""
+    def pieces(self, indices: Sequence[int], shift: int) -> Tensor:
+        """Return rows of context + 1 tokens; `shift` moves the borders, which differ from epoch to epoch."""
         last = len(self.ids) - self.context - 1
-        starts = (torch.tensor(list(places)) * self.context + shift).clamp(max=last)
+        starts = (torch.tensor(list(indices)) * self.context + shift).clamp(max=last)
         return self.ids[starts[:, None] + torch.arange(self.context + 1)]
 
-    def batch(self, places: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
-        """The examples `places[part]`, with borders that depend on the key."""
-        rows = self.pieces(places[part], _shift(key, self.context))
+    def batch(self, indices: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
+        """Return the examples `indices[part]`, with borders that depend on the key."""
+        rows = self.pieces(indices[part], _shift(key, self.context))
         return Batch((rows[:, :-1], rows[:, 1:]), rows[:, 1:].numel())
 
 
 class MaskedExamples(TextExamples):
-    """Pieces of a text in which tokens are hidden: 15 in 100 are asked; of those, 8 in 10 are shown as <mask>, one as
-    a token drawn at random and one as it is (Devlin et al., 2018)."""
+    """Pieces of a text in which 15 % of the tokens are predicted (Devlin et al., 2018).
+
+    Of the predicted tokens, 80 % are replaced by <mask>, 10 % by a random token, and 10 % are left as they are.
+    """
 
     def __init__(self, ids: list[int], context: int, vocabulary: int) -> None:
         super().__init__(ids, context)
         self.vocabulary = vocabulary
 
-    def batch(self, places: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
-        """The examples `places[part]`, hidden as the key says."""
-        rows = self.pieces(places, _shift(key, self.context))[:, :-1]
+    def batch(self, indices: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
+        """Return the examples `indices[part]`, with masked tokens that depend on the key."""
+        rows = self.pieces(indices, _shift(key, self.context))[:, :-1]
         rng = np.random.default_rng([7, *key])
-        which, how = (torch.from_numpy(rng.random(rows.shape))[part] for _ in range(2))
-        other = torch.from_numpy(rng.integers(len(SPECIAL), self.vocabulary, rows.shape))[part]
+        predicted_draw, replacement_draw = (torch.from_numpy(rng.random(rows.shape))[part] for _ in range(2))
+        random_tokens = torch.from_numpy(rng.integers(len(SPECIAL), self.vocabulary, rows.shape))[part]
         rows = rows[part]
-        hidden = which < 0.15
-        hidden[:, 0] |= ~hidden.any(1)  # a row that asks nothing would teach nothing
-        shown = torch.where(hidden & (how < 0.8), torch.full_like(rows, MASK), rows)
-        shown = torch.where(hidden & (how >= 0.9), other, shown)
-        return Batch((shown, rows.masked_fill(~hidden, NOT_ASKED)), int(hidden.sum()))
+        predicted = predicted_draw < 0.15
+        predicted[:, 0] |= ~predicted.any(1)  # a row without predicted tokens would teach nothing
+        inputs = torch.where(predicted & (replacement_draw < 0.8), torch.full_like(rows, MASK), rows)
+        inputs = torch.where(predicted & (replacement_draw >= 0.9), random_tokens, inputs)
+        return Batch((inputs, rows.masked_fill(~predicted, IGNORED)), int(predicted.sum()))
 
 
 def _shift(key: Sequence[int], context: int) -> int:
-    """A number below context for each epoch; 0 where no key is given (evaluation)."""
+    """Return a shift below `context` for each epoch; 0 without a key (evaluation)."""
     return int(np.random.default_rng([3, key[0], key[1]]).integers(context)) if key else 0

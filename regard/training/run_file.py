@@ -1,0 +1,40 @@
+"""run.json: what a run was trained with and what it reached."""
+
+import json
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import regard
+from regard.files import write_atomic
+
+
+def write_run_file(folder: Path, content: dict[str, Any], results: dict[str, Any] | None = None) -> None:
+    """Write run.json with the versions of regard, torch and Python; `results` are None until the run is finished."""
+    versions = {"regard": regard.__version__, "torch": torch.__version__, "python": platform.python_version()}
+    content = {"format": 1, **content, "results": results, "versions": versions}
+    write_atomic(folder / "run.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_run_file(folder: Path, keys: Sequence[str], command: str) -> dict[str, Any]:
+    """Return the content of run.json, which must have the given keys; `command` writes such files."""
+    file = folder / "run.json"
+    if not file.is_file():
+        raise ValueError(f"{folder} is no run of {command}: it has no run.json")
+    try:
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        missing = [key for key in keys if key not in content]
+    except (json.JSONDecodeError, TypeError):
+        missing = list(keys)
+    if missing:
+        raise ValueError(f"{file} is damaged, or was not written by {command}")
+    return content
+
+
+def require_free_folder(path: Path) -> None:
+    """Raise an error if the folder of a new run has content already."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ValueError(f"{path} exists already; resume it with --resume {path}, or choose another folder with --out")
