@@ -36,10 +36,10 @@ def print_status(progress: Progress, language: Language, console: Console) -> No
         table.add_column(
             phrase(key, language) if key else "", justify="right" if key in ("attempts", "hints") else "left"
         )
-    done = 0
+    passed_count = 0
     for exercise in exercises():
         record = progress.exercise_record(exercise)
-        done += record.passed is not None
+        passed_count += record.passed is not None
         table.add_row(
             Text(f"{'✓' if record.passed else '·'} {exercise.name}", style="green" if record.passed else ""),
             exercise.title(language),
@@ -48,8 +48,10 @@ def print_status(progress: Progress, language: Language, console: Console) -> No
             phrase("passed", language) + f" {record.passed}" if record.passed else record.last or "",
         )
     console.print(table)
-    then = phrase("then" if done < len(exercises()) else "finished", language)
-    console.print("\n" + phrase("progress", language, done=done, all=len(exercises()), then=then), highlight=False)
+    then = phrase("then" if passed_count < len(exercises()) else "finished", language)
+    console.print(
+        "\n" + phrase("progress", language, done=passed_count, all=len(exercises()), then=then), highlight=False
+    )
 
 
 def print_exercise(exercise: Exercise, language: Language, console: Console) -> None:

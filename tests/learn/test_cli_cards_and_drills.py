@@ -104,7 +104,7 @@ def test_drill_grades_each_step(tmp_path, monkeypatch, capsys) -> None:
     assert kept(tmp_path)["drills"] == {
         task.name: {"level": 2, "passed": True, "wrong": [], "last": kept(tmp_path)["drills"][task.name]["last"]}
     }
-    unscaled = format_answer(task.given["scores"])
+    unscaled = format_answer(task.inputs["scores"])
     answers = [option for answer in [unscaled, *right[1:]] for option in ("--answer", answer)]
     assert main(["learn", "drill", "--kind", "scaling", "--seed", "5", *answers]) == 1
     said = capsys.readouterr().out

@@ -55,8 +55,8 @@ def test_texts_are_bilingual_and_numbers_small(kind: str, seed: int) -> None:
 @given(st.sampled_from(["one-query", "hidden-key", "causal", "cross", "causal-padded"]), seeds)
 def test_attention_drills_agree_with_the_reference(kind: str, seed: int) -> None:
     task = drill(1, seed, kind)
-    q, k, v = (array(task.given[name]) for name in "QKV")
-    mask = array(task.given["M"]) == 1 if "M" in task.given else None
+    q, k, v = (array(task.inputs[name]) for name in "QKV")
+    mask = array(task.inputs["M"]) == 1 if "M" in task.inputs else None
     scale = 1.0 if kind == "one-query" else None
     output, weights = reference.attention(q, k, v, mask, scale=scale, weights=True)
     np.testing.assert_allclose(array(task.answers()["weights"]), weights, atol=1e-12)
@@ -66,7 +66,7 @@ def test_attention_drills_agree_with_the_reference(kind: str, seed: int) -> None
 @given(st.sampled_from(["softmax", "scaling", "weighted-sum", "scores"]), seeds)
 def test_single_steps_agree_with_the_reference(kind: str, seed: int) -> None:
     task = drill(1, seed, kind)
-    given, answers = {name: array(value) for name, value in task.given.items()}, task.answers()
+    given, answers = {name: array(value) for name, value in task.inputs.items()}, task.answers()
     if kind == "softmax":
         np.testing.assert_allclose(array(answers["weights"]), reference.softmax(given["s"]), atol=1e-12)
     elif kind == "scaling":
@@ -83,12 +83,12 @@ def test_single_steps_agree_with_the_reference(kind: str, seed: int) -> None:
 @given(seeds)
 def test_self_attention_and_head_drills_agree_with_the_reference(seed: int) -> None:
     task = drill(1, seed, "self-attention")
-    x, *weights = (array(task.given[name]) for name in ("X", "W_q", "W_k", "W_v"))
+    x, *weights = (array(task.inputs[name]) for name in ("X", "W_q", "W_k", "W_v"))
     expected = reference.attention(*reference.project(x, *weights))
     np.testing.assert_allclose(array(task.answers()["output"]), expected, atol=1e-12)
     for kind, kv_heads in (("two-heads", 2), ("shared-keys", 1)):
         task = drill(1, seed, kind)
-        q, k, v, w_o = (array(task.given[name]) for name in ("Q", "K", "V", "W_o"))
+        q, k, v, w_o = (array(task.inputs[name]) for name in ("Q", "K", "V", "W_o"))
         context, weights = reference.attention(*reference.split_projected(q, k, v, 2, kv_heads), weights=True)
         for head in range(2):
             np.testing.assert_allclose(array(task.answers()[f"weights {head}"]), weights[head], atol=1e-12)
@@ -98,13 +98,13 @@ def test_self_attention_and_head_drills_agree_with_the_reference(seed: int) -> N
 @given(seeds)
 def test_online_softmax_and_layer_norm_agree_with_the_reference(seed: int) -> None:
     task = drill(1, seed, "online")
-    s = np.concatenate([array(task.given["s1"]), array(task.given["s2"])], -1)
-    v = np.concatenate([array(task.given["V1"]), array(task.given["V2"])])
+    s = np.concatenate([array(task.inputs["s1"]), array(task.inputs["s2"])], -1)
+    v = np.concatenate([array(task.inputs["V1"]), array(task.inputs["V2"])])
     np.testing.assert_allclose(array(task.answers()["output"]), reference.softmax(s) @ v, atol=1e-12)
     m, total = (float(task.answers()[name][0][0]) for name in ("m2", "l2"))
     assert m + math.log(total) == pytest.approx(float(reference.log_sum_exp(s)[0]))
     task = drill(1, seed, "layer-norm")
-    x = torch.from_numpy(array(task.given["x"]) + array(task.given["f"]))
+    x = torch.from_numpy(array(task.inputs["x"]) + array(task.inputs["f"]))
     expected = nn.functional.layer_norm(x, (4,), eps=0).numpy()
     np.testing.assert_allclose(array(task.answers()["normalised"]), expected, atol=1e-12)
 
@@ -169,7 +169,7 @@ def test_correct_answers_pass_exact_or_rounded(kind: str, seed: int) -> None:
 def test_one_wrong_step_counts_once(kind: str, seed: int, data: st.DataObject) -> None:
     task = drill(1, seed, kind)
     slip = data.draw(st.integers(0, len(task.steps) - 1))
-    own, answers = dict(task.given), {}
+    own, answers = dict(task.inputs), {}
     for place, step in enumerate(task.steps):
         value = step.compute(own)
         if place == slip:
@@ -188,7 +188,7 @@ def test_one_wrong_step_counts_once(kind: str, seed: int, data: st.DataObject) -
 @given(kinds, seeds)
 def test_every_common_mistake_is_named(kind: str, seed: int) -> None:
     task = drill(1, seed, kind)
-    values = {**task.given, **task.answers()}
+    values = {**task.inputs, **task.answers()}
     named = 0
     for place, step in enumerate(task.steps):
         for mistake in step.mistakes:
@@ -212,7 +212,7 @@ def _precisely(x: Exact | float) -> str:
 
 def test_later_steps_are_graded_with_own_results() -> None:
     task = drill(1, 0, "hidden-key")
-    own = dict(task.given)
+    own = dict(task.inputs)
     own["scores"] = task.steps[0].compute(own)
     own["scaled"] = own["scores"]  # forgot to scale, and goes on rightly
     for step in task.steps[2:]:
@@ -226,7 +226,7 @@ def test_later_steps_are_graded_with_own_results() -> None:
 
 def softmax_over_three() -> Drill:
     made = (drill(1, seed, "softmax") for seed in range(100))
-    return next(task for task in made if shape(task.given["s"]) == (1, 3))
+    return next(task for task in made if shape(task.inputs["s"]) == (1, 3))
 
 
 def test_blank_and_unreadable_answers_do_not_affect_later_steps() -> None:
@@ -376,7 +376,7 @@ def test_a_drill_is_found_again_by_its_name(kind: str, seed: int) -> None:
     assert again.statement == plain["statement"] == task.statement
     assert [(step["rows"], step["columns"]) for step in plain["steps"]] == [shape(a) for a in task.answers().values()]
     for name, value in plain["given"].items():
-        assert read_matrix(value, *shape(task.given[name])) == task.given[name]
+        assert read_matrix(value, *shape(task.inputs[name])) == task.inputs[name]
     results = json.loads(json.dumps([result.to_plain() for result in again.check({})]))
     assert [result["outcome"] for result in results] == ["blank"] * len(plain["steps"])
     assert [result["true"] for result in results] == [

@@ -255,7 +255,7 @@ def test_results_are_sorted_by_weakest_topic() -> None:
         InterviewAnswer(by_topic["heads"], "again", 40.0),
     ]
     rows = results_by_topic(answers, limit=120.0)
-    assert [(row.topic, row.asked, row.good, row.seconds, row.late) for row in rows] == [
+    assert [(row.topic, row.questions, row.good, row.seconds, row.late) for row in rows] == [
         ("scaling", 1, 0, 130.0, 1),
         ("heads", 2, 1, 30.0, 0),
         ("masks", 1, 1, 10.0, 0),

@@ -167,7 +167,7 @@ def print_summary(rows: "list[TopicResult]", terminal: Terminal) -> None:
         table.add_column(heading, justify="right" if place else "left")
     for row in rows:
         title = find_topic(row.topic).title[terminal.language]
-        table.add_row(title, str(row.asked), str(row.good), f"{row.seconds:.0f} s", str(row.late))
+        table.add_row(title, str(row.questions), str(row.good), f"{row.seconds:.0f} s", str(row.late))
     terminal.console.print()
     terminal.console.print(table)
 

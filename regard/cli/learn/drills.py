@@ -58,9 +58,9 @@ def drill(
         results = task.check(answers)
         _print_results(terminal, results)
         progress.record_drill(task, results, datetime.now(UTC))
-        done = all_passed(results)
-        terminal.say("drill-passed" if done else "drill-failed", level=task.level, kind=task.kind, seed=task.seed)
-        if not done:
+        passed = all_passed(results)
+        terminal.say("drill-passed" if passed else "drill-failed", level=task.level, kind=task.kind, seed=task.seed)
+        if not passed:
             raise typer.Exit(1)
 
 
@@ -83,10 +83,10 @@ def diagram(
         if name not in DIAGRAMS:
             raise ValueError(f"the diagrams are {', '.join(DIAGRAMS)}, got {name!r}")
         terminal, progress = Terminal(lang), load_progress()
-        chosen = [part.strip() for part in order.split(",")] if order else _ask_order(terminal, name)
-        if not chosen:
+        pieces_in_order = [part.strip() for part in order.split(",")] if order else _ask_order(terminal, name)
+        if not pieces_in_order:
             return
-        result = check_order(DIAGRAMS[name], chosen)
+        result = check_order(DIAGRAMS[name], pieces_in_order)
         terminal.print(result.message[terminal.language])
         progress.record_diagram(name, result.correct, datetime.now(UTC))
         if not result.correct:
@@ -141,12 +141,12 @@ def _ask_order(terminal: Terminal, name: str) -> list[str]:
     terminal.say("pieces")
     for number, piece in enumerate(pieces, 1):
         terminal.print(f"  {number:2} {DIAGRAMS[name].pieces[piece].label[terminal.language]}")
-    chosen: list[str] = []
+    pieces_in_order: list[str] = []
     with terminal.until_stopped():
-        while not chosen:
+        while not pieces_in_order:
             numbers = terminal.ask(terminal.text("order")).replace(",", " ").replace("，", " ").split()
             if sorted(numbers) == sorted(str(number) for number in range(1, len(pieces) + 1)):
-                chosen = [pieces[int(number) - 1] for number in numbers]
+                pieces_in_order = [pieces[int(number) - 1] for number in numbers]
             else:
                 terminal.say("numbers", n=len(pieces), example="3 1 2 …")
-    return chosen
+    return pieces_in_order

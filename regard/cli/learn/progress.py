@@ -43,7 +43,7 @@ def reset(
 
         terminal = Terminal(lang)
         options = {"exercises": exercises, "drills": drills, "cards": cards, "flow": diagrams}
-        sections = [section for section, chosen in options.items() if chosen or everything]
+        sections = [section for section, selected in options.items() if selected or everything]
         if (name is None) == (not sections):
             raise ValueError(
                 "name what to delete: one exercise, or --exercises, --drills, --cards, --diagrams or --all"

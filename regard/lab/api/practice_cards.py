@@ -84,8 +84,8 @@ def summarize_interview(fields: Fields) -> Any:
     ]
     limit = float(integer(fields, "limit", 120, 1, 3600))
     return [
-        {"topic": row.topic, "title": translations(find_topic(row.topic).title), "asked": row.asked, "good": row.good,
-         "seconds": row.seconds, "late": row.late}
+        {"topic": row.topic, "title": translations(find_topic(row.topic).title), "asked": row.questions,
+         "good": row.good, "seconds": row.seconds, "late": row.late}
         for row in results_by_topic(results, limit)
     ]  # fmt: skip
 

@@ -27,7 +27,7 @@ class TopicResult:
     """Result of one topic: number of questions, of good or easy answers, mean seconds, answers over the time limit."""
 
     topic: str
-    asked: int
+    questions: int
     good: int
     seconds: float
     late: int
@@ -65,7 +65,7 @@ def results_by_topic(answers: Sequence[InterviewAnswer], limit: float = SECONDS_
             sum(POINTS[answer.grade] for answer in group) / len(group),
             TopicResult(
                 topic,
-                asked=len(group),
+                questions=len(group),
                 good=sum(POINTS[answer.grade] >= POINTS["good"] for answer in group),
                 seconds=sum(answer.seconds for answer in group) / len(group),
                 late=sum(answer.seconds > limit for answer in group),

@@ -53,7 +53,7 @@ def make_step(name: str, compute: Compute, *mistakes: Mistake, text_key: str | N
 class Task:
     """The content of a drill: given matrices, steps, and the values of the placeholders in its statement."""
 
-    given: Values
+    inputs: Values
     steps: tuple[Step, ...]
     values: Mapping[str, object] = field(default_factory=dict)
 
@@ -122,7 +122,7 @@ class Drill:
     seed: int
     title: Bilingual
     statement: Bilingual
-    given: Values = field(repr=False)
+    inputs: Values = field(repr=False)
     steps: tuple[Step, ...] = field(repr=False)
 
     @property
@@ -132,7 +132,7 @@ class Drill:
 
     def answers(self) -> dict[str, Matrix]:
         """Return the correct result of each step."""
-        values = dict(self.given)
+        values = dict(self.inputs)
         for step in self.steps:
             values[step.name] = step.compute(values)
         return {step.name: values[step.name] for step in self.steps}
@@ -147,7 +147,7 @@ class Drill:
             "seed": self.seed,
             "title": dict(self.title),
             "statement": dict(self.statement),
-            "given": {name: _number_texts(value) for name, value in self.given.items()},
+            "given": {name: _number_texts(value) for name, value in self.inputs.items()},
             "steps": [
                 {"name": s.name, "ask": dict(s.instruction), "rows": sizes[s.name][0], "columns": sizes[s.name][1]}
                 for s in self.steps
@@ -166,7 +166,7 @@ class Drill:
         unknown = set(answers) - set(names)
         if unknown:
             raise ValueError(f"the steps are {', '.join(names)}, got {sorted(unknown)[0]!r}")
-        true, own = dict(self.given), dict(self.given)
+        true, own = dict(self.inputs), dict(self.inputs)
         results = []
         for step in self.steps:
             true[step.name] = step.compute(true)

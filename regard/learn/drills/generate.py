@@ -61,8 +61,8 @@ def drill(level: int, seed: int, kind: str | None = None) -> Drill:
         task = draw_task(random)
         if _is_suitable(task, level):
             texts = read_texts(FILE)["drill"][kind]
-            statement = _with_matrices(fill_in(texts["statement"], **task.values), task.given)
-            return Drill(kind, level, seed, texts["title"], statement, task.given, task.steps)
+            statement = _with_matrices(fill_in(texts["statement"], **task.values), task.inputs)
+            return Drill(kind, level, seed, texts["title"], statement, task.inputs, task.steps)
     raise RuntimeError(f"no suitable numbers for {kind} with seed {seed} in {MAX_DRAWS} draws")
 
 
@@ -79,17 +79,17 @@ def find_drill(name: str) -> Drill:
     return drill(int(level), int(seed), kind)
 
 
-def _with_matrices(statement: Bilingual, given: Values) -> Bilingual:
+def _with_matrices(statement: Bilingual, inputs: Values) -> Bilingual:
     """Return the statement followed by the given matrices, written as Q = …"""
     blocks = []
-    for name, value in given.items():
+    for name, value in inputs.items():
         margin = "\n" + " " * (len(name) + 3)
         blocks.append(f"{name} = {format_matrix(value).replace(chr(10), margin)}")
     return {language: "\n\n".join([text, *blocks]) for language, text in statement.items()}
 
 
 def _is_suitable(task: Task, level: int) -> bool:
-    values = dict(task.given)
+    values = dict(task.inputs)
     for step in task.steps:
         values[step.name] = step.compute(values)
         if not _has_small_fractions(values[step.name], LARGEST_DENOMINATOR[level]) or not _mistakes_differ(

@@ -99,8 +99,8 @@ def _describe_size(rows: int, columns: int) -> Bilingual:
 
 
 def _unclear(text: str) -> UnreadableAnswer:
-    shown = text.strip() if len(text) <= MAX_CHARACTERS else f"{text[:20]}…"
-    return UnreadableAnswer("unclear", text=repr(shown))
+    excerpt = text.strip() if len(text) <= MAX_CHARACTERS else f"{text[:20]}…"
+    return UnreadableAnswer("unclear", text=repr(excerpt))
 
 
 class _Parser:

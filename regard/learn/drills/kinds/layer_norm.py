@@ -12,7 +12,7 @@ def layer_norm(random: Random) -> Task:
     mean, deviation = random.randint(1, 6), random.choice((2, 3, 4))
     signs = random.sample((1, 1, -1, -1), 4)
     sublayer = [random.randint(-3, 3) for _ in range(4)]
-    given = {
+    inputs = {
         "x": matrix([[mean + deviation * sign - f for sign, f in zip(signs, sublayer, strict=True)]]),
         "f": matrix([sublayer]),
     }
@@ -42,7 +42,7 @@ def layer_norm(random: Random) -> Task:
             Mistake("not-centred", lambda x: divided_by_root(x["sum"], x)),
         ),
     )
-    return Task(given, steps)
+    return Task(inputs, steps)
 
 
 def _root(value: Exact | float) -> Exact | float:

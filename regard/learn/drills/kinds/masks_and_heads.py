@@ -10,25 +10,25 @@ from regard.learn.drills.matrices import Matrix, columns, concatenate, matrix, p
 
 def causal(random: Random) -> Task:
     """Return a drill on causal attention of three tokens."""
-    given = {**_narrow_qkv(random, 3), "M": matrix([[1, 0, 0], [1, 1, 0], [1, 1, 1]])}
-    return Task(given, (scores(), masked("scores"), weights("masked", unmasked="scores"), output()))
+    inputs = {**_narrow_qkv(random, 3), "M": matrix([[1, 0, 0], [1, 1, 0], [1, 1, 1]])}
+    return Task(inputs, (scores(), masked("scores"), weights("masked", unmasked="scores"), output()))
 
 
 def causal_padded(random: Random) -> Task:
     """Return a drill on causal attention whose first token is padding, so that the first query has an empty row."""
-    given = {
+    inputs = {
         **_narrow_qkv(random, 3),
         "Q": matrix([[times(random.randint(1, 2), ln(2))] for _ in range(3)]),
         "M": matrix([[0, 0, 0], [0, 1, 0], [0, 1, 1]]),
     }
     mean = [[exact(1) / exact(3)] * 3]
     as_mean = Mistake("empty-row-as-mean", lambda x: mean + softmax(x["masked"])[1:])
-    return Task(given, (scores(), masked("scores"), weights("masked", as_mean, unmasked="scores"), output()))
+    return Task(inputs, (scores(), masked("scores"), weights("masked", as_mean, unmasked="scores"), output()))
 
 
 def self_attention(random: Random) -> Task:
     """Return a drill from X and three weight matrices to the output."""
-    given = {
+    inputs = {
         "X": matrix([[random.randint(0, 2) for _ in range(2)] for _ in range(2)]),
         "W_q": matrix([[times(random.randint(0, 2), ln(random.choice((2, 3))))] for _ in range(2)]),
         "W_k": matrix([[random.randint(-1, 2)] for _ in range(2)]),
@@ -42,30 +42,30 @@ def self_attention(random: Random) -> Task:
         weights("scores", softmax_scaled_by_d_model("scores", 2)),
         output(keys_given=False),
     )
-    return Task(given, steps)
+    return Task(inputs, steps)
 
 
 def two_heads(random: Random) -> Task:
     """Return a drill on two heads of width 1, merged and projected."""
     primes = random.sample((2, 3), 2)
-    given = {
+    inputs = {
         "Q": matrix([[times(random.randint(0, 2), ln(p)) for p in primes] for _ in range(2)]),
         "K": matrix([[random.randint(-1, 2) for _ in range(2)] for _ in range(2)]),
         "V": matrix([[random.randint(0, 12) for _ in range(2)] for _ in range(2)]),
         "W_o": _output_projection(random),
     }
-    return Task(given, _head_steps(shared=False))
+    return Task(inputs, _head_steps(shared=False))
 
 
 def shared_keys(random: Random) -> Task:
     """Return a drill on two query heads that share one head of keys and values."""
-    given = {
+    inputs = {
         "Q": matrix([[times(random.randint(0, 2), ln(2)) for _ in range(2)] for _ in range(2)]),
         "K": matrix([[random.randint(-1, 2)] for _ in range(2)]),
         "V": matrix([[random.randint(0, 12)] for _ in range(2)]),
         "W_o": _output_projection(random),
     }
-    return Task(given, _head_steps(shared=True))
+    return Task(inputs, _head_steps(shared=True))
 
 
 def _head_steps(shared: bool) -> tuple[Step, ...]:

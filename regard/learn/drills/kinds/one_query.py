@@ -21,8 +21,8 @@ def softmax_alone(random: Random) -> Task:
 def weighted_sum(random: Random) -> Task:
     """Return a drill on the output for given weights and values of width 2."""
     parts = [random.choice(EXPONENTIALS) for _ in range(3)]
-    given = {"weights": matrix([[Fraction(part, sum(parts)) for part in parts]]), "V": _integers(random, 3, 2, 0, 12)}
-    return Task(given, (output(keys_given=False),))
+    inputs = {"weights": matrix([[Fraction(part, sum(parts)) for part in parts]]), "V": _integers(random, 3, 2, 0, 12)}
+    return Task(inputs, (output(keys_given=False),))
 
 
 def score_matrix(random: Random) -> Task:
@@ -34,24 +34,24 @@ def scaling(random: Random) -> Task:
     """Return a drill on scaling and softmax in a head of width 4 or 16."""
     d_k = random.choice((4, 16))
     root = {4: 2, 16: 4}[d_k]
-    given = {"scores": matrix([[times(root, ln(random.choice(EXPONENTIALS))) for _ in range(3)]])}
-    return Task(given, (scaled(d_k), *softmax_steps("scaled")), {"d_k": d_k})
+    inputs = {"scores": matrix([[times(root, ln(random.choice(EXPONENTIALS))) for _ in range(3)]])}
+    return Task(inputs, (scaled(d_k), *softmax_steps("scaled")), {"d_k": d_k})
 
 
 def one_query(random: Random) -> Task:
     """Return a drill on attention of one query of width 2, without scaling."""
-    given = {
+    inputs = {
         "Q": matrix([[ln(2), ln(3)]] if random.random() < 0.5 else [[ln(3), ln(2)]]),
         "K": _integers(random, 3, 2, 0, 2),
         "V": _integers(random, 3, 2, 0, 12),
     }
-    return Task(given, (scores(), *softmax_steps("scores"), output()))
+    return Task(inputs, (scores(), *softmax_steps("scores"), output()))
 
 
 def one_scaled_query(random: Random) -> Task:
     """Return a drill on attention of one query in a head of width 4, with one hidden key."""
     hidden = random.randrange(3)
-    given = {
+    inputs = {
         "Q": matrix([[times(2 * random.randint(0, 1), ln(p)) for p in (2, 3, 2, 3)]]),
         "K": _integers(random, 3, 4, 0, 1),
         "V": _integers(random, 3, 1, 0, 12),
@@ -64,17 +64,17 @@ def one_scaled_query(random: Random) -> Task:
         weights("masked", unmasked="scaled"),
         output(keys_given=False),
     )
-    return Task(given, steps)
+    return Task(inputs, steps)
 
 
 def cross(random: Random) -> Task:
     """Return a drill on cross-attention: two queries of one sequence, three keys and values of another."""
-    given = {
+    inputs = {
         "Q": matrix([[times(random.randint(0, 2), ln(2))] for _ in range(2)]),
         "K": _integers(random, 3, 1, -1, 2),
         "V": _integers(random, 3, 1, 0, 12),
     }
-    return Task(given, (scores(), weights("scores"), output()))
+    return Task(inputs, (scores(), weights("scores"), output()))
 
 
 def _integers(random: Random, rows: int, columns: int, low: int, high: int) -> Matrix:

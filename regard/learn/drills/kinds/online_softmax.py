@@ -11,7 +11,7 @@ def online(random: Random) -> Task:
     """Return a drill on the softmax over four keys that arrive in two blocks."""
     low, high = sorted(random.sample((1, 2, 3, 4, 6), 2))
     first, second = [low, random.randint(1, low)], [high, random.randint(1, high)]
-    given = {
+    inputs = {
         "s1": matrix([[ln(n) for n in first]]),
         "V1": matrix([[random.randint(0, 12)] for _ in range(2)]),
         "s2": matrix([[ln(n) for n in second]]),
@@ -54,7 +54,7 @@ def online(random: Random) -> Task:
             text_key="online-output",
         ),
     )
-    return Task(given, steps)
+    return Task(inputs, steps)
 
 
 def _largest(row: Matrix) -> Matrix:
