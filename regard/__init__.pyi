@@ -8,7 +8,9 @@ from . import models as models
 from . import nn as nn
 from . import pictures as pictures
 from . import training as training
+from .attention import Mask as Mask
 from .attention import attend as attend
+from .attention import attend_with_lse as attend_with_lse
 from .attention import trace as trace
 from .costs import cost as cost
 from .watching import watch as watch

@@ -1,4 +1,4 @@
-"""torch's own layer, made safe: the public door to `regard.attention.torch_compat`."""
+"""A drop-in replacement for `nn.MultiheadAttention` that returns no NaN, and `replace` to use it in a model."""
 
 from regard.attention.torch_compat import MultiheadAttention, replace
 

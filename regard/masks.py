@@ -1,4 +1,4 @@
-"""Masks as rules: the public door to `regard.attention.masks`."""
+"""Masks for `regard.attend`; see `regard.attention.masks`."""
 
 from regard.attention.masks import *  # noqa: F403
 from regard.attention.masks import __all__ as __all__

@@ -1,13 +1,13 @@
-"""Layers, positions and caches: the public door.
+"""Attention layers, position encodings and KV caches.
 
-| name | what it is |
+| name | contents |
 |---|---|
-| `SelfAttention`, `BareSelfAttention` | one head, from nn.Linear and from bare parameters |
-| `MultiHeadAttention` | self and cross, grouped heads, positions, sinks, KV cache |
-| `SpatialAttention` | over the squares of a feature map (B, C, H, W) |
+| `SelfAttention`, `BareSelfAttention` | one head, with nn.Linear or with bare parameters |
+| `MultiHeadAttention` | self- and cross-attention, grouped heads, positions, sinks, KV cache |
+| `SpatialAttention` (alias `SpatialSelfAttention`) | over the squares of a feature map (B, C, H, W) |
 | `Sinusoidal`, `Learned` | positions added to the vectors |
-| `Rotary`, `Alibi` | positions inside attention |
-| `KVCache`, `GrowingCache`, `SlidingCache` | keys and values kept while decoding |
+| `Rotary`, `Alibi` | positions that act inside attention |
+| `KVCache`, `GrowingCache`, `SlidingCache` | keys and values of earlier tokens while decoding |
 """
 
 from regard.attention.layers.kv_cache import GrowingCache, KVCache, SlidingCache
@@ -18,6 +18,8 @@ from regard.attention.positions.alibi import Alibi
 from regard.attention.positions.learned import Learned
 from regard.attention.positions.rotary import Rotary
 from regard.attention.positions.sinusoidal import Sinusoidal
+
+SpatialSelfAttention = SpatialAttention
 
 __all__ = [
     "Alibi",
@@ -31,4 +33,5 @@ __all__ = [
     "Sinusoidal",
     "SlidingCache",
     "SpatialAttention",
+    "SpatialSelfAttention",
 ]

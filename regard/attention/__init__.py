@@ -1,7 +1,9 @@
-"""The mechanism of attention.
+"""The attention mechanism.
 
-`reference` is the specification in NumPy, `online` the same in tiles, `trace` the same one named step after
-another. Names are loaded when first used, so that reading a trace does not wait for torch.
+`attend` (attend_dispatch) checks q, k, v, a mask of `masks` and a bias of `positions`, and computes attention with one
+of the `kernels`. `layers` are the modules built on it, `torch_compat` a replacement for torch's own layer, `streaming`
+attention over keys that arrive in pieces. `reference` is the specification in NumPy, and `tracing` computes attention
+as a sequence of named steps. Names are loaded when first used, so that reading a trace does not import torch.
 """
 
 import lazy_loader

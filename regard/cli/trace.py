@@ -1,4 +1,4 @@
-"""`regard trace`: attention over a sentence, step by step."""
+"""`regard trace`: print attention over a sentence, step by step."""
 
 from typing import Annotated
 
@@ -10,36 +10,36 @@ from regard.files import write_atomic
 
 def trace(
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="A sentence; Chinese and Japanese are split by character.")
+        str, typer.Argument(metavar="TEXT", help="A sentence; Chinese and Japanese text is split by character.")
     ],
     context: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Take keys and values from this sentence instead.")
+        str | None, typer.Option(metavar="TEXT", help="Compute keys and values from this sentence (cross-attention).")
     ] = None,
-    heads: Annotated[int, typer.Option(metavar="N", help="Number of heads; must divide d-model.")] = 2,
-    d_model: Annotated[int, typer.Option(metavar="N", help="Width of the tokens' vectors.")] = 8,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of vectors and weight matrices.")] = 0,
+    heads: Annotated[int, typer.Option(metavar="N", help="Number of heads; it must divide d-model.")] = 2,
+    d_model: Annotated[int, typer.Option(metavar="N", help="Width of the token vectors.")] = 8,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the token vectors and weight matrices.")] = 0,
     mask: Annotated[
-        str, typer.Option(metavar="RULE", help='none, causal, window:3, "causal & window(keys=3)", ...')
+        str, typer.Option(metavar="RULE", help='Mask: none, causal, window:3, "causal & window(keys=3)", ...')
     ] = "none",
     scale: Annotated[bool, typer.Option(help="Divide the scores by √d_k.")] = True,
-    head: Annotated[int, typer.Option(metavar="N", help="Which head to print, from 0.")] = 0,
+    head: Annotated[int, typer.Option(metavar="N", help="Head to print, counted from 0.")] = 0,
     step: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Print only this step; may be repeated.")
     ] = None,
-    decimals: Annotated[int, typer.Option(metavar="N", min=0, max=9, help="Decimals to print.")] = 3,
-    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Rows of a table to print at most.")] = 16,
+    decimals: Annotated[int, typer.Option(metavar="N", min=0, max=9, help="Number of decimals to print.")] = 3,
+    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of rows to print per table.")] = 16,
     json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the trace as JSON; - for standard output.")
+        str | None, typer.Option(metavar="FILE", help="Write the trace to this file as JSON; - for standard output.")
     ] = None,
     save: Annotated[
         str | None,
-        typer.Option(metavar="FILE.html", help="Write it as a page to step through, which needs no network."),
+        typer.Option(metavar="FILE.html", help="Write the trace as an interactive HTML page that works offline."),
     ] = None,
 ) -> None:
-    """Compute attention over a sentence, one step after another, and print every number.
+    """Compute attention over a sentence step by step and print every number.
 
-    The tokens' vectors are made from their letters and the weights from the seed, so the same command prints
-    the same numbers everywhere. Nothing is trained: look at how it is computed, not at what it attends to.
+    Token vectors are computed from the tokens' letters and weights from the seed, so the same command prints the same
+    numbers on every machine. Nothing is trained: the trace shows how attention is computed.
 
     Example: regard trace "The cat sat on the mat" --mask causal
     """
@@ -50,8 +50,8 @@ def trace(
         others = None if context is None else tokenize(context)
         if not words or others == []:
             which = "--context" if words else "the text"
-            raise ValueError(f'{which} must hold at least one word, got none; try "The cat sat on the mat"')
-        traced = trace_layer(
+            raise ValueError(f'{which} must contain at least one word, got none; try "The cat sat on the mat"')
+        result = trace_layer(
             embed(words, d_model, seed),
             *projections(d_model, seed),
             heads=heads,
@@ -60,8 +60,8 @@ def trace(
             scale=None if scale else 1.0,
             tokens=words,
             context_tokens=others,
-            note=f"Vectors of width {d_model} are made from the tokens' letters, weights from seed {seed}. "
-            "No positions are added: the same word is the same vector wherever it stands.",
+            note=f"Vectors of width {d_model} are computed from the tokens' letters, weights from seed {seed}. "
+            "No positions are added: a word has the same vector at every position.",
         )
         if save is not None:
             from regard.lab import trace_page
@@ -69,13 +69,13 @@ def trace(
             if not save.lower().endswith((".html", ".htm")):
                 raise ValueError(f"--save writes a page, FILE.html, got {save!r}")
             rule = read_mask(mask)
-            shown = {"text": text, "heads": heads, "d_model": d_model, "seed": seed, "scale": scale, "head": head}
-            write_atomic(save, trace_page(traced, mask="none" if rule is None else repr(rule), **shown))
+            settings = {"text": text, "heads": heads, "d_model": d_model, "seed": seed, "scale": scale, "head": head}
+            write_atomic(save, trace_page(result, mask="none" if rule is None else repr(rule), **settings))
             typer.echo(f"wrote {save}", err=True)
         elif json is None:
-            print_trace(traced, head=head, steps=step or None, decimals=decimals, rows=rows)
+            print_trace(result, head=head, steps=step or None, decimals=decimals, rows=rows)
         elif json == "-":
-            typer.echo(traced.to_json())
+            typer.echo(result.to_json())
         else:
-            write_atomic(json, traced.to_json() + "\n")
+            write_atomic(json, result.to_json() + "\n")
             typer.echo(f"wrote {json}", err=True)

@@ -47,7 +47,7 @@ def test_a_row_that_sees_nothing_until_its_last_tile() -> None:
 
 def test_keys_fed_in_pieces_are_keys_seen_at_once() -> None:
     scores, values = rng.normal(size=(5, 12)), rng.normal(size=(12, 3))
-    running = online.Running.nothing((5,), d_v=3)
+    running = online.RunningSoftmax.empty((5,), d_v=3)
     for piece in (slice(0, 1), slice(1, 7), slice(7, 7), slice(7, 12)):
         running.add(scores[:, piece], values[piece])
     np.testing.assert_allclose(running.output(), reference.softmax(scores) @ values, atol=1e-15)

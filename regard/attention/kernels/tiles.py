@@ -52,10 +52,10 @@ def forward(
                 true_lse[rows] = float("-inf")
             continue
         keys, values = take_runs(k[tile.batch], tile.runs, 2), take_runs(v[tile.batch], tile.runs, 2)
-        out[rows], row_lse = _forward_tile(q[rows], keys, values, masks, tile, scale)
-        lse[rows] = row_lse
+        tile_out, tile_lse = _forward_tile(q[rows], keys, values, masks, tile, scale)
+        out[rows], lse[rows] = tile_out, tile_lse
         if mark_empty:
-            true_lse[rows] = _mark_empty_rows(row_lse, masks, tile)
+            true_lse[rows] = _mark_empty_rows(tile_lse, masks, tile)
     return out, lse, true_lse
 
 

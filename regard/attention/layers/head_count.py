@@ -1,8 +1,7 @@
-"""How many heads fit a width.
+"""Validation of the number of heads.
 
-A head takes d_k = D / H of the D channels, so H must divide D. 128 channels do not split into 24 heads, and a
-reshape that tries fails far from the mistake, with a message about `[1, 3, 24, 5, 42]`. These functions say
-it where the number is chosen.
+A head has d_k = D / H of the D channels, so H must divide D. 128 channels cannot be split into 24 heads; without these
+checks, a reshape fails later with a message about `[1, 3, 24, 5, 42]`.
 """
 
 import warnings
@@ -11,7 +10,7 @@ from regard.attention.integer_arguments import check_integer
 
 
 def divisors(n: int) -> list[int]:
-    """All divisors of n, smallest first: the head counts that a width of n allows.
+    """Return all divisors of n in ascending order: the numbers of heads that a width of n allows.
 
     >>> divisors(144)
     [1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 36, 48, 72, 144]
@@ -22,10 +21,9 @@ def divisors(n: int) -> list[int]:
 
 
 def nearest_heads(channels: int, heads: int) -> int:
-    """The divisor of `channels` nearest to `heads`; of two equally near, the smaller.
+    """Return the divisor of `channels` nearest to `heads`; the smaller one of two equally near.
 
-    On a tie the smaller count wins because it costs less: the weights take H·L·S numbers, so rounding down
-    never needs more memory than was asked for, and the heads it leaves are wider.
+    The smaller count needs less memory (the weights are H·L·S numbers), and its heads are wider.
 
     >>> nearest_heads(144, 20)
     18
@@ -37,7 +35,7 @@ def nearest_heads(channels: int, heads: int) -> int:
 
 
 def check_heads(channels: int, heads: int) -> int:
-    """The width of one head, d_k = channels / heads, or a ValueError that names the counts that would fit.
+    """Return the width of one head, d_k = channels / heads; raise a ValueError with the nearest counts that divide.
 
     >>> check_heads(144, 24)
     6
@@ -50,19 +48,19 @@ def check_heads(channels: int, heads: int) -> int:
     check_integer("heads", heads, 1)
     if channels % heads:
         fits = divisors(channels)
-        below = max(d for d in fits if d < heads)  # 1 always is
+        below = max(d for d in fits if d < heads)  # 1 always divides
         above = min((d for d in fits if d > heads), default=None)
         near = [f"{d} (d_k = {channels // d})" for d in (below, above) if d]
-        what = "nearest counts that do are" if len(near) == 2 else "nearest count that does is"
+        nearest = "nearest counts that do are" if len(near) == 2 else "nearest count that does is"
         raise ValueError(
             f"heads must divide the channels, got {heads} heads for {channels} channels; "
-            f"the {what} {' and '.join(near)}"
+            f"the {nearest} {' and '.join(near)}"
         )
     return channels // heads
 
 
 def fit_heads(channels: int, heads: int, adjust: bool = False) -> int:
-    """`heads` if it divides `channels`; if not, an error or, with `adjust`, the nearest count and a warning.
+    """Return `heads` if it divides `channels`; otherwise raise or, with `adjust`, warn and return the nearest count.
 
     >>> fit_heads(144, 24)
     24
@@ -88,7 +86,7 @@ def fit_heads(channels: int, heads: int, adjust: bool = False) -> int:
 
 
 def check_groups(heads: int, kv_heads: int) -> int:
-    """How many query heads share one key/value head, or a ValueError that names the counts that would fit.
+    """Return the number of query heads per key/value head; raise a ValueError with the counts that divide.
 
     >>> check_groups(8, 2)
     4
@@ -99,6 +97,6 @@ def check_groups(heads: int, kv_heads: int) -> int:
         fits = ", ".join(map(str, divisors(heads)))
         raise ValueError(
             f"key/value heads must divide the query heads, got {kv_heads} for {heads} query heads; "
-            f"each key/value head serves a whole group, so choose one of {fits}"
+            f"each key/value head serves a group of equal size, so choose one of {fits}"
         )
     return heads // kv_heads

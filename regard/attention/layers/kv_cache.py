@@ -1,16 +1,16 @@
-"""Keys and values kept from one step of decoding to the next.
+"""KV caches for autoregressive decoding: keys and values of earlier tokens.
 
 Under a causal mask the keys and values of earlier tokens never change, so a new token needs only its own:
 
-    k, v of the new tokens  →  append  →  k, v of everything the new tokens may attend to
+    k, v of the new tokens  →  append  →  k, v of all tokens that the new ones may attend to
 
-| cache | keeps | memory |
+| cache | holds | memory |
 |---|---|---|
 | `KVCache` | up to `max_length` tokens | allocated once |
 | `GrowingCache` | everything | doubled when full, so n tokens cost O(n) copying in all |
-| `SlidingCache` | the last `window` tokens, and the first few if asked | 2·window, whatever the length |
+| `SlidingCache` | the last `window` tokens, and optionally the first few | 2·window, for any length |
 
-A cache is for decoding, not for training: under autograd it refuses keys that want a gradient.
+A cache is for decoding, not for training: under autograd it rejects keys that require a gradient.
 """
 
 from typing import Protocol, runtime_checkable
@@ -29,36 +29,36 @@ Buffer = Float[Tensor, "b kv_heads capacity d"]
 
 @runtime_checkable
 class Cache(Protocol):
-    """What a layer needs of a cache; anything with these can be given as `cache=`."""
+    """Interface of a cache; any object with these methods can be passed as `cache=`."""
 
     @property
     def length(self) -> int:
-        """How many tokens were appended in all: the place of the next one."""
+        """Number of tokens appended so far, which is the position of the next one."""
 
     @property
     def kept(self) -> int:
-        """How many of them are still held."""
+        """Number of tokens that are still held."""
 
     @property
     def rule(self) -> Mask | None:
-        """What hides from later ones of several new tokens the keys that only earlier ones see, if any."""
+        """Mask that hides from the later of several new tokens the keys that only earlier ones see; or None."""
 
     @property
     def nbytes(self) -> int:
-        """The memory it holds."""
+        """Memory of the cache in bytes."""
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Take the keys and values of new tokens; return all that they may attend to, the new ones last."""
+        """Add the keys and values of new tokens; return those of all tokens they may attend to, the new ones last."""
 
     def reset(self) -> None:
-        """Forget all tokens."""
+        """Remove all tokens."""
 
     def reorder(self, index: Tensor) -> None:
-        """Make batch item i what item index[i] was: for beam search."""
+        """Replace batch item i by the former item index[i], as beam search does."""
 
 
 class _Buffers:
-    """Two buffers (B, H_kv, capacity, d), keys and values; the tokens held lie in one run of places."""
+    """Two buffers (B, H_kv, capacity, d), for keys and values; the tokens are at consecutive indices."""
 
     def __init__(self) -> None:
         self._keys: Tensor | None = None
@@ -69,12 +69,12 @@ class _Buffers:
 
     @property
     def length(self) -> int:
-        """How many tokens were appended in all: the place of the next one."""
+        """Number of tokens appended so far, which is the position of the next one."""
         return self._length
 
     @property
     def kept(self) -> int:
-        """How many of them are still held."""
+        """Number of tokens that are still held."""
         return self._held
 
     @property
@@ -83,16 +83,16 @@ class _Buffers:
 
     @property
     def nbytes(self) -> int:
-        """The memory of both buffers in bytes."""
+        """Memory of both buffers in bytes."""
         return sum(0 if x is None else x.nbytes for x in (self._keys, self._values))
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Take k (B, H_kv, n, d_k) and v (B, H_kv, n, d_v) of n new tokens; return those of all tokens held.
+        """Add k (B, H_kv, n, d_k) and v (B, H_kv, n, d_v) of n new tokens; return those of all tokens held.
 
-        What is returned are views into the cache, good until the next append.
+        The returned tensors are views of the cache and valid until the next append.
         """
         self._check(k, v)
-        self._make_room(k, v)
+        self._ensure_capacity(k, v)
         assert self._keys is not None
         assert self._values is not None
         new = slice(self._start + self._held, self._start + self._held + k.shape[2])
@@ -102,23 +102,23 @@ class _Buffers:
         return self._view(self._keys), self._view(self._values)
 
     def reset(self) -> None:
-        """Forget all tokens; the memory is kept for the next ones."""
+        """Remove all tokens; the memory is reused for the next ones."""
         self._start = self._held = self._length = 0
 
     def reorder(self, index: Tensor) -> None:
-        """Make batch item i what item index[i] was; an index longer than the batch makes it larger.
+        """Replace batch item i by the former item index[i]; the length of `index` is the new batch size.
 
         >>> cache = GrowingCache()
         >>> k = torch.tensor([1.0, 2.0]).reshape(2, 1, 1, 1)       # two batch items
         >>> _ = cache.append(k, k)
-        >>> cache.reorder(torch.tensor([1, 1]))                    # both go on from the second
+        >>> cache.reorder(torch.tensor([1, 1]))                    # both continue the second
         >>> cache.append(k, k)[0].flatten(1)
         tensor([[2., 1.],
                 [2., 2.]])
         """
         if index.dim() != 1 or index.dtype not in (torch.int32, torch.int64):
             raise ValueError(
-                f"reorder takes whole numbers (B,), the batch item that each goes on from; "
+                f"reorder takes whole numbers (B,), the batch item that each new item continues; "
                 f"got {index.dtype} of shape {tuple(index.shape)}"
             )
         if self._keys is None or self._values is None:
@@ -129,21 +129,21 @@ class _Buffers:
         self._keys, self._values = self._reordered(self._keys, index), self._reordered(self._values, index)
 
     def _reordered(self, buffer: Buffer, index: Int[Tensor, " beams"]) -> Float[Tensor, "beams kv_heads capacity d"]:
-        taken = self._view(buffer).index_select(0, index.to(buffer.device))
+        selected = self._view(buffer).index_select(0, index.to(buffer.device))
         if len(index) != buffer.shape[0]:
             buffer = _buffer(buffer, len(index), buffer.shape[2])
-        self._view(buffer).copy_(taken)
+        self._view(buffer).copy_(selected)
         return buffer
 
     def _view(self, buffer: Buffer) -> Float[Tensor, "b kv_heads n d"]:
         return buffer[:, :, self._start : self._start + self._held]
 
-    def _make_room(self, k: Keys, v: Values) -> None:
-        """Have buffers with room for these after the last token held."""
+    def _ensure_capacity(self, k: Keys, v: Values) -> None:
+        """Make the buffers large enough for these tokens after the last one held, or raise."""
         raise NotImplementedError
 
     def _enlarge(self, k: Keys, v: Values, capacity: int) -> None:
-        """Buffers of this capacity, with the tokens held at their beginning."""
+        """Allocate buffers of this capacity, with the held tokens at their beginning."""
         for name, old, like in (("_keys", self._keys, k), ("_values", self._values, v)):
             new = _buffer(like, like.shape[0], capacity)
             if old is not None:
@@ -160,21 +160,21 @@ class _Buffers:
             )
         if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
             raise ValueError(
-                f"{who} is for decoding and passes no gradient on; decode under torch.no_grad(), "
+                f"{who} is for decoding and does not propagate gradients; decode under torch.no_grad(), "
                 "and train on whole sequences without a cache"
             )
         if self._keys is None or self._values is None:
             return
-        for name, x, mine in (("k", k, self._keys), ("v", v, self._values)):
-            if (x.shape[0], x.shape[1], x.shape[3]) != (mine.shape[0], mine.shape[1], mine.shape[3]):
+        for name, x, buffer in (("k", k, self._keys), ("v", v, self._values)):
+            if (x.shape[0], x.shape[1], x.shape[3]) != (buffer.shape[0], buffer.shape[1], buffer.shape[3]):
                 raise ValueError(
-                    f"{who} holds (B={mine.shape[0]}, H_kv={mine.shape[1]}, n, d={mine.shape[3]}), "
+                    f"{who} holds (B={buffer.shape[0]}, H_kv={buffer.shape[1]}, n, d={buffer.shape[3]}), "
                     f"got {name} of shape {tuple(x.shape)}; a cache serves one layer and one batch: "
                     "reorder(index) changes the batch, and another layer needs a cache of its own"
                 )
-            if x.dtype != mine.dtype or x.device != mine.device:
+            if x.dtype != buffer.dtype or x.device != buffer.device:
                 raise TypeError(
-                    f"{who} holds {mine.dtype} on {mine.device}, got {name} in {x.dtype} on {x.device}; "
+                    f"{who} holds {buffer.dtype} on {buffer.device}, got {name} in {x.dtype} on {x.device}; "
                     f"build it with dtype={x.dtype}, device='{x.device}' or convert with .to(…)"
                 )
 
@@ -191,16 +191,16 @@ class _Buffers:
 def _buffer(
     like: Float[Tensor, "_ kv_heads _ d"], batch: int, capacity: int
 ) -> Float[Tensor, "{batch} kv_heads {capacity} d"]:
-    # A buffer made in inference mode could not be written to outside it.
+    # A buffer created in inference mode could not be written outside it.
     with torch.inference_mode(False):
         return like.new_empty(batch, like.shape[1], capacity, like.shape[3])
 
 
 class KVCache(_Buffers):
-    """Room for `max_length` tokens, allocated once: no copying, no surprise later.
+    """Cache for at most `max_length` tokens, allocated once.
 
     batch, kv_heads, max_length, d_k    the shape (B, H_kv, T, d_k)
-    d_v                                 width of the values; d_k unless given
+    d_v                                 width of the values; d_k by default
 
     >>> cache = KVCache(batch=1, kv_heads=1, max_length=3, d_k=2)
     >>> k = torch.ones(1, 1, 2, 2)
@@ -210,7 +210,7 @@ class KVCache(_Buffers):
     >>> cache.append(k, k)
     Traceback (most recent call last):
     ValueError: the cache has room for 3 tokens and holds 2, so 2 more do not fit; build it with
-    max_length=4 or more, reset() it, or use GrowingCache (no end) or SlidingCache (the last tokens)
+    max_length=4 or more, reset() it, or use GrowingCache (no limit) or SlidingCache (the last tokens)
     """
 
     def __init__(
@@ -234,19 +234,19 @@ class KVCache(_Buffers):
         self._keys = _buffer(like.new_empty(0, kv_heads, 0, d_k), batch, self.max_length)
         self._values = _buffer(like.new_empty(0, kv_heads, 0, d_v), batch, self.max_length)
 
-    def _make_room(self, k: Keys, v: Values) -> None:
+    def _ensure_capacity(self, k: Keys, v: Values) -> None:
         if self._held + k.shape[2] > self.max_length:
             raise ValueError(
                 f"the cache has room for {self.max_length} tokens and holds {self._held}, "
                 f"so {k.shape[2]} more do not fit; build it with max_length={self._held + k.shape[2]} or "
-                "more, reset() it, or use GrowingCache (no end) or SlidingCache (the last tokens)"
+                "more, reset() it, or use GrowingCache (no limit) or SlidingCache (the last tokens)"
             )
 
 
 class GrowingCache(_Buffers):
-    """Everything, without an end. Shape, dtype and device are those of the first keys and values.
+    """Cache for any number of tokens. Shape, dtype and device are those of the first keys and values.
 
-    capacity    how many tokens to have room for at first
+    capacity    number of tokens that fit before the first enlargement
 
     >>> cache = GrowingCache(capacity=2)
     >>> for n in range(5):
@@ -257,28 +257,27 @@ class GrowingCache(_Buffers):
 
     def __init__(self, *, capacity: int = 64) -> None:
         super().__init__()
-        self._least = check_integer("GrowingCache(capacity)", capacity, 1, "it counts tokens")
+        self._initial_capacity = check_integer("GrowingCache(capacity)", capacity, 1, "it counts tokens")
 
-    def _make_room(self, k: Keys, v: Values) -> None:
+    def _ensure_capacity(self, k: Keys, v: Values) -> None:
         capacity = 0 if self._keys is None else self._keys.shape[2]
         needed = self._held + k.shape[2]
         if self._keys is None or needed > capacity:
-            self._enlarge(k, v, max(self._least, 2 * capacity, needed))
+            self._enlarge(k, v, max(self._initial_capacity, 2 * capacity, needed))
 
 
 class SlidingCache(_Buffers):
-    """The last `window` tokens, and the first `first` ones if asked (as StreamingLLM keeps them).
+    """Cache for the last `window` tokens, and optionally the first `first` ones (as in StreamingLLM).
 
-    window      W, how many tokens a query sees, its own among them
-    first       how many tokens from the first stay in sight for good
+    window      W, the number of tokens that a query sees, its own among them
+    first       number of tokens at the beginning that remain visible
 
-    Decoding with it equals attention under `causal() & (window(keys=W) | prefix(first))`. The keys lie in
-    order in one run of a buffer of 2·W, moved to its beginning when they reach the end: one move of W keys
-    for every W tokens.
+    Decoding with it equals attention under `causal() & (window(keys=W) | prefix(first))`. The keys are in order in a
+    buffer of 2·W. When they reach its end they are moved to its beginning: one move of W keys for every W tokens.
 
-    `append` returns the first ones, up to W − 1 old ones, and all the new ones, however many they are, so
-    that the first of the new tokens sees its whole window. Only at the next append are they dropped. Between
-    the first ones and the rest some are missing; ALiBi counts distances without the gap, as StreamingLLM.
+    `append` returns the first tokens, up to W − 1 old ones and all the new ones, so that the first of the new tokens
+    sees its whole window. The others are dropped at the next append. Between the first tokens and the rest there is a
+    gap; ALiBi computes distances without it, as StreamingLLM does.
 
     >>> cache = SlidingCache(window=2, first=1)
     >>> for n in range(5):
@@ -294,7 +293,7 @@ class SlidingCache(_Buffers):
 
     @property
     def kept(self) -> int:
-        """How many tokens are still of use: the first ones, and at most `window` others."""
+        """Number of tokens that later ones can see: the first ones, and at most `window` others."""
         return min(self._held, self.first + self.window)
 
     @property
@@ -303,47 +302,47 @@ class SlidingCache(_Buffers):
         return recent | prefix(self.first) if self.first else recent
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Take n new tokens; return the first, up to window − 1 old ones, and the new ones."""
+        """Add n new tokens; return the first, up to window − 1 old ones, and the new ones."""
         self._check(k, v)
-        self._drop()
+        self._drop_old()
         if self._held + k.shape[2] <= self.first + 2 * self.window:
             return super().append(k, v)
-        return self._pass_through(k, v)
+        return self._append_beyond_capacity(k, v)
 
-    def _drop(self) -> None:
-        """Forget what no new token sees: all but the first and the last window − 1."""
+    def _drop_old(self) -> None:
+        """Drop the tokens that no new one sees: all but the first and the last window − 1."""
         first = min(self.first, self._held)
-        gone = self._held - first - (self.window - 1)
-        if gone <= 0 or self._keys is None or self._values is None:
+        dropped = self._held - first - (self.window - 1)
+        if dropped <= 0 or self._keys is None or self._values is None:
             return
         for buffer in (self._keys, self._values):
-            here = slice(self._start, self._start + first)
-            there = slice(self._start + gone, self._start + gone + first)
+            old = slice(self._start, self._start + first)
+            new = slice(self._start + dropped, self._start + dropped + first)
             if first:
-                buffer[:, :, there] = buffer[:, :, here].clone()  # they may overlap
-        self._start += gone
-        self._held -= gone
+                buffer[:, :, new] = buffer[:, :, old].clone()  # the two may overlap
+        self._start += dropped
+        self._held -= dropped
 
-    def _make_room(self, k: Keys, v: Values) -> None:
+    def _ensure_capacity(self, k: Keys, v: Values) -> None:
         if self._keys is None or self._values is None:
             self._enlarge(k, v, self.first + 2 * self.window)
         elif self._start + self._held + k.shape[2] > self._keys.shape[2]:
             for buffer in (self._keys, self._values):
-                buffer[:, :, : self._held] = self._view(buffer).clone()  # they may overlap
+                buffer[:, :, : self._held] = self._view(buffer).clone()  # source and target may overlap
             self._start = 0
 
-    def _pass_through(
+    def _append_beyond_capacity(
         self, k: Keys, v: Values
     ) -> tuple[Float[Tensor, "b kv_heads kept d_k"], Float[Tensor, "b kv_heads kept d_v"]]:
-        """More new tokens than the buffer takes: they are returned whole, and the end of them is kept."""
+        """Append more tokens than fit the buffer: return all of them, and hold the last ones."""
         if self._keys is None or self._values is None:
             self._enlarge(k, v, self.first + 2 * self.window)
         assert self._keys is not None
         assert self._values is not None
-        joined = torch.cat((self._view(self._keys), k), 2), torch.cat((self._view(self._values), v), 2)
-        for buffer, whole_ in zip((self._keys, self._values), joined, strict=True):
-            buffer[:, :, : self.first] = whole_[:, :, : self.first]
-            buffer[:, :, self.first : self.first + self.window] = whole_[:, :, -self.window :]
+        all_tokens = torch.cat((self._view(self._keys), k), 2), torch.cat((self._view(self._values), v), 2)
+        for buffer, tokens in zip((self._keys, self._values), all_tokens, strict=True):
+            buffer[:, :, : self.first] = tokens[:, :, : self.first]
+            buffer[:, :, self.first : self.first + self.window] = tokens[:, :, -self.window :]
         self._start, self._held = 0, self.first + self.window
         self._length += k.shape[2]
-        return joined
+        return all_tokens

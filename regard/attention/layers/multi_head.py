@@ -1,7 +1,7 @@
 """Multi-head attention as a layer: project, split into heads, attend, merge, project.
 
     [Q K V] = x W_qkvᵀ + b_qkv                       one product for all three
-    head_h  = softmax(Q_h K_gᵀ / √d_k) V_g           head h reads key/value head g = h // (H / H_kv)
+    head_h  = softmax(Q_h K_gᵀ / √d_k) V_g           head h uses key/value head g = h // (H / H_kv)
     out     = [head_1 … head_H] W_outᵀ + b_out
 
     B batch · L queries · S keys · D model width · H heads · H_kv key/value heads · d_k width of a head
@@ -11,9 +11,9 @@
     │ │ │ │ │ │ │ │               └─┴─┼─┘ └─┴─┼─┘               └─┴─┴─┼─┴─┴─┴─┘
     k k k k k k k k                   k       k                       k
 
-The rows of W_qkv are the heads of q, then those of k, then those of v (for H_kv = H, as `in_proj_weight` of
-nn.MultiheadAttention). q, k and v are views of the one product, and the merged heads are a view of what the
-kernel writes: nothing is copied between the two projections.
+The rows of W_qkv are the heads of q, then those of k, then those of v (for H_kv = H, as in `in_proj_weight` of
+nn.MultiheadAttention). q, k and v are views of one product, and the merged heads are a view of the output of the
+kernel: nothing is copied between the two projections.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -35,7 +35,7 @@ from regard.attention.positions.position_arguments import Positions, check_vecto
 from regard.attention.positions.rotary import Rotary
 
 MaskLike = Mask | Bool[Tensor, "..."]
-PAST = causal()  # made once: one rule for all layers and calls
+CAUSAL = causal()  # one object for all layers and calls
 Queries = Float[Tensor, "*b heads l d_k"]
 Keys = Float[Tensor, "*b kv_heads s d_k"]
 
@@ -52,33 +52,32 @@ class MultiHeadAttention(nn.Module):
 
     d_model         D, the width of x and of the output
     heads           H, the number of query heads
-    kv_heads        H_kv, the number of key/value heads; H unless given, fewer for grouped heads
-    d_k             width of a head; D / H unless given
-    context_dim     width of the context, when it is not D; the layer then is for cross-attention only
-    bias            whether the q, k and v projections add one
-    out_bias        whether the output projection adds one; as `bias` unless given
-    dropout         share of the weights dropped while training; none in eval
-    scale           factor of the scores; 1/√d_k unless given
-    causal          hide the future in every call, with a cache or without one
-    rotary          True, or a `Rotary(d_k)` of your own: turn queries and keys by their places
-    alibi           take off score with distance, one slope a head (`Alibi`)
-    qk_norm         RMS-normalise every query and key over d_k before they meet, with a learned gain for each
-    sinks           one learned logit a head in the softmax's denominator (as gpt-oss): a query may then
-                    attend to nothing much, and its weights sum to less than 1
-    adjust_heads    take the nearest number of heads that divides D, with a warning, instead of raising
+    kv_heads        H_kv, the number of key/value heads; H by default, fewer for grouped heads
+    d_k             width of a head; D / H by default
+    context_dim     width of the context if it is not D; the layer is then for cross-attention only
+    bias            whether the q, k and v projections have a bias
+    out_bias        whether the output projection has a bias; as `bias` by default
+    dropout         probability with which a weight is dropped in training; 0 in evaluation
+    scale           factor of the scores; 1/√d_k by default
+    causal          apply a causal mask in every call, with or without a cache
+    rotary          True or a `Rotary(d_k)`: rotate queries and keys by their positions
+    alibi           reduce scores in proportion to distance, with one slope per head (`Alibi`)
+    qk_norm         RMS-normalise every query and key over d_k before the dot product, with learned gains
+    sinks           one learned logit per head in the denominator of softmax (as in gpt-oss): the weights of a query
+                    then sum to less than 1
+    adjust_heads    use the nearest number of heads that divides D, with a warning, instead of raising an error
 
-    It starts from Xavier-uniform numbers for q, k, v and the output, each as a matrix of its own, and from
-    zero biases and zero sinks. Rotary, ALiBi and causal speak of places in one sequence: a layer with any of
-    them takes no context.
+    The matrices of q, k, v and the output are initialised Xavier-uniform, each separately; biases and sinks with zeros.
+    Rotary, ALiBi and causal refer to positions in one sequence: a layer with any of them accepts no context.
 
     >>> layer = MultiHeadAttention(64, 8, kv_heads=2)
     >>> x = torch.randn(2, 10, 64)
     >>> layer(x).shape
     torch.Size([2, 10, 64])
     >>> output, weights = layer(x, weights=True)
-    >>> weights.shape                                          # one map a head
+    >>> weights.shape                                          # one matrix per head
     torch.Size([2, 8, 10, 10])
-    >>> layer(x, torch.randn(2, 7, 64)).shape                  # over a context
+    >>> layer(x, torch.randn(2, 7, 64)).shape                  # cross-attention
     torch.Size([2, 10, 64])
 
     Decoding with a cache equals the causal forward:
@@ -132,17 +131,16 @@ class MultiHeadAttention(nn.Module):
         self.out = nn.Linear(q, d_model, bias=bias if out_bias is None else out_bias)
         self.q_norm = nn.RMSNorm(self.d_k, eps=1e-6) if qk_norm else None
         self.k_norm = nn.RMSNorm(self.d_k, eps=1e-6) if qk_norm else None
-        self.rotary = self._read_rotary(rotary)
+        self.rotary = self._build_rotary(rotary)
         self.alibi = Alibi(self.heads) if alibi else None
         self.sinks = nn.Parameter(torch.empty(self.heads)) if sinks else None
-        self._of_one_sequence = [
-            name for name, given in (("causal", causal), ("rotary", self.rotary is not None), ("alibi", alibi)) if given
-        ]
-        if self._of_one_sequence and self.context_dim != d_model:
+        options = {"causal": causal, "rotary": self.rotary is not None, "alibi": alibi}
+        self._position_options = [name for name, enabled in options.items() if enabled]
+        if self._position_options and self.context_dim != d_model:
             raise ValueError(self._no_context())
         self.reset_parameters()
 
-    def _read_rotary(self, rotary: bool | Rotary | None) -> Rotary | None:
+    def _build_rotary(self, rotary: bool | Rotary | None) -> Rotary | None:
         if isinstance(rotary, Rotary):
             if rotary.d_k != self.d_k:
                 raise ValueError(f"rotary is for heads of width {rotary.d_k}, but d_k is {self.d_k}")
@@ -150,7 +148,7 @@ class MultiHeadAttention(nn.Module):
         return Rotary(self.d_k) if rotary else None
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform for every projection by itself; zero biases and sinks; gains of one."""
+        """Initialise projections Xavier-uniform, each separately; biases and sinks with zeros, gains with ones."""
         if self.context_dim == self.d_model:
             xavier_uniform_each(self.qkv, self._widths)
         else:
@@ -173,105 +171,104 @@ class MultiHeadAttention(nn.Module):
         positions: Positions | None = None,
         weights: bool | Literal["mean"] = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """x (..., L, D), and for cross-attention a context (..., S, context_dim) → (..., L, D).
+        """Map x (..., L, D), and for cross-attention a context (..., S, context_dim), to (..., L, D).
 
-        mask        a rule of `regard.masks` or a boolean tensor that broadcasts to (..., H, L, S); **True =
-                    visible**
-        cache       a cache of `regard.nn`: x holds the tokens after those in it, and S counts both. Several
-                    new tokens at once need `causal=True` in the layer or a mask here: without either, the
-                    first of them would see the last. A SlidingCache hides by itself what left its window
-        positions   for rotary: the place of the first token, or of each, (L,) or (..., L); unless given,
-                    those after the tokens in the cache, or from 0 on
+        mask        a mask of `regard.masks` or a boolean tensor that broadcasts to (..., H, L, S); **True = visible**
+        cache       a cache of `regard.nn`: x holds the tokens after those in it, and S counts both. Several new tokens
+                    at once require `causal=True` in the layer or a mask here: without either, the first of them would
+                    see the last. A SlidingCache hides the tokens outside its window
+        positions   for rotary: the position of the first token, or of each, (L,) or (..., L); by default those after
+                    the tokens in the cache, or from 0 on
         weights     True: also return the weights (..., H, L, S); "mean": their mean over heads (..., L, S)
         """
         check_vectors("MultiHeadAttention", x, self.d_model)
         if context is None or context is x:
-            q, k, v, mask = self._within(x, mask, cache, positions)
+            q, k, v, mask = self._project_self(x, mask, cache, positions)
         else:
-            q, k, v = self._across(x, context, cache, positions)
+            q, k, v = self._project_cross(x, context, cache, positions)
         out, maps = self._attend(q, k, v, mask, weights)
-        merged = out.transpose(-3, -2).flatten(-2)  # (..., L, H·d_k), a view of what the kernel wrote
+        merged = out.transpose(-3, -2).flatten(-2)  # (..., L, H·d_k), a view of the output of the kernel
         result: Tensor = self.out(merged)  # (..., L, D)
         return result if maps is None else (result, maps)
 
     def project_context(self, context: Tensor) -> Projected:
-        """Keys and values of a context (..., S, context_dim), to be computed once and attended to many times.
+        """Return the keys and values of a context (..., S, context_dim), to compute them once for many calls.
 
         >>> layer, context = MultiHeadAttention(16, 2), torch.randn(1, 5, 16)
-        >>> known = layer.project_context(context)
+        >>> projected = layer.project_context(context)
         >>> x = torch.randn(1, 3, 16)
-        >>> bool((layer(x, known) == layer(x, context)).all())
+        >>> bool((layer(x, projected) == layer(x, context)).all())
         True
         """
         check_vectors("the context of MultiHeadAttention", context, self.context_dim)
         if self.context_dim == self.d_model:
-            both = _rows(self.qkv, slice(self._widths[0], None), context)  # (..., S, 2·H_kv·d_k)
+            both = _apply_rows(self.qkv, slice(self._widths[0], None), context)  # (..., S, 2·H_kv·d_k)
         else:
             both = self.kv(context)
         k, v = (part.unflatten(-1, (-1, self.d_k)).transpose(-3, -2) for part in both.chunk(2, -1))
-        return Projected(k if self.k_norm is None else _normed(self.k_norm, k), v)
+        return Projected(k if self.k_norm is None else _normalize(self.k_norm, k), v)
 
-    def _within(
+    def _project_self(
         self, x: Float[Tensor, "*b l d"], mask: MaskLike | None, cache: Cache | None, positions: Positions | None
     ) -> tuple[Queries, Keys, Keys, MaskLike | None]:
-        """Queries, keys, values and mask of self-attention."""
+        """Return queries, keys, values and mask of self-attention."""
         if self.context_dim != self.d_model:
             raise ValueError(
                 f"this layer attends to a context of width {self.context_dim}, and x has width "
                 f"{self.d_model}; call layer(x, context)"
             )
-        # One split, not three slices: its gradient is one concatenation, theirs three tensors of zeros.
+        # One split instead of three slices: its gradient is one concatenation, not three tensors padded with zeros.
         parts = self.qkv(x).split(self._widths, -1)  # (..., L, H·d_k) and twice (..., L, H_kv·d_k)
         q, k, v = (part.unflatten(-1, (-1, self.d_k)).transpose(-3, -2) for part in parts)  # (..., H, L, d_k)
         if self.q_norm is not None and self.k_norm is not None:
-            q, k = _normed(self.q_norm, q), _normed(self.k_norm, k)
+            q, k = _normalize(self.q_norm, q), _normalize(self.k_norm, k)
         if self.rotary is not None:
-            after = 0 if cache is None else cache.length
-            q, k = self.rotary(q, k, after if positions is None else positions)
+            first = 0 if cache is None else cache.length
+            q, k = self.rotary(q, k, first if positions is None else positions)
         elif positions is not None:
-            raise ValueError("positions are for rotary, and this layer has none; build it with rotary=True")
+            raise ValueError("positions are for rotary, which this layer does not have; build it with rotary=True")
         if cache is not None:
-            k, v, mask = self._remember(k, v, mask, cache)
+            k, v, mask = self._append(k, v, mask, cache)
         if self.causal and q.shape[-2] > 1:
-            mask = PAST if mask is None else PAST & as_mask(mask)
+            mask = CAUSAL if mask is None else CAUSAL & as_mask(mask)
         return q, k, v, mask
 
-    def _across(
+    def _project_cross(
         self,
         x: Float[Tensor, "*b l d"],
         context: Tensor | Projected,
         cache: Cache | None,
         positions: Positions | None,
     ) -> tuple[Queries, Keys, Keys]:
-        """Queries of x, keys and values of the context."""
+        """Return the queries of x, and the keys and values of the context."""
         if isinstance(context, Mask) or (isinstance(context, Tensor) and context.dtype == torch.bool):
-            raise TypeError("the second argument is the context of cross-attention; a mask is given as mask=…")
-        if self._of_one_sequence:
+            raise TypeError("the second argument is the context of cross-attention; pass a mask as mask=…")
+        if self._position_options:
             raise ValueError(self._no_context())
         if cache is not None:
             raise ValueError(
-                "a cache is for self-attention; a context does not grow: compute its keys and values once "
+                "a cache is for self-attention, and a context does not grow: compute its keys and values once "
                 "with project_context(context), and pass the result as the context"
             )
         if positions is not None:
-            raise ValueError("positions are for rotary, and a layer with rotary takes no context")
+            raise ValueError("positions are for rotary, and a layer with rotary accepts no context")
         packed = self.context_dim == self.d_model
-        q = _rows(self.qkv, slice(self._widths[0]), x) if packed else self.q(x)
+        q = _apply_rows(self.qkv, slice(self._widths[0]), x) if packed else self.q(x)
         q = q.unflatten(-1, (-1, self.d_k)).transpose(-3, -2)  # (..., H, L, d_k)
         if self.q_norm is not None:
-            q = _normed(self.q_norm, q)
+            q = _normalize(self.q_norm, q)
         return q, *(context if isinstance(context, Projected) else self.project_context(context))
 
-    def _remember(
+    def _append(
         self, k: Keys, v: Keys, mask: MaskLike | None, cache: Cache
     ) -> tuple[Float[Tensor, "*b kv_heads kept d_k"], Float[Tensor, "*b kv_heads kept d_k"], MaskLike | None]:
-        """Keys and values of what the cache holds and of the new tokens, and the mask over them."""
+        """Return the keys and values of the tokens in the cache and the new ones, and the mask over them."""
         if k.dim() != 4:
             raise ValueError(f"with a cache x must be (B, L, D), got {k.dim() - 1} dimensions; write x[None]")
         new = k.shape[-2]
         if new > 1 and not self.causal and mask is None:
             raise ValueError(
-                f"{new} new tokens with a cache and no mask would see each other's future; build the layer "
+                f"{new} new tokens with a cache and no mask would see later tokens; build the layer "
                 "with causal=True, or pass mask=masks.causal()"
             )
         k, v = cache.append(k, v)
@@ -289,19 +286,19 @@ class MultiHeadAttention(nn.Module):
             "weights": weights,
         }
         if self.sinks is None:
-            found = attend(q, k, v, mask, **options)
+            result = attend(q, k, v, mask, **options)
         else:
-            found = attend_with_sinks(q, k, v, self.sinks, mask, **options)
-        return found if isinstance(found, tuple) else (found, None)
+            result = attend_with_sinks(q, k, v, self.sinks, mask, **options)
+        return result if isinstance(result, tuple) else (result, None)
 
     def _no_context(self) -> str:
         return (
-            f"this layer is built with {', '.join(self._of_one_sequence)}: places in one sequence, and a "
-            "context is another; build the layer for cross-attention without"
+            f"this layer is built with {', '.join(self._position_options)}, which use positions in one sequence; "
+            "a context is another sequence: build a layer for cross-attention without these options"
         )
 
     def extra_repr(self) -> str:
-        said = [f"d_model={self.d_model}, heads={self.heads}, kv_heads={self.kv_heads}, d_k={self.d_k}"]
+        sizes = [f"d_model={self.d_model}, heads={self.heads}, kv_heads={self.kv_heads}, d_k={self.d_k}"]
         options: dict[str, Any] = {
             "context_dim": self.context_dim if self.context_dim != self.d_model else None,
             "dropout": self.dropout,
@@ -310,23 +307,22 @@ class MultiHeadAttention(nn.Module):
             "alibi": self.alibi is not None,
             "sinks": self.sinks is not None,
         }
-        return ", ".join(said + [f"{name}={value}" for name, value in options.items() if value])
+        return ", ".join(sizes + [f"{name}={value}" for name, value in options.items() if value])
 
 
-def _normed(norm: nn.RMSNorm, x: Float[Tensor, "*b heads n d_k"]) -> Float[Tensor, "*b heads n d_k"]:
-    """x over its root mean square, in the precision of the gain: under autocast x alone is half."""
-    normed: Tensor = norm(x.to(norm.weight.dtype))
-    return normed.to(x.dtype)
+def _normalize(norm: nn.RMSNorm, x: Float[Tensor, "*b heads n d_k"]) -> Float[Tensor, "*b heads n d_k"]:
+    """Return x over its root mean square, in the dtype of the gain: under autocast only x is half precision."""
+    normalized: Tensor = norm(x.to(norm.weight.dtype))
+    return normalized.to(x.dtype)
 
 
-def _rows(projection: nn.Linear, rows: slice, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n width"]:
-    """Some rows of a packed projection, applied."""
-    biased = projection.bias is not None
-    return F.linear(x, projection.weight[rows], projection.bias[rows] if biased else None)
+def _apply_rows(projection: nn.Linear, rows: slice, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n width"]:
+    """Apply some rows of a packed projection."""
+    return F.linear(x, projection.weight[rows], None if projection.bias is None else projection.bias[rows])
 
 
 def xavier_uniform_each(projection: nn.Linear | nn.Conv2d, sizes: tuple[int, ...]) -> None:
-    """Fill the parts of a packed projection, each as a matrix of its own: U(±√(6 / (inputs + outputs)))."""
+    """Initialise each part of a packed projection as a separate matrix: U(±√(6 / (inputs + outputs)))."""
     with torch.no_grad():
         for part in projection.weight.split(sizes):
             bound = (6 / (part.shape[1] + part.shape[0])) ** 0.5

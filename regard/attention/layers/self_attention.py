@@ -1,10 +1,10 @@
-"""One head of self-attention, twice: from `nn.Linear`, and from bare parameters.
+"""Self-attention with one head, in two implementations: with `nn.Linear`, and with bare parameters.
 
     Q = x W_q      K = x W_k      V = x W_v            (..., L, D) · (D, d_k) → (..., L, d_k)
     out = softmax(Q Kᵀ / √d_k) V                       (..., L, d_k)
 
-`nn.Linear` keeps the transpose: its weight is (d_k, D) and it computes x weightᵀ. That is the only difference
-between the two, and `to_bare` and `to_linear` turn one into the other.
+`nn.Linear` stores the transpose: its weight is (d_k, D) and it computes x weightᵀ. This is the only difference
+between the two. `to_bare` and `to_linear` convert one into the other.
 """
 
 import torch
@@ -20,11 +20,11 @@ MaskLike = Mask | Bool[Tensor, "..."]
 
 
 class SelfAttention(nn.Module):
-    """Self-attention of one head, with `nn.Linear` for the three projections.
+    """Self-attention with one head and `nn.Linear` for the three projections.
 
     d_model     D, the width of x
-    d_k         width of the head and of the output; D unless given
-    bias        whether the projections add one
+    d_k         width of the head and of the output; D by default
+    bias        whether the projections have a bias
 
     >>> layer = SelfAttention(8, d_k=4)
     >>> layer(torch.zeros(2, 5, 8)).shape
@@ -44,12 +44,12 @@ class SelfAttention(nn.Module):
     def forward(
         self, x: Tensor, mask: MaskLike | None = None, *, weights: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """x (..., L, D) → (..., L, d_k); with weights=True also the weights (..., L, L). True = visible."""
+        """Map x (..., L, D) to (..., L, d_k); with weights=True also return the weights (..., L, L)."""
         check_vectors("SelfAttention", x, self.d_model)
         return _one_head(self.W_q(x), self.W_k(x), self.W_v(x), mask, weights)
 
     def to_bare(self) -> "BareSelfAttention":
-        """The same layer from bare parameters, with a copy of the weights."""
+        """Return the same layer with bare parameters, with a copy of the weights."""
         bias = self.W_q.bias is not None
         bare = BareSelfAttention(self.d_model, self.d_k, bias=bias).to(self.W_q.weight)
         with torch.no_grad():
@@ -62,14 +62,14 @@ class SelfAttention(nn.Module):
 
 
 class BareSelfAttention(nn.Module):
-    """Self-attention of one head, with nothing but `nn.Parameter`: W (D, d_k), for x @ W.
+    """Self-attention with one head and plain `nn.Parameter` matrices W (D, d_k), for x @ W.
 
     d_model     D, the width of x
-    d_k         width of the head and of the output; D unless given
-    bias        whether the projections add one
+    d_k         width of the head and of the output; D by default
+    bias        whether the projections have a bias
 
     >>> layer = BareSelfAttention(8, d_k=4)
-    >>> layer.W_q.shape, layer.to_linear().W_q.weight.shape        # each other's transpose
+    >>> layer.W_q.shape, layer.to_linear().W_q.weight.shape        # transposed
     (torch.Size([8, 4]), torch.Size([4, 8]))
     >>> output, weights = layer(torch.zeros(2, 5, 8), weights=True)
     >>> weights.shape
@@ -88,14 +88,14 @@ class BareSelfAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Start as nn.Linear does: uniform in ±1/√D."""
+        """Initialise as nn.Linear does: uniform in ±1/√D."""
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -(self.d_model**-0.5), self.d_model**-0.5)
 
     def forward(
         self, x: Tensor, mask: MaskLike | None = None, *, weights: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """x (..., L, D) → (..., L, d_k); with weights=True also the weights (..., L, L). True = visible."""
+        """Map x (..., L, D) to (..., L, d_k); with weights=True also return the weights (..., L, L)."""
         check_vectors("BareSelfAttention", x, self.d_model)
         q, k, v = x @ self.W_q, x @ self.W_k, x @ self.W_v
         if self.b_q is not None and self.b_k is not None and self.b_v is not None:
@@ -103,7 +103,7 @@ class BareSelfAttention(nn.Module):
         return _one_head(q, k, v, mask, weights)
 
     def to_linear(self) -> SelfAttention:
-        """The same layer from nn.Linear, with a copy of the weights."""
+        """Return the same layer with nn.Linear, with a copy of the weights."""
         bias = self.b_q is not None
         linear = SelfAttention(self.d_model, self.d_k, bias=bias).to(self.W_q)
         with torch.no_grad():
@@ -133,7 +133,9 @@ def _one_head(
 ) -> Float[Tensor, "*b l d"] | tuple[Float[Tensor, "*b l d"], Float[Tensor, "*b l l"]]:
     q, k, v = (x.unsqueeze(-3) for x in (q, k, v))  # (..., 1, L, d_k)
     if isinstance(mask, Tensor) and mask.dim() > 2:
-        mask = mask.unsqueeze(-3)  # (..., L, S) has no heads; without this its batch would be read as heads
+        mask = mask.unsqueeze(
+            -3
+        )  # (..., L, S) has no head dimension; without this its batch dimension would be taken for it
     if not weights:
         return attend(q, k, v, mask).squeeze(-3)
     out, maps = attend(q, k, v, mask, weights=True)

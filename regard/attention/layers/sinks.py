@@ -1,13 +1,13 @@
-"""Sinks: a learned logit s_h a head in the softmax's denominator, so that a query may attend to nothing much.
+"""Attention sinks: a learned logit s_h per head in the denominator of softmax, so that the weights can be small.
 
     weights[h, i, j] = e^{score_ij} / (e^{s_h} + Σ_j' e^{score_ij'})
 
-which are the plain weights times the share that the keys have of the denominator, and the log-sum-exp of the
-row is all it takes to know that share:
+These are the plain weights times the share of the keys in the denominator, which follows from the log-sum-exp of the
+row:
 
     e^{lse} / (e^{s} + e^{lse}) = sigmoid(lse − s)
 
-So the fused kernel does the work, and rows of weights sum to less than 1.
+So the fused kernel can be used. Rows of weights sum to less than 1.
 """
 
 from typing import Literal
@@ -32,7 +32,7 @@ def attend_with_sinks(
     dropout: float = 0.0,
     weights: bool | Literal["mean"] = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """As `attend`, with one sink a query head.
+    """Return `attend` with one sink per query head.
 
     >>> q = torch.zeros(1, 1, 4)                                          # one head, one query, score 0
     >>> attend_with_sinks(q, q, q, torch.zeros(1), weights=True)[1]       # e⁰ / (e⁰ + e⁰)

@@ -1,12 +1,12 @@
 """Self-attention over the squares of a feature map (B, C, H, W).
 
-Every square is a token of C channels, so there are H·W of them, and any square may attend to any other:
+Every square is a token of C channels. There are H·W tokens, and each may attend to every other:
 
     qkv = conv1×1(x)                       (B, 3·C, H, W), read as (B, 3, heads, C/heads, H·W)
     out = x + conv1×1(attend(q, k, v))     (B, C, H, W)
 
-A 1×1 convolution is a linear layer on the channels of each square. It is computed as one, with the channels
-last: then q, k and v are views of it, and a map in torch's channels-last format is not copied at all.
+A 1×1 convolution is a linear layer on the channels of each square, and is computed as one with channels last. Then q, k
+and v are views of its result, and a feature map in torch's channels-last format is not copied.
 """
 
 from typing import Literal
@@ -31,12 +31,12 @@ class SpatialAttention(nn.Module):
     heads           number of heads; it must divide C
     residual        add the input to the output
     norm            a module applied to the input before the projection, such as nn.GroupNorm(1, channels)
-    bias            whether the two projections add one
-    dropout         share of the weights dropped while training; none in eval
-    adjust_heads    take the nearest number of heads that divides C, with a warning, instead of raising
+    bias            whether the two projections have a bias
+    dropout         probability with which a weight is dropped in training; 0 in evaluation
+    adjust_heads    use the nearest number of heads that divides C, with a warning, instead of raising an error
 
-    Squares are counted row by row: square r·W + c is row r, column c. The output has the memory format of the
-    input. It starts from Xavier-uniform numbers for q, k, v and the output, each by itself, and zero biases.
+    Squares are counted row by row: square r·W + c is row r, column c. The output has the memory format of the input.
+    The matrices of q, k, v and the output are initialised Xavier-uniform, each separately, and biases with zeros.
 
     >>> import torch
     >>> layer = SpatialAttention(144, 24)
@@ -44,7 +44,7 @@ class SpatialAttention(nn.Module):
     >>> layer(board).shape
     torch.Size([2, 144, 6, 7])
     >>> output, weights = layer(board, weights=True)
-    >>> weights.shape                                       # which square looks at which
+    >>> weights.shape                                       # weight of each pair of squares
     torch.Size([2, 24, 42, 42])
     >>> SpatialAttention(128, 24)
     Traceback (most recent call last):
@@ -74,7 +74,7 @@ class SpatialAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform for every projection by itself; zero biases."""
+        """Initialise every projection Xavier-uniform, each separately, and biases with zeros."""
         xavier_uniform_each(self.qkv, (self.channels,) * 3)
         xavier_uniform_each(self.out, (self.channels,))
 
@@ -86,32 +86,32 @@ class SpatialAttention(nn.Module):
         bias: Float[Tensor, "..."] | None = None,
         weights: bool | Literal["mean"] = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """x (B, C, H, W) → the same shape.
+        """Map x (B, C, H, W) to the same shape.
 
-        mask        over squares: a rule of `regard.masks` or a boolean tensor that broadcasts to
+        mask        over squares: a mask of `regard.masks` or a boolean tensor that broadcasts to
                     (B, heads, H·W, H·W); **True = visible**
         bias        added to the scaled scores; a tensor that broadcasts to the same
         weights     True: also return the weights (B, heads, H·W, H·W); "mean": their mean over heads
         """
         self._check(x)
-        given = x if self.norm is None else self.norm(x)
-        squares = given.flatten(-2).transpose(-1, -2)  # (B, H·W, C)
+        normed = x if self.norm is None else self.norm(x)
+        squares = normed.flatten(-2).transpose(-1, -2)  # (B, H·W, C)
         qkv = F.linear(squares, self.qkv.weight.flatten(1), self.qkv.bias)  # (B, H·W, 3·C)
         q, k, v = (
             part.unflatten(-1, (self.heads, -1)).transpose(-3, -2) for part in qkv.chunk(3, -1)
         )  # (B, heads, H·W, C/heads)
-        found = attend(q, k, v, mask, bias=bias, dropout=self.dropout if self.training else 0.0, weights=weights)
-        out, maps = found if isinstance(found, tuple) else (found, None)
+        result = attend(q, k, v, mask, bias=bias, dropout=self.dropout if self.training else 0.0, weights=weights)
+        out, maps = result if isinstance(result, tuple) else (result, None)
         merged = out.transpose(-3, -2).flatten(-2)  # (B, H·W, C)
         y = F.linear(merged, self.out.weight.flatten(1), self.out.bias).transpose(-1, -2).unflatten(-1, x.shape[-2:])
-        y = x + y if self.residual else _laid_out_as(x, y)  # (B, C, H, W)
+        y = x + y if self.residual else _in_memory_format_of(x, y)  # (B, C, H, W)
         return y if maps is None else (y, maps)
 
     def _check(self, x: Tensor) -> None:
         if x.dim() not in (3, 4) or x.shape[-3] != self.channels:
             raise ValueError(
                 f"SpatialAttention takes a feature map (B, {self.channels}, H, W), got {tuple(x.shape)}; "
-                "channels come before rows and columns"
+                "channels must come before rows and columns"
             )
         if not x.dtype.is_floating_point:
             raise TypeError(f"SpatialAttention takes floating point numbers, got {x.dtype}; convert with .float()")
@@ -121,6 +121,6 @@ class SpatialAttention(nn.Module):
         return f"channels={self.channels}, heads={self.heads}, residual={self.residual}{dropout}"
 
 
-def _laid_out_as(x: Float[Tensor, "*b c h w"], y: Float[Tensor, "*b c h w"]) -> Float[Tensor, "*b c h w"]:
-    """y in the memory format of x; free for channels-last."""
+def _in_memory_format_of(x: Float[Tensor, "*b c h w"], y: Float[Tensor, "*b c h w"]) -> Float[Tensor, "*b c h w"]:
+    """Return y in the memory format of x; without a copy for channels-last."""
     return y.contiguous() if x.is_contiguous() else y

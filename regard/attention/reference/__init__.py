@@ -1,4 +1,8 @@
-"""Attention in NumPy: the specification that every other path is tested against."""
+"""Attention in NumPy: the specification that every other implementation is tested against.
+
+`numpy_attention` implements the formula, `online_softmax` the same in tiles as FlashAttention does it. `shape_checks`
+validates shapes and `mask_array` converts masks, for NumPy and torch alike.
+"""
 
 from regard.attention.reference.numpy_attention import (
     as_float,

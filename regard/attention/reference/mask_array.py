@@ -1,7 +1,7 @@
-"""Which pairs are visible: any mask as a boolean array.
+"""Conversion of masks to boolean arrays.
 
-A mask is an array of booleans, True where a query may see a key, or a rule that is asked for such an array
-when L and S are known. The reference takes both through here.
+A mask is an array of booleans, True where a query may see a key, or an object with a method `numpy` that returns such
+an array for given L and S, like the masks of `regard.masks`.
 """
 
 from typing import Protocol, runtime_checkable
@@ -16,17 +16,17 @@ Array = np.ndarray
 
 @runtime_checkable
 class MaskRule(Protocol):
-    """A mask given as a rule, like those of `regard.masks`."""
+    """A mask that is converted to an array when the lengths are known, like those of `regard.masks`."""
 
     def numpy(self, queries: int, keys: int, /) -> Array:
-        """The visible pairs of L queries and S keys: (L, S), or (B or 1, H or 1, L, S)."""
+        """Return the visible pairs of L queries and S keys: (L, S), or (B or 1, H or 1, L, S)."""
 
 
 MaskLike = Array | MaskRule
 
 
 def visible(mask: MaskLike, scores: tuple[int, ...]) -> Bool[Array, "..."]:
-    """The visible pairs, in a shape that broadcasts to the scores (with L = 1 for a single query).
+    """Return the visible pairs in a shape that broadcasts to the scores (with L = 1 for a single query).
 
     >>> visible(np.tri(3, dtype=bool)[None, None], (3, 3)).astype(int)
     array([[1, 0, 0],

@@ -1,22 +1,22 @@
-"""Attention in NumPy: the specification every other path is tested against.
+"""Attention in NumPy: the specification that every other implementation is tested against.
 
 For queries Q, keys K and values V,
 
-    attention(Q, K, V) = softmax(scale · Q Kᵀ + bias) V            scale = 1/√d_k unless given
+    attention(Q, K, V) = softmax(scale · Q Kᵀ + bias) V            scale = 1/√d_k by default
 
     softmax(x)_j = exp(x_j − m) / Σ_k exp(x_k − m)                 m = max_k x_k
 
-where a hidden key counts as a score of −∞, so that its weight is exactly 0. The maximum is subtracted because
-exp() overflows above 709 while scores of wide, unscaled vectors reach thousands; softmax does not notice. A
-row with nothing visible has no maximum: its weights and its output are 0, never NaN.
+where a hidden key has the score −∞, so that its weight is exactly 0. The maximum is subtracted because exp() overflows
+above 709 while scores of wide, unscaled vectors reach thousands; it does not change softmax. A row with nothing visible
+has no maximum: its weights and its output are 0, never NaN.
 
-The rules, which hold on every other path too: in a boolean mask True means visible; the weights are those of
-each head, never averaged. Inputs of any floating type are computed in float64 (`dtype=` asks for another,
-never less than float32). NaN in an input is passed on, not hidden: in a query it fills that query's row, in a
-visible key every row that sees it, and in a value that column of every row, since 0 · NaN is NaN.
+Rules for all implementations: in a boolean mask True means visible; weights are those of each head, never averaged.
+Inputs of any floating type are computed in float64 (`dtype=` selects another, at least float32). NaN in an input is
+propagated: in a query to its row, in a visible key to every row that sees it, and in a value to its column of every
+row, since 0 · NaN is NaN.
 
-Shapes are those of `regard.attention.reference.shape_checks`: one query (d_k,), many (L, d_k), or (..., H, L, d_k) with
-H or fewer key/value heads.
+Shapes are described in `regard.attention.reference.shape_checks`: one query (d_k,), many (L, d_k), or
+(..., H, L, d_k) with H or fewer key/value heads.
 """
 
 from typing import Literal, overload
@@ -34,7 +34,7 @@ Array = np.ndarray
 
 
 def softmax(scores: Float[Array, "*rows S"]) -> Float[Array, "*rows S"]:
-    """Softmax over the last axis; −∞ gives exactly 0, and so does all of a row of −∞.
+    """Return softmax over the last axis; −∞ gives exactly 0, also in a row of −∞ only.
 
     >>> softmax(np.array([[0.0, 0.0], [1000.0, -np.inf], [-np.inf, -np.inf]]))
     array([[0.5, 0.5],
@@ -47,10 +47,9 @@ def softmax(scores: Float[Array, "*rows S"]) -> Float[Array, "*rows S"]:
 
 
 def log_sum_exp(scores: Float[Array, "*rows S"]) -> Float[Array, "*rows"]:
-    """log Σ_j exp(x_j) over the last axis, −∞ for an empty row.
+    """Return log Σ_j exp(x_j) over the last axis; −∞ for an empty row.
 
-    With it the weight of any single pair is exp(x_ij − lse_i), and the two halves of a row of keys can be
-    attended to apart and joined later.
+    The weight of a single pair is exp(x_ij − lse_i), and attention over two sets of keys can be merged with it.
 
     >>> log_sum_exp(np.array([[1000.0, 1000.0], [-np.inf, -np.inf]]))
     array([1000.69314718,         -inf])
@@ -70,7 +69,7 @@ def scores(
     scale: float | None = None,
     dtype: DTypeLike = np.float64,
 ) -> Float[Array, "*queries S"]:
-    """scale · Q Kᵀ + bias, with −∞ where a key is hidden: what softmax is taken of.
+    """Return scale · Q Kᵀ + bias, with −∞ where a key is hidden: the argument of softmax.
 
     >>> scores(np.array([2.0, 0.0, 0.0, 0.0]), np.eye(4)[:3], np.array([True, True, False]))
     array([  1.,   0., -inf])
@@ -121,13 +120,13 @@ def attention(
     weights: bool = False,
     dtype: DTypeLike = np.float64,
 ) -> Float[Array, "*queries d_v"] | tuple[Float[Array, "*queries d_v"], Float[Array, "*queries S"]]:
-    """The values, averaged for each query with the weights softmax(scale · Q Kᵀ + bias).
+    """Return the average of the values for each query, with the weights softmax(scale · Q Kᵀ + bias).
 
-    Returns the output alone or, with `weights=True`, (output, weights).
+    With `weights=True` return (output, weights).
 
     >>> keys = np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> values = np.array([[10.0], [20.0]])
-    >>> attention(np.array([0.0, 0.0]), keys, values)                   # no preference: the mean
+    >>> attention(np.array([0.0, 0.0]), keys, values)                   # equal weights: the mean
     array([15.])
     >>> attention(np.array([0.0, 0.0]), keys, values, np.array([True, False]), weights=True)
     (array([10.]), array([1., 0.]))
@@ -141,7 +140,7 @@ def attention(
 
 
 def split_heads(x: Float[Array, "*batch L D"], heads: int) -> Float[Array, "*batch {heads} L d_k"]:
-    """(..., L, D) → (..., H, L, d_k): head h takes columns h·d_k to (h+1)·d_k.
+    """Reshape (..., L, D) to (..., H, L, d_k): head h gets columns h·d_k to (h+1)·d_k.
 
     >>> split_heads(np.arange(8.0).reshape(2, 4), heads=2)
     array([[[0., 1.],
@@ -155,7 +154,7 @@ def split_heads(x: Float[Array, "*batch L D"], heads: int) -> Float[Array, "*bat
 
 
 def merge_heads(x: Float[Array, "*batch H L d_k"]) -> Float[Array, "*batch L D"]:
-    """(..., H, L, d_k) → (..., L, H·d_k), the way back from `split_heads`.
+    """Reshape (..., H, L, d_k) to (..., L, H·d_k), the inverse of `split_heads`.
 
     >>> x = np.arange(8.0).reshape(2, 4)
     >>> (merge_heads(split_heads(x, heads=2)) == x).all()
@@ -183,12 +182,12 @@ def multi_head_attention(
     weights: bool = False,
     dtype: DTypeLike = np.float64,
 ) -> Float[Array, "*batch L D_o"] | tuple[Float[Array, "*batch L D_o"], Float[Array, "*batch {heads} L _"]]:
-    """Project, split into heads, attend in each, merge, project: Concat(head_1 … head_H) W_o.
+    """Return multi-head attention: project, split into heads, attend, merge, project; Concat(head_1 … head_H) W_o.
 
-        head_h = attention(x W_q[:, h], c W_k[:, h], c W_v[:, h])        c = context, or x itself
+        head_h = attention(x W_q[:, h], c W_k[:, h], c W_v[:, h])        c = context, or x
 
-    A weight here multiplies from the right, x @ W: it is the transpose of `torch.nn.Linear.weight`. With
-    fewer `kv_heads` than heads, W_k and W_v are narrower by as much.
+    A weight multiplies from the right, x @ W: it is the transpose of `torch.nn.Linear.weight`. With fewer `kv_heads`
+    than heads, W_k and W_v are narrower in proportion.
 
     >>> x = np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> one = np.eye(2)
@@ -215,7 +214,7 @@ def project(
     b_v: Float[Array, " D_v"] | None = None,
     dtype: DTypeLike = np.float64,
 ) -> tuple[Float[Array, "*batch L D_q"], Float[Array, "*batch _ D_k"], Float[Array, "*batch _ D_v"]]:
-    """Queries from x, keys and values from the context (x itself when there is none).
+    """Return queries of x, and keys and values of the context (x if there is none).
 
     >>> q, k, v = project(np.ones((3, 4)), np.eye(4), np.eye(4), np.ones((4, 2)))
     >>> q.shape, k.shape, v.shape
@@ -241,7 +240,7 @@ def split_projected(
     heads: int,
     kv_heads: int | None = None,
 ) -> tuple[Float[Array, "*batch {heads} L d_k"], Float[Array, "*batch H_kv S d_k"], Float[Array, "*batch H_kv S d_v"]]:
-    """Queries into `heads` heads, keys and values into `kv_heads` (as many, unless given).
+    """Split queries into `heads` heads, and keys and values into `kv_heads` (by default as many).
 
     >>> q, k, v = split_projected(np.ones((3, 8)), np.ones((5, 4)), np.ones((5, 4)), heads=4, kv_heads=2)
     >>> q.shape, k.shape, v.shape
@@ -259,7 +258,7 @@ def linear(
     bias: Float[Array, " D_out"] | None,
     dtype: DTypeLike = np.float64,
 ) -> Float[Array, "*batch D_out"]:
-    """x @ weight + bias; `name` is the weight's, for the error.
+    """Return x @ weight + bias; `name` is the name of the weight in errors.
 
     >>> linear("w_q", np.array([1.0, 2.0]), np.eye(2), np.array([10.0, 20.0]))
     array([11., 22.])
@@ -276,7 +275,7 @@ def linear(
 
 
 def scale_of(d_k: int, scale: float | None) -> float:
-    """The scale asked for, or 1/√d_k (1 for heads of width 0, whose scores are 0 anyway).
+    """Return `scale`, or 1/√d_k if it is None (1 for heads of width 0, whose scores are 0 anyway).
 
     >>> scale_of(16, None), scale_of(16, 1.0)
     (0.25, 1.0)
@@ -285,7 +284,7 @@ def scale_of(d_k: int, scale: float | None) -> float:
 
 
 def as_float(name: str, array: Array, dtype: DTypeLike = np.float64) -> Float[Array, "..."]:
-    """The array in the precision to compute in; a TypeError for integers, booleans and complex numbers.
+    """Return the array in the precision of the computation; raise TypeError unless it is floating point.
 
     >>> as_float("query", np.ones(2, dtype=np.float16)).dtype
     dtype('float64')
@@ -297,7 +296,7 @@ def as_float(name: str, array: Array, dtype: DTypeLike = np.float64) -> Float[Ar
 
 
 def for_each_head(x: Float[Array, "*heads S d"], like: Float[Array, "..."]) -> Float[Array, "*more S d"]:
-    """Keys or values with each head repeated for the query heads of its group, as many as `like` has.
+    """Return keys or values with each head repeated for the query heads of its group, so many as `like` has.
 
     >>> for_each_head(np.zeros((2, 5, 4)), np.zeros((6, 7, 4))).shape
     (6, 5, 4)
@@ -308,6 +307,6 @@ def for_each_head(x: Float[Array, "*heads S d"], like: Float[Array, "..."]) -> F
 
 
 def _finite_maximum(scores: Array) -> Array:
-    # A row of −∞ has nothing to subtract; −∞ − −∞ would be NaN. +∞ and NaN are let through.
+    # For a row of −∞ the maximum is replaced by 0, since −∞ − −∞ is NaN. +∞ and NaN are kept.
     maximum = scores.max(-1, keepdims=True, initial=-np.inf)
     return np.where(np.isneginf(maximum), 0.0, maximum).astype(scores.dtype, copy=False)

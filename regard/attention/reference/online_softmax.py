@@ -1,20 +1,19 @@
-"""Online softmax: the same attention in tiles, without ever holding a whole row of scores.
+"""Online softmax: attention in tiles, without holding a whole row of scores.
 
-Softmax seems to need all scores of a row before it can divide. It does not. Having seen some of the keys,
-keep for each query
+Softmax does not need all scores of a row at once. After some of the keys, keep for each query
 
     m = max of the scores so far        s = Σ exp(x_j − m)        a = Σ exp(x_j − m) v_j
 
-When a tile with scores y and values u brings a larger maximum m', what was summed so far is too large by
-exp(m' − m); one multiplication puts it right:
+If a tile with scores y and values u has a larger maximum m', the sums so far are too large by exp(m' − m). One
+multiplication corrects them:
 
     m' = max(m, max y)
     s' = s · exp(m − m') + Σ exp(y_j − m')
     a' = a · exp(m − m') + Σ exp(y_j − m') u_j
 
-After the last tile the output is a / s and the log-sum-exp m + log s. This is how FlashAttention works: the
-tile of scores fits into the fast memory next to the processor and is forgotten at once, so memory grows with
-L, not with L·S. Here it is written to be read; in float64 it equals `reference.attention` to 1e-12.
+After the last tile the output is a / s and the log-sum-exp m + log s. FlashAttention works this way: a tile of scores
+fits into fast memory next to the processor and is not stored, so memory grows with L, not with L·S. This version is
+written for readability; in float64 it equals `reference.attention` to 1e-12.
 """
 
 from dataclasses import dataclass
@@ -31,13 +30,13 @@ Array = np.ndarray
 
 
 @dataclass
-class Running:
-    """What online softmax remembers of the keys it has seen: m, s and a above.
+class RunningSoftmax:
+    """State of online softmax after some of the keys: m, s and a above.
 
-    >>> seen = Running.nothing((1,), d_v=1)
-    >>> seen.add(np.array([[0.0]]), np.array([[10.0]]))
-    >>> seen.add(np.array([[0.0]]), np.array([[20.0]]))
-    >>> seen.output(), seen.log_sum_exp()
+    >>> state = RunningSoftmax.empty((1,), d_v=1)
+    >>> state.add(np.array([[0.0]]), np.array([[10.0]]))
+    >>> state.add(np.array([[0.0]]), np.array([[20.0]]))
+    >>> state.output(), state.log_sum_exp()
     (array([[15.]]), array([0.69314718]))
     """
 
@@ -46,29 +45,29 @@ class Running:
     mixed: Float[Array, "*rows d_v"]
 
     @classmethod
-    def nothing(cls, rows: tuple[int, ...], d_v: int) -> "Running":
-        """Before the first key."""
+    def empty(cls, rows: tuple[int, ...], d_v: int) -> "RunningSoftmax":
+        """Return the state before the first key."""
         return cls(np.full(rows, -np.inf), np.zeros(rows), np.zeros((*rows, d_v)))
 
     def add(self, scores: Float[Array, "*rows tile"], values: Float[Array, "*heads tile d_v"]) -> None:
-        """Take in one tile of keys: their scores and their values."""
+        """Add one tile of keys: their scores and their values."""
         maximum = np.maximum(self.maximum, scores.max(-1, initial=-np.inf))
-        # Nothing visible so far: subtract 0, since −∞ − −∞ is NaN.
+        # If nothing is visible so far, subtract 0, since −∞ − −∞ is NaN.
         shift = np.where(np.isneginf(maximum), 0.0, maximum)
-        correction = np.exp(self.maximum - shift)  # 0 while nothing had been seen
+        correction = np.exp(self.maximum - shift)  # 0 if nothing was visible before
         exponentials = np.exp(scores - shift[..., None])
         self.total = self.total * correction + exponentials.sum(-1)
         self.mixed = self.mixed * correction[..., None] + exponentials @ values
         self.maximum = maximum
 
     def output(self) -> Float[Array, "*rows d_v"]:
-        """a / s, 0 for a row that saw nothing."""
+        """Return a / s; 0 for an empty row."""
         return self.mixed / np.where(self.total == 0, 1.0, self.total)[..., None]
 
     def log_sum_exp(self) -> Float[Array, "*rows"]:
-        """m + log s, −∞ for a row that saw nothing."""
-        nothing = np.full_like(self.total, -np.inf)
-        return self.maximum + np.log(self.total, out=nothing, where=self.total != 0)
+        """Return m + log s; −∞ for an empty row."""
+        logarithm = np.log(self.total, out=np.full_like(self.total, -np.inf), where=self.total != 0)
+        return self.maximum + logarithm
 
 
 @overload
@@ -106,7 +105,7 @@ def attention(
     tile: tuple[int, int] = (64, 64),
     lse: bool = False,
 ) -> Float[Array, "*queries d_v"] | tuple[Float[Array, "*queries d_v"], Float[Array, "*queries"]]:
-    """`reference.attention` in tiles of (queries, keys); with `lse=True`, (output, log-sum-exp of each row).
+    """Return `reference.attention`, computed in tiles of (queries, keys); with `lse=True`, (output, log-sum-exp).
 
     >>> rng = np.random.default_rng(0)
     >>> q, k, v = rng.normal(size=(3, 2, 100, 8))
@@ -120,18 +119,18 @@ def attention(
     if len(shape) == 1:
         query = query[None]
     rows, S = (*query.shape[:-1],), keys.shape[-2]
-    seen = None if mask is None else _pairs(visible(mask, shape), (*rows, S))
+    visible_pairs = None if mask is None else _pairs(visible(mask, shape), (*rows, S))
     added = None if bias is None else _pairs(bias.reshape(check_broadcast("bias", bias.shape, shape)), (*rows, S))
     grouped = reference.for_each_head(reference.as_float("values", values), query)
 
     output, row_lse = np.zeros((*rows, values.shape[-1])), np.zeros(rows)
     for i in tiles(rows[-1], tile[0]):
-        running = Running.nothing((*rows[:-1], i.stop - i.start), values.shape[-1])
+        running = RunningSoftmax.empty((*rows[:-1], i.stop - i.start), values.shape[-1])
         for j in tiles(S, tile[1]):
             scores = reference.scores(
                 query[..., i, :],
                 keys[..., j, :],
-                None if seen is None else seen[..., i, j],
+                None if visible_pairs is None else visible_pairs[..., i, j],
                 bias=None if added is None else added[..., i, j],
                 scale=scale,
             )
@@ -144,7 +143,7 @@ def attention(
 
 
 def tiles(length: int, size: int) -> list[slice]:
-    """The slices that cut `length` places into tiles, the last one as short as it must be.
+    """Return the slices that cut `length` positions into tiles of `size`; the last one may be shorter.
 
     >>> tiles(5, 2)
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -153,6 +152,6 @@ def tiles(length: int, size: int) -> list[slice]:
 
 
 def _pairs(x: Array, scores: tuple[int, ...]) -> Array:
-    """x with its last two axes spread to L and S (a view), so that a tile can be cut out of it."""
+    """Return a view of x with its last two axes expanded to L and S, so that tiles can be sliced."""
     x = np.atleast_2d(x)
     return np.broadcast_to(x, (*x.shape[:-2], *scores[-2:]))

@@ -1,13 +1,12 @@
-"""The shapes attention accepts, and what is said of the others.
+"""Validation of the shapes of query, keys, values, mask and bias.
 
     query   (d_k,)    (L, d_k)    (..., H,    L, d_k)
     keys    (S, d_k)  (S, d_k)    (..., H_kv, S, d_k)
     values  (S, d_v)  (S, d_v)    (..., H_kv, S, d_v)
     scores  (S,)      (L, S)      (..., H,    L, S)
 
-H_kv is H or divides it: a key/value head then serves a group of H / H_kv query heads, the first group the
-first head. A batch dimension of keys and values is that of the query, or 1. Only shapes are looked at, so
-NumPy arrays and torch tensors pass through the same door.
+H_kv divides H: each key/value head serves a group of H / H_kv consecutive query heads. A batch dimension of keys and
+values is that of the query, or 1. Only shapes are read, so the checks apply to NumPy arrays and torch tensors.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 def check_shapes(query: Sequence[int], keys: Sequence[int], values: Sequence[int]) -> Shape:
-    """The shape of the scores of a query, keys and values of these shapes; ValueError if they do not fit.
+    """Return the shape of the scores for query, keys and values of these shapes; raise ValueError if they do not match.
 
     >>> check_shapes((2, 8, 5, 64), (2, 4, 7, 64), (2, 4, 7, 32))
     (2, 8, 5, 7)
@@ -46,7 +45,7 @@ def check_shapes(query: Sequence[int], keys: Sequence[int], values: Sequence[int
         )
     if k[-2] != v[-2]:
         raise ValueError(
-            f"keys and values must hold the same number of places S, got {k[-2]} keys and {v[-2]} values "
+            f"keys and values must have the same number of positions S, got {k[-2]} keys and {v[-2]} values "
             f"(shapes {k} and {v}); each key comes with one value"
         )
     if k[:-2] != v[:-2]:
@@ -65,7 +64,7 @@ def check_shapes(query: Sequence[int], keys: Sequence[int], values: Sequence[int
 
 
 def check_broadcast(name: str, shape: Sequence[int], scores: Sequence[int]) -> Shape:
-    """The shape that `name` (a mask or a bias) has once leading 1s it has too many are dropped.
+    """Return the shape of a mask or a bias without leading 1s in excess; raise ValueError if it does not broadcast.
 
     >>> check_broadcast("mask", (1, 1, 5, 7), (5, 7))
     (5, 7)
@@ -91,7 +90,7 @@ def check_broadcast(name: str, shape: Sequence[int], scores: Sequence[int]) -> S
 
 
 def letters(rank: int) -> tuple[str, ...]:
-    """The letters of the scores' dimensions, as the error messages and traces write them.
+    """Return the letters of the dimensions of the scores, as used in error messages and traces.
 
     >>> letters(2), letters(4), letters(5)
     (('L', 'S'), ('B', 'H', 'L', 'S'), ('B1', 'B2', 'H', 'L', 'S'))

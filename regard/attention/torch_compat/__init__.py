@@ -1,4 +1,8 @@
-"""torch's own attention layer, made safe; and the way to put it into a model that has torch's."""
+"""A drop-in replacement for `nn.MultiheadAttention` without NaN, and its installation in existing models.
+
+`layer` implements the layer, `masks` converts torch's masks to those of regard, `replace_layers` exchanges the
+layers of a model.
+"""
 
 from regard.attention.torch_compat.layer import MultiheadAttention
 from regard.attention.torch_compat.replace_layers import replace

@@ -1,7 +1,7 @@
-"""`nn.MultiheadAttention` with everything of torch's but its NaN.
+"""A subclass of `nn.MultiheadAttention` that returns no NaN.
 
-The class *is* an `nn.MultiheadAttention`: constructor, parameters, their names and initialisation, state dict
-and attributes are inherited. Only `forward` is ours: the same projections, around `attend`.
+Constructor, parameters, their names and initialisation, state dict and attributes are inherited from torch. Only
+`forward` differs: the same projections, with `attend` between them.
 
     q, k, v = x W_inᵀ + b_in        context = attend(q, k, v)        y = context W_outᵀ + b_out
 
@@ -19,46 +19,46 @@ from torch import Tensor, nn
 from regard.attention.attend_dispatch import attend
 from regard.attention.kernels.materialized import grouped_matmul, scores
 from regard.attention.kernels.torch_operators import in_jit_trace
-from regard.attention.torch_compat.masks import convert_torch_masks, readable, tables
+from regard.attention.torch_compat.masks import combine_masks, convert_torch_masks, values_readable
 
 Heads = Float[Tensor, "b h n d"]
 Queries = Float[Tensor, "b h l d"]
 Keys = Float[Tensor, "b h s d"]
 Forward = TypeVar("Forward")
 
-Torchs = nn.MultiheadAttention  # held fast, since someone may put ours in its place
+TorchAttention = nn.MultiheadAttention  # torch's class, even if a user later replaces the name in torch.nn by ours
 
-SMALL = 1 << 15  # pairs of all heads; above, the fused kernel makes up for the time it takes to get to it
+NATIVE_PAIRS = 1 << 15  # pairs of all heads up to which torch's native operator is faster than the fused kernel
 
 
-def _named(name: str, function: Forward) -> Forward:
-    """The function under another name, since TorchScript goes by names."""
+def _with_name(name: str, function: Forward) -> Forward:
+    """Return a copy of the function with another name, because TorchScript identifies functions by name."""
     assert isinstance(function, FunctionType)
-    named = FunctionType(function.__code__, function.__globals__, name, function.__defaults__)
-    named.__annotations__ = function.__annotations__
-    return cast(Forward, named)
+    renamed = FunctionType(function.__code__, function.__globals__, name, function.__defaults__)
+    renamed.__annotations__ = function.__annotations__
+    return cast(Forward, renamed)
 
 
-class MultiheadAttention(Torchs):
-    """`nn.MultiheadAttention`, without NaN for empty rows and without losing the fused kernel to weights.
+class MultiheadAttention(TorchAttention):
+    """`nn.MultiheadAttention` without NaN for empty rows, on the fused kernel.
 
-    Constructor, arguments and defaults are torch's: sequence first unless `batch_first=True`, weights given
-    as the mean over heads unless `average_attn_weights=False`, after dropout in training. In `attn_mask` and
-    `key_padding_mask` **True means ignore**.
+    Constructor, arguments and defaults are torch's: sequence first unless `batch_first=True`; weights averaged over
+    heads unless `average_attn_weights=False`, and after dropout in training. In `attn_mask` and `key_padding_mask`
+    **True means ignore**.
 
-    The numbers are torch's too. What differs:
+    The results equal torch's, with these exceptions:
 
-    - a query with nothing to attend to gets zero weights and the output projection's bias, on every path;
-    - `is_causal=True` without `attn_mask` is refused always (in eval under no_grad torch shows everything);
-    - `is_causal=True` is followed where there are as many queries as keys, elsewhere `attn_mask` counts
-      (without weights torch then aligns at the start, and hides what `add_bias_kv` appended);
-    - masks of different types, one boolean and one float, go together without a warning;
-    - `torch.jit.script` scripts torch's own layer with these parameters, NaN included.
+    - a query with no visible key has zero weights, and its output is the bias of the output projection;
+    - `is_causal=True` without `attn_mask` always raises an error (in eval under no_grad torch applies no mask);
+    - `is_causal=True` is used if there are as many queries as keys, otherwise `attn_mask` is (without weights torch
+      aligns at the start, and hides the key that `add_bias_kv` appends);
+    - a boolean and a float mask can be combined without a warning;
+    - `torch.jit.script` compiles torch's own layer with these parameters, including its NaN.
 
     >>> layer = MultiheadAttention(8, 2, batch_first=True)
     >>> x = torch.randn(1, 3, 8)
-    >>> nobody = torch.ones(1, 3, dtype=torch.bool)             # every key is padding
-    >>> output, weights = layer(x, x, x, key_padding_mask=nobody)
+    >>> padded = torch.ones(1, 3, dtype=torch.bool)             # every key is padding
+    >>> output, weights = layer(x, x, x, key_padding_mask=padded)
     >>> output.isnan().any().item(), weights.sum().item()
     (False, 0.0)
     """
@@ -75,15 +75,15 @@ class MultiheadAttention(Torchs):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """(output, weights), or (output, None) if `need_weights` is False; in the shapes of torch's layer."""
-        asked = (key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
+        options = (key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
         if torch.jit.is_scripting():  # type: ignore[attr-defined]
-            return self._as_torch(query, key, value, *asked)
-        else:  # noqa: RET505 (TorchScript reads this, and leaves out the branch that cannot be)
-            return self._as_ours(query, key, value, *asked)
+            return self._torch_forward(query, key, value, *options)
+        else:  # noqa: RET505 (TorchScript compiles only the branch that applies)
+            return self._safe_forward(query, key, value, *options)
 
-    _as_torch = _named("_as_torch", Torchs.forward)
+    _torch_forward = _with_name("_torch_forward", TorchAttention.forward)
 
-    def _as_ours(
+    def _safe_forward(
         self,
         query: Tensor,
         key: Tensor,
@@ -94,19 +94,19 @@ class MultiheadAttention(Torchs):
         average_attn_weights: bool,
         is_causal: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        asked = (key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
-        if not self._fits(query, key, value, key_padding_mask, attn_mask):
-            # Nested tensors; and what torch refuses, it refuses in its own words.
-            return super().forward(query, key, value, *asked)
+        options = (key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
+        if not self._is_supported(query, key, value, key_padding_mask, attn_mask):
+            # Nested tensors, and invalid inputs, for which torch raises its own errors.
+            return super().forward(query, key, value, *options)
         if is_causal and attn_mask is None:
             raise RuntimeError(
                 "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
                 "`generate_square_subsequent_mask` to create this mask."
             )
-        if self._small(query, key, value, key_padding_mask, attn_mask):
-            found = super().forward(query, key, value, *asked)
-            if not found[0].isnan().any():
-                return found
+        if self._use_native(query, key, value, key_padding_mask, attn_mask):
+            result = super().forward(query, key, value, *options)
+            if not result[0].isnan().any():
+                return result
 
         batched = query.dim() == 3
         q, k, v = (self._split(x) for x in self._project(query, key, value))
@@ -115,19 +115,19 @@ class MultiheadAttention(Torchs):
         if attn_mask is not None and attn_mask.dim() == 3:
             attn_mask = attn_mask.reshape(*q.shape[:2], *attn_mask.shape[1:])  # (B, H, L, S)
         keys = k.shape[-2]
-        k, v, key_padding_mask, attn_mask = self._appended(k, v, key_padding_mask, attn_mask)
-        is_causal = is_causal and k.shape[-2] == keys  # what was appended is visible, whatever a hint says
+        k, v, key_padding_mask, attn_mask = self._append_keys(k, v, key_padding_mask, attn_mask)
+        is_causal = is_causal and k.shape[-2] == keys  # appended keys are visible to every query
 
         weights: Tensor | None = None
         dropout = self.dropout if self.training else 0.0
         if dropout or in_jit_trace():
-            seen, bias = tables(key_padding_mask, attn_mask)
-            context, weights = _written_out(q, k, v, seen, bias, self.head_dim**-0.5, dropout)
+            visible, bias = combine_masks(key_padding_mask, attn_mask)
+            context, weights = _materialized(q, k, v, visible, bias, self.head_dim**-0.5, dropout)
             weights = weights.mean(1) if average_attn_weights else weights
         elif need_weights:
-            seen, bias = tables(key_padding_mask, attn_mask)
+            visible, bias = combine_masks(key_padding_mask, attn_mask)
             kind: Any = "mean" if average_attn_weights else True
-            context, weights = attend(q, k, v, seen, bias=bias, weights=kind)
+            context, weights = attend(q, k, v, visible, bias=bias, weights=kind)
         else:
             mask, bias = convert_torch_masks(q, k, key_padding_mask, attn_mask, is_causal)
             context = attend(q, k, v, mask, bias=bias)
@@ -140,10 +140,10 @@ class MultiheadAttention(Torchs):
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name == "out_proj":
-            mark(self)
+            mark_layer(self)
 
-    def _fits(self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor | None) -> bool:
-        """Whether it is for us: dense tensors of the shapes and types that torch's layer documents."""
+    def _is_supported(self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor | None) -> bool:
+        """Return whether the inputs are dense tensors of the shapes and dtypes that torch's layer documents."""
         rank = query.dim()
         if query.is_nested or key.is_nested or value.is_nested or not key.dim() == value.dim() == rank:
             return False
@@ -169,20 +169,20 @@ class MultiheadAttention(Torchs):
             return False
         return all(mask is None or mask.dtype == torch.bool or mask.is_floating_point() for mask in masks)
 
-    def _small(self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor | None) -> bool:
-        """Whether torch's native operator may do, and is quicker: it is tried, and believed without NaN."""
+    def _use_native(self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor | None) -> bool:
+        """Return whether to try torch's native operator, which is faster; a result with NaN is discarded."""
         return (
             query is key is value
             and self.batch_first
             and not (self.training or torch.is_grad_enabled())
-            and readable(query)
+            and values_readable(query)
             and query.dim() == 3
-            and query.shape[0] * self.num_heads * query.shape[1] ** 2 <= SMALL
+            and query.shape[0] * self.num_heads * query.shape[1] ** 2 <= NATIVE_PAIRS
             and all(mask is None or mask.dtype == torch.bool for mask in masks)
         )
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        """q, k and v, (…, E) each, with one product for all that is projected from the same tensor."""
+        """Return q, k and v, (…, E) each, with one product for all projections of the same tensor."""
         sources, shares = [query, key, value], [1, 1, 1]
         if self._qkv_same_embed_dim and key is value:
             sources, shares = ([query], [3]) if query is key else ([query, key], [1, 2])
@@ -209,13 +209,13 @@ class MultiheadAttention(Torchs):
         if self.batch_first and not self.training:
             return F.linear(context.transpose(1, 2).flatten(-2), weight, bias)
         output = F.linear(context.permute(2, 0, 1, 3).flatten(-2), weight, bias)  # (L, B, E)
-        # In training the numbers lie in memory as torch's do: a dropout that follows then drops the same ones.
+        # In training the memory layout equals torch's: then a dropout that follows drops the same numbers.
         return output.transpose(0, 1) if self.batch_first else output
 
-    def _appended(
+    def _append_keys(
         self, k: Keys, v: Keys, key_padding_mask: Tensor | None, attn_mask: Tensor | None
     ) -> tuple[Heads, Heads, Tensor | None, Tensor | None]:
-        """With the learned key of `add_bias_kv` and the zeros of `add_zero_attn`, which every query sees."""
+        """Append the learned key of `add_bias_kv` and the zeros of `add_zero_attn`, which every query sees."""
         ends: list[tuple[Tensor, Tensor]] = []
         if self.bias_k is not None and self.bias_v is not None:
             shape = (1, self.num_heads, 1, self.head_dim)
@@ -232,36 +232,36 @@ class MultiheadAttention(Torchs):
         return k, v, key_padding_mask, attn_mask if attn_mask is None else F.pad(attn_mask, (0, len(ends)))
 
 
-def _written_out(
-    q: Queries, k: Keys, v: Keys, seen: Tensor | None, bias: Tensor | None, scale: float, dropout: float
+def _materialized(
+    q: Queries, k: Keys, v: Keys, visible: Tensor | None, bias: Tensor | None, scale: float, dropout: float
 ) -> tuple[Queries, Float[Tensor, "b h l s"]]:
-    """Context and weights, both after dropout, as torch's layer returns them in training."""
+    """Return context and weights, both after dropout, as torch's layer returns them in training."""
     added, empty = bias, None
-    if seen is not None:
-        added = torch.where(seen, q.new_zeros(()) if bias is None else bias, -torch.inf)
+    if visible is not None:
+        added = torch.where(visible, q.new_zeros(()) if bias is None else bias, -torch.inf)
     if added is not None:
         empty = added.isneginf().all(-1, keepdim=True)
-        if readable(q) and not empty.any():
+        if values_readable(q) and not empty.any():
             empty = None
         else:
-            added = added.masked_fill(empty, 0.0)  # a softmax that is finite, and then not used
+            added = added.masked_fill(empty, 0.0)  # keeps softmax finite; the row is set to 0 below
     maps = scores(q, k, added, scale).softmax(-1)
     maps = maps if empty is None else maps.masked_fill(empty, 0.0)
     maps = F.dropout(maps, dropout) if dropout else maps
     return grouped_matmul(maps, v.to(maps.dtype)).to(q.dtype), maps.to(q.dtype)
 
 
-def mark(layer: Torchs) -> None:
-    """Two marks that other parts of torch look for.
+def mark_layer(layer: TorchAttention) -> None:
+    """Set two attributes that other parts of torch check.
 
-    In eval under no_grad, `nn.TransformerEncoderLayer` takes the parameters of its attention and computes by
-    itself, NaN included, unless a module inside has a hook: so one has. And `torch.fx` takes a layer whole,
-    without looking into its `forward`, if it says it is of `torch.nn`: so it does.
+    In eval under no_grad, `nn.TransformerEncoderLayer` bypasses its attention layer and computes from its parameters,
+    with NaN, unless a module inside has a hook: therefore `out_proj` gets one. `torch.fx` treats a layer as a leaf, and
+    does not trace its `forward`, if its module name is in `torch.nn`: therefore it gets that name.
     """
     if _hook not in layer.out_proj._forward_pre_hooks.values():
         layer.out_proj.register_forward_pre_hook(_hook)
-    layer.__module__ = Torchs.__module__
+    layer.__module__ = TorchAttention.__module__
 
 
 def _hook(out_proj: nn.Module, args: tuple[Tensor]) -> None:
-    """Being there is all it does; it is not even called, since the layer uses out_proj's weights alone."""
+    """Do nothing. The hook only has to exist; it is never called, because the layer uses the weights of out_proj."""

@@ -1,4 +1,4 @@
-"""torch's two masks in our words: where a boolean says True they mean *ignore*, and we mean visible.
+"""Conversion of the two masks of `nn.MultiheadAttention`, in which True means *ignore*, to those of regard.
 
     attn_mask           (L, S), or (B, H, L, S) as reshaped from torch's (B·H, L, S)
     key_padding_mask    (B, S)
@@ -17,25 +17,25 @@ from regard.attention.kernels.torch_operators import in_dispatch_mode, in_func_t
 from regard.attention.masks import Mask, causal, given, padding
 
 
-def tables(
+def combine_masks(
     key_padding_mask: Tensor | None, attn_mask: Tensor | None
 ) -> tuple[Bool[Tensor, "..."] | None, Float[Tensor, "..."] | None]:
-    """What is visible and what is added, each to broadcast to (B, H, L, S).
+    """Return the visible pairs and the sum of the float masks, each broadcastable to (B, H, L, S).
 
-    >>> tables(torch.tensor([[False, True]]), torch.zeros(2, 2))
+    >>> combine_masks(torch.tensor([[False, True]]), torch.zeros(2, 2))
     (tensor([[[[ True, False]]]]), tensor([[0., 0.],
             [0., 0.]]))
     """
-    seen: Tensor | None = None
+    visible: Tensor | None = None
     bias: Tensor | None = None
     for mask in (attn_mask, None if key_padding_mask is None else key_padding_mask[:, None, None]):
         if mask is None:
             continue
         if mask.dtype == torch.bool:
-            seen = ~mask if seen is None else seen & ~mask
+            visible = ~mask if visible is None else visible & ~mask
         else:
             bias = mask if bias is None else bias + mask
-    return seen, bias
+    return visible, bias
 
 
 def convert_torch_masks(
@@ -45,25 +45,25 @@ def convert_torch_masks(
     attn_mask: Tensor | None,
     is_causal: bool,
 ) -> tuple[Mask | Tensor | None, Tensor | None]:
-    """The same with rules where they pay, so that nothing is computed for the future and for padding."""
-    found: list[Mask] = []
+    """Return mask and bias for `attend`, with `causal` and `padding` where they skip hidden pairs."""
+    rules: list[Mask] = []
     queries, keys = q.shape[-2], k.shape[-2]
     if attn_mask is not None and queries == keys:
-        hinted = is_causal and key_padding_mask is None  # then torch does not look at attn_mask, either
-        if hinted or (readable(q) and keys >= 256 and _is_causal(attn_mask)):
-            found, attn_mask = [causal()], None
-    if key_padding_mask is not None and readable(q) and keys >= 128 and queries >= 32:
-        real = _real(key_padding_mask)
-        if real is not None and (found or _in_one_piece(real)):
-            found, key_padding_mask = [*found, padding(real)], None
-    seen, bias = tables(key_padding_mask, attn_mask)
-    if not found:
-        return seen, bias
-    return reduce(and_, found if seen is None else [*found, given(seen)]), bias
+        hinted = is_causal and key_padding_mask is None  # torch does not read attn_mask in this case either
+        if hinted or (values_readable(q) and keys >= 256 and _is_causal(attn_mask)):
+            rules, attn_mask = [causal()], None
+    if key_padding_mask is not None and values_readable(q) and keys >= 128 and queries >= 32:
+        real = _real_keys(key_padding_mask)
+        if real is not None and (rules or _is_contiguous(real)):
+            rules, key_padding_mask = [*rules, padding(real)], None
+    visible, bias = combine_masks(key_padding_mask, attn_mask)
+    if not rules:
+        return visible, bias
+    return reduce(and_, rules if visible is None else [*rules, given(visible)]), bias
 
 
-def readable(x: Tensor) -> bool:
-    """Whether numbers can be looked at here and now: not on another device, not while a graph is recorded."""
+def values_readable(x: Tensor) -> bool:
+    """Return whether values can be read without cost: not on another device, and not while a graph is recorded."""
     return (
         x.device.type == "cpu"
         and type(x) is Tensor
@@ -75,21 +75,21 @@ def readable(x: Tensor) -> bool:
 
 
 def _is_causal(mask: Tensor) -> bool:
-    """Whether it is the plain causal mask (L, L); three numbers rule out most others before all are read."""
+    """Return whether it is the causal mask (L, L); three entries exclude most other masks before all are read."""
     hides = True if mask.dtype == torch.bool else -torch.inf
     if mask.dim() != 2 or mask.requires_grad or mask[0, -1] != hides or mask[-1, 0] != 0 or mask[-1, -1] != 0:
         return False
     return torch.equal(mask, torch.full_like(mask, hides).triu_(1))
 
 
-def _real(key_padding_mask: Tensor) -> Bool[Tensor, "b s"] | None:
-    """The keys that are real, if the mask says no more than that."""
+def _real_keys(key_padding_mask: Tensor) -> Bool[Tensor, "b s"] | None:
+    """Return the real keys if the mask only marks padding, else None."""
     if key_padding_mask.dtype == torch.bool:
         return ~key_padding_mask
     real = key_padding_mask == 0
     return real if bool((real | key_padding_mask.isneginf()).all()) else None
 
 
-def _in_one_piece(real: Bool[Tensor, "b s"]) -> bool:
-    """Whether the real keys of an item stand together, and are so few that a call for each item pays."""
+def _is_contiguous(real: Bool[Tensor, "b s"]) -> bool:
+    """Return whether the real keys of each item are contiguous, and so few that one call per item is faster."""
     return 4 * int(real.sum()) <= 3 * real.numel() and int(real.diff(dim=1).sum()) <= 2 * len(real)

@@ -1,1 +1,6 @@
-"""Attention one named step at a time: the steps, their record, one worked cell, and the text of a trace."""
+"""Attention as a sequence of named steps, each with its formula and its numbers.
+
+`steps` computes a trace in NumPy, `record` defines what it contains and how it is stored as JSON, `step_texts` explains
+each step. `cell` writes out the formula of one cell with its numbers, and `text` prints a whole trace. `toy_layer`
+makes token vectors and weights for examples.
+"""

@@ -1,6 +1,6 @@
-"""One cell of a step with its own numbers in place of the letters: the formula, worked out.
+"""The formula of one cell of a step, with the numbers of the trace in place of the letters.
 
-Numbers are rounded for the eye, so a sum of them may be off by one in the last place: hence ≈.
+Displayed numbers are rounded, so a sum of them can differ by one in the last digit: hence ≈.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Array = np.ndarray
 
 
 def number(x: float, decimals: int = 3) -> str:
-    """A number with fixed decimals, −∞ as such, and no minus sign before a zero.
+    """Return a number with fixed decimals; infinities as ±∞, and no minus sign before a zero.
 
     >>> number(-0.0001), number(-1.5), number(float("-inf")), number(1234567.0)
     ('0.000', '-1.500', '−∞', '1.235e+06')
@@ -26,10 +26,10 @@ def number(x: float, decimals: int = 3) -> str:
     return f"{round(x, decimals) + 0.0:.{decimals}f}"  # + 0.0 turns −0.0 into 0.0
 
 
-def place(tokens: Sequence[str], i: int) -> str:
-    """The name of a place: its token, with its number where the token stands at several.
+def token_name(tokens: Sequence[str], i: int) -> str:
+    """Return the token at a position, with the position appended if the token occurs more than once.
 
-    >>> place(["the", "cat", "the"], 1), place(["the", "cat", "the"], 2)
+    >>> token_name(["the", "cat", "the"], 1), token_name(["the", "cat", "the"], 2)
     ('cat', 'the#2')
     """
     return f"{tokens[i]}#{i}" if list(tokens).count(tokens[i]) > 1 else tokens[i]
@@ -44,10 +44,10 @@ def explain_cell(
     lead: Sequence[int] | None = None,
     decimals: int = 3,
 ) -> str:
-    """The step's formula for one cell, with this trace's numbers.
+    """Return the formula of a step for one cell, with the numbers of the trace.
 
-    `lead` is the index of the head, after those of the batch (zeros unless given). Where a step has a feature
-    axis, the first feature of that head is taken.
+    `lead` is the index of the batch item followed by the head (zeros by default). If a step has a feature axis, the
+    formula is for the first feature of that head.
 
     >>> import regard
     >>> t = regard.trace([[2.0, 1.0]], [[1.0, 0.5], [0.0, 1.0]], [[1.0], [3.0]], scale=1.0, tokens=["it"])
@@ -64,7 +64,7 @@ def explain_cell(
     head, batch = (lead[-1] if lead else 0), lead[:-1]
     kv_lead = (*batch, head * trace.kv_heads // trace.heads) if lead else ()
     row = () if rank == 1 else (*lead, query)
-    q, k = place(trace.tokens, query), place(trace.key_tokens, key)
+    q, k = token_name(trace.tokens, query), token_name(trace.key_tokens, key)
     source = "split" if trace.kind == "layer" else "inputs"
 
     def of_row(name: str) -> Any:
@@ -124,14 +124,14 @@ def explain_cell(
             raise KeyError(f"no step {step!r} in this trace; it has {', '.join(s.name for s in trace.steps)}")
 
 
-def _products(a: Array, b: Array, decimals: int, most: int = 4) -> str:
+def _products(a: Array, b: Array, decimals: int, limit: int = 4) -> str:
     terms = [f"{_bracket(number(x, decimals))}×{_bracket(number(y, decimals))}" for x, y in zip(a, b, strict=True)]
-    return " + ".join(terms if len(terms) <= most else [*terms[: most - 1], "…", terms[-1]]) or "0"
+    return " + ".join(terms if len(terms) <= limit else [*terms[: limit - 1], "…", terms[-1]]) or "0"
 
 
-def _list(row: Array, between: str, decimals: int, most: int = 7) -> str:
+def _list(row: Array, separator: str, decimals: int, limit: int = 7) -> str:
     terms = [number(x, decimals) for x in row]
-    return between.join(terms if len(terms) <= most else [*terms[: most - 1], "…", terms[-1]])
+    return separator.join(terms if len(terms) <= limit else [*terms[: limit - 1], "…", terms[-1]])
 
 
 def _plus_bias(trace: Trace, symbol: str, column: int, decimals: int) -> str:

@@ -1,18 +1,17 @@
-"""What a trace holds, and how it is written as JSON.
+"""The data structure of a trace, and its JSON format.
 
-A trace is attention computed one named step after another, each with its formula, its shape and its values.
-The terminal, a notebook, a web page and an exported file all draw the same JSON, so it carries everything
-they need. Version 1, as `Trace.to_json` writes it:
+A trace is attention computed as a sequence of named steps, each with its formula, shape and values. The terminal, a
+notebook, a web page and an exported file all display the same JSON. Version 1, as `Trace.to_json` writes it:
 
     schema     "regard.trace"
     version    1
     kind       "attention" for given q, k and v; "layer" from the token vectors to the output
-    tokens     {"queries": [L names], "keys": [S names]}; names are made up (q0, k0) when none were given
+    tokens     {"queries": [L names], "keys": [S names]}; by default q0, k0, …
     heads      H, 1 where there is no head axis; kv_heads is H_kv
     scale      the number the scores are multiplied by
-    mask       null, or {"text": what was asked for, "shape": […], "visible": nested true/false};
+    mask       null, or {"text": the mask as text, "shape": […], "visible": nested true/false};
                right-aligned to (…, H, L, S) as NumPy broadcasts, the last two axes always L and S
-    note       one sentence on where the numbers come from, or ""
+    note       one sentence about the origin of the numbers, or ""
     inputs     parts: Q, K, V; or X, W_q, …
     steps      [{"name", "title", "explanation", "formula", "latex", "parts"}, …] in order
     part       {"symbol": "Q", "letters": ["H", "L", "d_k"], "axes": ["head", "query", "feature"],
@@ -22,9 +21,9 @@ The steps' names are: project, split, scores, scale, mask, maximum, exponentials
 merge, output. Kind "attention" has those from scores to context. project and split have three parts, the
 others one.
 
-Numbers are float64 and come back bit for bit. JSON knows no infinity, so three values are written as strings:
+Numbers are float64 and are restored exactly. JSON has no infinity, so three values are written as strings:
 "-Infinity" (a hidden score, the maximum of an empty row), "Infinity" and "NaN". `Number(x)` in JavaScript and
-`float(x)` in Python read a number and these strings alike.
+`float(x)` in Python convert numbers and these strings.
 """
 
 import json
@@ -37,6 +36,8 @@ import numpy as np
 Array = np.ndarray
 
 SCHEMA, VERSION = "regard.trace", 1
+
+STEP_FIELDS = ("name", "title", "explanation", "formula", "latex")
 
 AXES = {"B": "batch", "H": "head", "H_kv": "key/value head", "L": "query", "S": "key"}
 
@@ -56,18 +57,18 @@ class Part:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes that the letters stand for."""
+        """Sizes of the dimensions, in the order of the letters."""
         return self.values.shape
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """What each dimension counts, in words."""
+        """Names of the dimensions: batch, head, query, key, feature."""
         return tuple(AXES.get(letter, "batch" if letter[0] == "B" else "feature") for letter in self.letters)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step of a trace: what it does in a sentence, the formula, and the numbers it gives.
+    """One step of a trace: title, explanation, formula and numbers.
 
     >>> step = Step("sum", "Add up", "Adds.", "sum[i] = Σ_j e[i, j]", "", (Part("sum", np.ones(3), ("L",)),))
     >>> step.values, step.shape
@@ -83,26 +84,26 @@ class Step:
 
     @property
     def values(self) -> Any:
-        """The array of this step; of project and split, the arrays (Q, K, V)."""
+        """The array of this step; for project and split the arrays (Q, K, V)."""
         arrays = tuple(part.values for part in self.parts)
         return arrays[0] if len(arrays) == 1 else arrays
 
     @property
     def shape(self) -> Any:
-        """The shape of the array; of project and split, the shapes of (Q, K, V)."""
+        """The shape of the array; for project and split the shapes of (Q, K, V)."""
         shapes = tuple(part.shape for part in self.parts)
         return shapes[0] if len(shapes) == 1 else shapes
 
     @property
     def axes(self) -> Any:
-        """The names of the array's dimensions; of project and split, those of (Q, K, V)."""
+        """The names of the array's dimensions; for project and split those of (Q, K, V)."""
         axes = tuple(part.axes for part in self.parts)
         return axes[0] if len(axes) == 1 else axes
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Attention, one step after another; made by `regard.trace` and `trace_layer`.
+    """Attention as a sequence of steps; returned by `regard.trace` and `trace_layer`.
 
     >>> import regard
     >>> trace = regard.trace([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]])
@@ -128,12 +129,12 @@ class Trace:
 
     @property
     def weights(self) -> Array:
-        """The attention weights, (..., L, S): per head, each visible row summing to 1."""
+        """The attention weights (..., L, S) of each head; every row that is not empty sums to 1."""
         return self.part("weights").values
 
     @property
     def output(self) -> Array:
-        """What the last step gives: the output of the layer, or the context when there is no layer."""
+        """The result of the last step: the output of the layer, or the context if there is no layer."""
         return self.steps[-1].parts[0].values
 
     def __getitem__(self, name: str) -> Step:
@@ -143,7 +144,7 @@ class Trace:
         raise KeyError(f"no step {name!r} in this trace; it has {', '.join(step.name for step in self.steps)}")
 
     def part(self, name: str, symbol: str | None = None) -> Part:
-        """The part with this symbol (or the first) of a step or, with `name="inputs"`, of the inputs."""
+        """Return the part with this symbol (or the first) of a step or, for `name="inputs"`, of the inputs."""
         parts = self.inputs if name == "inputs" else self[name].parts
         for part in parts:
             if symbol in (None, part.symbol):
@@ -159,7 +160,7 @@ class Trace:
         return f"trace of {queries}, {keys}{heads}: " + " → ".join(step.name for step in self.steps)
 
     def to_json(self, indent: int | None = None) -> str:
-        """The whole trace as strict JSON (the schema is at the top of this module)."""
+        """Return the trace as strict JSON; the format is described at the top of this module."""
         mask = None
         if self.visible is not None:
             shape, pairs = list(self.visible.shape), self.visible.tolist()
@@ -176,14 +177,7 @@ class Trace:
             "note": self.note,
             "inputs": [_write_part(part) for part in self.inputs],
             "steps": [
-                {
-                    "name": step.name,
-                    "title": step.title,
-                    "explanation": step.explanation,
-                    "formula": step.formula,
-                    "latex": step.latex,
-                    "parts": [_write_part(part) for part in step.parts],
-                }
+                {name: getattr(step, name) for name in STEP_FIELDS} | {"parts": [_write_part(p) for p in step.parts]}
                 for step in self.steps
             ],
         }
@@ -191,7 +185,7 @@ class Trace:
 
     @classmethod
     def from_json(cls, text: str) -> "Trace":
-        """The trace that `to_json` wrote, bit for bit."""
+        """Return the trace that `to_json` wrote, with identical numbers."""
         document = json.loads(text)
         if not isinstance(document, dict) or document.get("schema") != SCHEMA:
             raise ValueError(f'not a trace: expected JSON with "schema": "{SCHEMA}", as Trace.to_json writes it')
@@ -205,14 +199,7 @@ class Trace:
             kind=document["kind"],
             inputs=tuple(_read_part(part) for part in document["inputs"]),
             steps=tuple(
-                Step(
-                    step["name"],
-                    step["title"],
-                    step["explanation"],
-                    step["formula"],
-                    step["latex"],
-                    tuple(_read_part(part) for part in step["parts"]),
-                )
+                Step(**{name: step[name] for name in STEP_FIELDS}, parts=tuple(map(_read_part, step["parts"])))
                 for step in document["steps"]
             ),
             tokens=tuple(document["tokens"]["queries"]),
@@ -242,7 +229,7 @@ def _read_part(part: dict[str, Any]) -> Part:
 
 
 def _encode(values: Any) -> Any:
-    """Nested lists of floats with infinities and NaN as the strings that Number() and float() read."""
+    """Replace infinities and NaN in nested lists by the strings that Number() and float() convert."""
     if isinstance(values, list):
         return [_encode(value) for value in values]
     if isfinite(values):

@@ -1,21 +1,20 @@
-"""Attention one named step after another, with nothing skipped: what a learner computes by hand.
+"""Attention as a sequence of named steps, as a learner computes it by hand.
 
-    project       Q = X W_q, K = X W_k, V = X W_v      three views of every token
-    split         (L, D) → (H, L, d_k)                 each head gets its strip of columns
-    scores        Q Kᵀ                                 every query with every key
-    scale         · 1/√d_k                             so that wide heads do not saturate softmax
-    mask          hidden → −∞                          who may not be seen
-    maximum       m_i = max_j                          subtracted, so that exp() cannot overflow
+    project       Q = X W_q, K = X W_k, V = X W_v      query, key and value of every token
+    split         (L, D) → (H, L, d_k)                 each head gets its columns
+    scores        Q Kᵀ                                 dot product of every query with every key
+    scale         · 1/√d_k                             keeps softmax from saturating in wide heads
+    mask          hidden → −∞                          pairs that are not visible
+    maximum       m_i = max_j                          subtracted so that exp() cannot overflow
     exponentials  exp(x_ij − m_i)                      between 0 and 1
-    sum           Σ_j                                  what each row adds up to
-    weights       exponentials / sum                   each row now adds up to 1
-    context       weights · V                          the values, averaged
+    sum           Σ_j                                  sum of each row
+    weights       exponentials / sum                   each row sums to 1
+    context       weights · V                          weighted average of the values
     merge         (H, L, d_k) → (L, D)                 the heads side by side
-    output        merged W_o                           one last matrix mixes what the heads found
+    output        merged W_o                           combines the heads
 
-`trace` starts from q, k and v and has the steps from scores to context; `trace_layer` has all of them. The
-numbers are those of `reference`, in float64. `record` says what a trace holds, `explained` what each step
-means.
+`trace` starts from q, k and v and has the steps from scores to context; `trace_layer` has all of them. The numbers are
+those of `reference`, in float64.
 """
 
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ from regard.attention.reference import numpy_attention as reference
 from regard.attention.reference.mask_array import MaskLike, visible
 from regard.attention.reference.shape_checks import check_shapes, letters
 from regard.attention.tracing.record import Part, Step, Trace
-from regard.attention.tracing.step_texts import EXPLAINED
+from regard.attention.tracing.step_texts import STEP_TEXTS
 
 Array = np.ndarray
 
@@ -42,10 +41,10 @@ def trace(
     tokens: Sequence[str] | None = None,
     key_tokens: Sequence[str] | None = None,
 ) -> Trace:
-    """Attention of queries over keys and values, step by step: scores, scale, mask, …, weights, context.
+    """Return a trace of attention: scores, scale, mask, …, weights, context.
 
-    q, k and v are arrays, nested lists or torch tensors, of the shapes `regard.attend` takes or a single
-    query (d_k,). `tokens` names the queries, and the keys too unless they have names of their own.
+    q, k and v are arrays, nested lists or torch tensors with the shapes of `regard.attend`, or a single query (d_k,).
+    `tokens` are the names of the queries, and of the keys if `key_tokens` is not given.
 
     >>> t = trace([[2.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [3.0]], scale=1.0)
     >>> for step in t.steps:
@@ -59,7 +58,7 @@ def trace(
     weights      [[0.881, 0.119]]
     context      [[1.238]]
     """
-    q, k, v = numbers("q", q), numbers("k", k), numbers("v", v)
+    q, k, v = to_float64("q", q), to_float64("k", k), to_float64("v", v)
     check_shapes(q.shape, k.shape, v.shape)
     rows, kv_rows = _rows(q, k)
     inputs = (
@@ -67,8 +66,8 @@ def trace(
         Part("K", k, (*kv_rows, "d_k")),
         Part("V", v, (*kv_rows, _width(v, k, "d_v"))),
     )
-    facts = _facts(q, k, mask, scale, tokens, key_tokens)
-    return Trace("attention", inputs, _attend(q, k, v, facts["visible"], scale), **facts)
+    fields = _fields(q, k, mask, scale, tokens, key_tokens)
+    return Trace("attention", inputs, _attend(q, k, v, fields["visible"], scale), **fields)
 
 
 def trace_layer(
@@ -91,10 +90,10 @@ def trace_layer(
     context_tokens: Sequence[str] | None = None,
     note: str = "",
 ) -> Trace:
-    """Multi-head attention step by step, from the tokens' vectors x (L, D) to the output (L, D_o).
+    """Return a trace of multi-head attention, from the vectors x (L, D) of the tokens to the output (L, D_o).
 
-    Weights multiply from the right, as in `reference.multi_head_attention`. Keys and values come from
-    `context`, or from x itself.
+    Weights multiply from the right, as in `reference.multi_head_attention`. Keys and values are computed from
+    `context`, or from x if there is none.
 
     >>> from regard.attention import embed, projections
     >>> words = ["The", "cat", "sat"]
@@ -102,37 +101,37 @@ def trace_layer(
     >>> [(step.name, step.shape) for step in t.steps[-3:]]
     [('context', (2, 3, 4)), ('merge', (3, 8)), ('output', (3, 8))]
     """
-    given = {"X": x, "C": context, "W_q": w_q, "W_k": w_k, "W_v": w_v, "W_o": w_o}
-    given |= {"b_q": b_q, "b_k": b_k, "b_v": b_v, "b_o": b_o}
-    have = {name: numbers(name, value) for name, value in given.items() if value is not None}
+    arguments = {"X": x, "C": context, "W_q": w_q, "W_k": w_k, "W_v": w_v, "W_o": w_o}
+    arguments |= {"b_q": b_q, "b_k": b_k, "b_v": b_v, "b_o": b_o}
+    arrays = {name: to_float64(name, value) for name, value in arguments.items() if value is not None}
 
     projected = reference.project(
-        have["X"],
-        have["W_q"],
-        have["W_k"],
-        have["W_v"],
-        have.get("C"),
-        b_q=have.get("b_q"),
-        b_k=have.get("b_k"),
-        b_v=have.get("b_v"),
+        arrays["X"],
+        arrays["W_q"],
+        arrays["W_k"],
+        arrays["W_v"],
+        arrays.get("C"),
+        b_q=arrays.get("b_q"),
+        b_k=arrays.get("b_k"),
+        b_v=arrays.get("b_v"),
     )
     q, k, v = reference.split_projected(*projected, heads, kv_heads)
     rows, kv_rows = _rows(q, k)
     *batch, _, _ = rows
-    facts = _facts(q, k, mask, scale, tokens, context_tokens)
-    attended = _attend(q, k, v, facts["visible"], scale)
+    fields = _fields(q, k, mask, scale, tokens, context_tokens)
+    attended = _attend(q, k, v, fields["visible"], scale)
     merged = reference.merge_heads(attended[-1].values)
-    output = reference.linear("W_o", merged, have["W_o"], have.get("b_o"))
+    output = reference.linear("W_o", merged, arrays["W_o"], arrays.get("b_o"))
 
     source = "X" if context is None else "C"
     texts = {}
     for name, left in {"q": "X", "k": source, "v": source, "o": "merged"}.items():
-        texts[name] = f"{left} · W_{name}" + (f" + b_{name}" if f"b_{name}" in have else "")
+        texts[name] = f"{left} · W_{name}" + (f" + b_{name}" if f"b_{name}" in arrays else "")
         texts[f"{name}_latex"] = texts[name].replace(" ·", "").replace("merged", r"\text{merged}")
 
-    # A width equal to that of x is called D as well: (L, D) says more than (L, D_q) where they are the same.
-    D = {name: _width(have[f"W_{name}"], have["X"], f"D_{name}") for name in "qkvo"}
-    D |= {"m": _width(merged, have["X"], "D_m"), "c": _width(have[source], have["X"], "D_c")}
+    # A width equal to that of x is written D too: (L, D) is clearer than (L, D_q) if they are equal.
+    D = {name: _width(arrays[f"W_{name}"], arrays["X"], f"D_{name}") for name in "qkvo"}
+    D |= {"m": _width(merged, arrays["X"], "D_m"), "c": _width(arrays[source], arrays["X"], "D_c")}
     shapes = {"X": (*batch, "L", "D"), "C": (*batch, "S", D["c"])}
     shapes |= {
         "W_q": ("D", D["q"]),
@@ -165,45 +164,45 @@ def trace_layer(
         _step("merge", Part("merged", merged, (*batch, "L", D["m"]))),
         _step("output", Part("output", output, (*batch, "L", D["o"])), **texts),
     )
-    inputs = tuple(Part(name, values, shapes[name]) for name, values in have.items())
-    return Trace("layer", inputs, (*before, *attended, *after), note=note, **facts)
+    inputs = tuple(Part(name, values, shapes[name]) for name, values in arrays.items())
+    return Trace("layer", inputs, (*before, *attended, *after), note=note, **fields)
 
 
-def numbers(name: str, x: Any) -> Array:
-    """x in float64, whether it is an array, a nested list or a torch tensor; TypeError if it is not floating.
+def to_float64(name: str, x: Any) -> Array:
+    """Return an array, nested list or torch tensor as float64; raise TypeError if it is not floating point.
 
-    >>> numbers("q", [[1, 2]])      # a list has no type of its own, so it is read as floats
+    >>> to_float64("q", [[1, 2]])      # lists have no dtype and are read as floats
     array([[1., 2.]])
     """
     if isinstance(x, list | tuple | float):
         try:
             x = np.array(x, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"{name} must hold numbers in rows of equal length, got a list that does not") from error
-    return reference.as_float(name, _plain(x))
+            raise TypeError(f"{name} must contain numbers in rows of equal length, got another list") from error
+    return reference.as_float(name, _to_numpy(x))
 
 
-def _plain(x: Any) -> Any:
-    """A torch tensor as an array, without importing torch; anything else as it is."""
+def _to_numpy(x: Any) -> Any:
+    """Return a torch tensor as an array, without importing torch; anything else unchanged."""
     if not hasattr(x, "detach"):
         return x
     x = x.detach().cpu()
     return (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()  # NumPy has no bfloat16
 
 
-def _attend(q: Array, k: Array, v: Array, seen: Array | None, scale: float | None) -> tuple[Step, ...]:
-    """The steps from scores to context."""
+def _attend(q: Array, k: Array, v: Array, visible_pairs: Array | None, scale: float | None) -> tuple[Step, ...]:
+    """Return the steps from scores to context."""
     rows, _ = _rows(q, k)
     d_k, factor = q.shape[-1], reference.scale_of(q.shape[-1], scale)
 
     def part(symbol: str, values: Array, *columns: str) -> Part:
-        # A single query was given an L axis to compute with; here it loses it again.
+        # A single query was given an L axis for the computation; remove it.
         return Part(symbol, np.asarray(values if q.ndim > 1 else values[0]), (*rows, *columns))
 
     queries = np.atleast_2d(q)
     scores = queries @ reference.for_each_head(k, queries).swapaxes(-1, -2)
     scaled = scores * factor
-    masked = scaled if seen is None else np.where(seen, scaled, -np.inf)
+    masked = scaled if visible_pairs is None else np.where(visible_pairs, scaled, -np.inf)
     maximum = masked.max(-1, initial=-np.inf)
     shift = np.where(np.isneginf(maximum), 0.0, maximum)  # an empty row has nothing to subtract
     exponentials = np.exp(masked - shift[..., None])
@@ -217,26 +216,26 @@ def _attend(q: Array, k: Array, v: Array, seen: Array | None, scale: float | Non
         _step(
             "scale",
             part("scaled", scaled, "S"),
-            words="scale" if scale is None else "scale, given",
+            text="scale" if scale is None else "scale, given",
             d_k=d_k,
             scale=f"{factor:.4g}",
         ),
-        _step("mask", part("masked", masked, "S"), words="mask" if seen is not None else "mask, none"),
+        _step("mask", part("masked", masked, "S"), text="mask" if visible_pairs is not None else "mask, none"),
         _step("maximum", part("maximum", maximum)),
         _step("exponentials", part("exponentials", exponentials, "S")),
         _step("sum", part("sum", total)),
-        _step("weights", part("weights", weights, "S"), words="weights, empty row" if empty else "weights"),
+        _step("weights", part("weights", weights, "S"), text="weights, empty row" if empty else "weights"),
         _step("context", part("context", context, _width(v, k, "d_v"))),
     )
 
 
-def _step(name: str, *parts: Part, words: str | None = None, **facts: object) -> Step:
-    said = EXPLAINED[words or name].fill(**facts)
-    return Step(name, said.title, said.explanation, said.formula, said.latex, parts)
+def _step(name: str, *parts: Part, text: str | None = None, **values: object) -> Step:
+    filled = STEP_TEXTS[text or name].fill(**values)
+    return Step(name, filled.title, filled.explanation, filled.formula, filled.latex, parts)
 
 
 def _rows(q: Array, k: Array) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The letters of q's and k's dimensions but the last."""
+    """Return the letters of all dimensions of q and of k except the last."""
     if q.ndim == 1:
         return (), ("S",)
     *lead, _, _ = letters(q.ndim)
@@ -245,12 +244,12 @@ def _rows(q: Array, k: Array) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _width(x: Array, like: Array, otherwise: str) -> str:
-    """The letter of x's last dimension: that of `like` when they are as wide."""
+    """Return the letter of the last dimension of x: that of `like` if they are equally wide."""
     usual = {"d": "d_k", "D": "D"}[otherwise[0]]
     return usual if x.shape[-1] == like.shape[-1] else otherwise
 
 
-def _facts(
+def _fields(
     q: Array,
     k: Array,
     mask: Any,
@@ -258,13 +257,13 @@ def _facts(
     tokens: Sequence[str] | None,
     key_tokens: Sequence[str] | None,
 ) -> dict[str, Any]:
-    """What a trace says of itself beside its steps."""
+    """Return the fields of a trace other than its inputs and steps."""
     L, S = (1 if q.ndim == 1 else q.shape[-2]), k.shape[-2]
     if key_tokens is None and tokens is not None and len(tokens) == S:
         key_tokens = tokens
     text = None
     if mask is not None:
-        mask = np.asarray(mask) if isinstance(mask, list | tuple) else _plain(mask)
+        mask = np.asarray(mask) if isinstance(mask, list | tuple) else _to_numpy(mask)
         text = f"an array of shape {mask.shape}" if isinstance(mask, Array) else repr(mask)
     return {
         "tokens": _names("tokens", tokens, "q", L),
@@ -278,13 +277,13 @@ def _facts(
 
 
 def _pairs(mask: MaskLike, scores: tuple[int, ...], L: int) -> Array:
-    seen = np.atleast_2d(visible(mask, scores))
-    return np.broadcast_to(seen, (*seen.shape[:-2], L, scores[-1]))
+    pairs = np.atleast_2d(visible(mask, scores))
+    return np.broadcast_to(pairs, (*pairs.shape[:-2], L, scores[-1]))
 
 
-def _names(what: str, names: Sequence[str] | None, letter: str, count: int) -> tuple[str, ...]:
+def _names(argument: str, names: Sequence[str] | None, letter: str, count: int) -> tuple[str, ...]:
     if names is None:
         return tuple(f"{letter}{i}" for i in range(count))
     if len(names) != count:
-        raise ValueError(f"{what} must name each of the {count} places, got {len(names)} names")
+        raise ValueError(f"{argument} must have a name for each of the {count} positions, got {len(names)} names")
     return tuple(names)

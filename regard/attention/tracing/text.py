@@ -1,7 +1,7 @@
-"""A trace as a page for the terminal: each step in words, with one cell worked out, and its numbers.
+"""A trace as text for the terminal: each step with its explanation, the formula of one cell, and its numbers.
 
-Tables are cut to the width at hand, and say so. Weights are shaded, warmer for more, but every number stands
-there in digits too, so nothing is lost in a pipe or under NO_COLOR.
+Tables are cut to the width of the terminal, with a note. The background of weights shows their size; all numbers are
+also printed as digits, so that the output is complete in a pipe or under NO_COLOR.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from regard.attention.tracing.cell import explain_cell, number, place
+from regard.attention.tracing.cell import explain_cell, number, token_name
 from regard.attention.tracing.record import Part, Step, Trace
 
 Array = np.ndarray
@@ -31,7 +31,7 @@ def print_trace(
     decimals: int = 3,
     rows: int = 16,
 ) -> None:
-    """Print a trace, or only the named steps of it: one head and, of a batch, its first member.
+    """Print a trace or some of its steps, for one head and the first batch item.
 
     >>> import regard
     >>> t = regard.trace([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]], tokens=["it"])
@@ -62,7 +62,7 @@ def print_trace(
 
 
 class _Page:
-    """What stays the same from step to step: the width, the head, and the pair that is worked out."""
+    """Prints steps of a trace with the same width, head and example pair."""
 
     def __init__(self, trace: Trace, console: Console, head: int, decimals: int, rows: int) -> None:
         self.trace, self.console, self.head, self.decimals, self.rows = trace, console, head, decimals, rows
@@ -70,14 +70,14 @@ class _Page:
         rank = trace.weights.ndim
         self.lead = (*(0,) * (rank - 3), head) if rank > 2 else ()
         self.weights = np.atleast_2d(trace.weights[self.lead])
-        self.seen = np.atleast_2d(trace.part("mask").values[self.lead]) > -np.inf
+        self.visible = np.atleast_2d(trace.part("mask").values[self.lead]) > -np.inf
         self.pair = self._pair()
 
     def _pair(self) -> tuple[int, int]:
-        """The query and the key that are worked out.
+        """Return the query and the key of the example cell.
 
-        A late query, since under a causal mask it sees most, and its second favourite among the first keys,
-        since the favourite has exp(0) = 1, which shows little.
+        It is a late query, which sees most under a causal mask, and the key with the second largest weight among the
+        first keys: the largest has exp(0) = 1, which explains little.
         """
         query = min(len(self.queries), self.rows, 6) - 1
         weights = self.weights[query, :6]
@@ -87,11 +87,11 @@ class _Page:
     def opening(self) -> Block:
         trace = self.trace
         L, S = len(self.queries), len(self.keys)
-        counted = f"{L} tokens" if self.queries == self.keys else f"{L} queries, {S} keys"
+        sizes = f"{L} tokens" if self.queries == self.keys else f"{L} queries, {S} keys"
         d_k = trace.part("split" if trace.kind == "layer" else "inputs", "Q").shape[-1]
         heads = f"{trace.heads} head{'s' if trace.heads > 1 else ''} of width {d_k}"
         facts = [
-            counted,
+            sizes,
             heads,
             f"mask {trace.mask}" if trace.mask else "no mask",
             f"scale {trace.scale:.4g}",
@@ -106,14 +106,14 @@ class _Page:
 
     def closing(self) -> Block:
         query = len(self.queries) - 1
-        favourite = int(self.weights[query].argmax())
+        largest = int(self.weights[query].argmax())
         where = f"In head {self.head}, " if self.trace.heads > 1 else ""
-        said = f"{where}“{place(self.queries, query)}” attends most to “{place(self.keys, favourite)}”"
-        weight = number(self.weights[query, favourite], self.decimals)
-        return [Text(), *self._wrap(f"{said}: {weight}.", 1), Text()]
+        sentence = f"{where}“{token_name(self.queries, query)}” attends most to “{token_name(self.keys, largest)}”"
+        weight = number(self.weights[query, largest], self.decimals)
+        return [Text(), *self._wrap(f"{sentence}: {weight}.", 1), Text()]
 
     def step(self, step: Step) -> Block:
-        """One step: its number and name, the words, the formula in letters and in numbers, and the table."""
+        """Return the lines of one step: number and name, explanation, formula in letters and in numbers, table."""
         count = self.trace.steps.index(step) + 1
         name = Text.assemble((f"{count:>{INDENT - 2}}  {step.name}", "bold"), "  ", (step.title, "bold cyan"))
         shapes = Text(self._shapes(step), style="dim")
@@ -121,8 +121,8 @@ class _Page:
         heading = [name.append(" " * space).append_text(shapes)] if space > 1 else [name, _indent(shapes)]
 
         query, key = self.pair
-        if step.name == "mask" and not self.seen.all():
-            query, key = (int(i) for i in np.argwhere(~self.seen)[0])
+        if step.name == "mask" and not self.visible.all():
+            query, key = (int(i) for i in np.argwhere(~self.visible)[0])
         example = explain_cell(self.trace, step.name, query, key, lead=self.lead, decimals=self.decimals)
         return [
             Text(),
@@ -134,43 +134,43 @@ class _Page:
         ]
 
     def _shapes(self, step: Step) -> str:
-        sizes = {part.shape: part.letters for part in reversed(step.parts)}  # Q's letters where shapes agree
+        sizes = {part.shape: part.letters for part in reversed(step.parts)}  # Q's letters if shapes are equal
         sizes = dict(reversed(sizes.items()))
         text = ", ".join(f"({', '.join(letters)}) = {_sizes(shape)}" for shape, letters in sizes.items())
         in_heads = self.trace.heads > 1 and "H" in step.parts[0].letters
         return f"{text}, head {self.head}" if in_heads else text
 
     def _block(self, step: Step, part: Part) -> Block:
-        """The numbers of a part in this head, as a table."""
+        """Return the numbers of a part in this head, as a table."""
         values, rows, columns = self._matrix(part)
         cells = [
             [self._cell(step.name, i, j, x) for j, x in enumerate(row)] for i, row in enumerate(values[: self.rows])
         ]
         corner = part.symbol if len(step.parts) > 1 else ""
-        narrowest = self.decimals + 3  # that of -0.000, so that a cell keeps its place from step to step
+        narrowest = self.decimals + 3  # width of -0.000, so that columns are aligned in all steps
         lines, shown = _table(corner, rows, columns, cells, self.console.width - INDENT, narrowest)
         return lines + _left_out(len(cells), len(values), shown, len(columns))
 
     def _matrix(self, part: Part) -> tuple[Array, list[str], list[str]]:
-        """The rows and columns of a part in this head, with their names."""
+        """Return the matrix of a part in this head, with the names of its rows and columns."""
         values, letters = part.values, part.letters
         index = {"H": self.head, "H_kv": self.head * self.trace.kv_heads // self.trace.heads}
         while len(letters) > 1 and letters[0] not in ("L", "S"):
             values, letters = values[index.get(letters[0], 0)], letters[1:]
-        if letters in ((), ("L",)):  # one number for each query: they lie in a row, under the queries' names
+        if letters in ((), ("L",)):  # one number per query: one row, with the queries as columns
             return values.reshape(1, -1), [""], self.queries
         values, names = np.atleast_2d(values), {"L": self.queries, "S": self.keys}
         rows = names[letters[0]] if len(letters) > 1 else self.queries
         return values, rows, names.get(letters[-1]) or [str(i) for i in range(values.shape[1])]
 
     def _cell(self, step: str, query: int, key: int, value: float) -> Text:
-        if step in ("exponentials", "weights") and not self.seen[query, key]:
+        if step in ("exponentials", "weights") and not self.visible[query, key]:
             return Text("0", style="dim")  # exactly 0, not a small number
         style = _heat(value) if step == "weights" else "dim" if np.isneginf(value) else ""
         return Text(number(value, self.decimals), style=style)
 
     def _arrange(self, blocks: list[Block]) -> Block:
-        """Tables side by side as far as they fit, in rows with a blank line before each."""
+        """Place tables side by side as far as they fit, in rows with a blank line before each."""
         lines: Block = []
         while blocks:
             widths = np.cumsum([max(line.cell_len for line in block) + BETWEEN_TABLES for block in blocks])
@@ -192,7 +192,7 @@ def _table(
     width: int,
     narrowest: int,
 ) -> tuple[Block, int]:
-    """A right-aligned table as lines no longer than `width`, and how many columns of it were shown."""
+    """Return a right-aligned table as lines of at most `width` cells, and the number of columns shown."""
     rows = [_short(name, LONGEST_ROW_NAME) for name in rows]
     columns = [_short(name, LONGEST_COLUMN_NAME) for name in columns]
     left = max(cell_len(name) for name in (corner, *rows[: len(cells)]))
@@ -215,13 +215,13 @@ def _line(name: Text, left: int, cells: list[Text], each: int) -> Text:
 
 
 def _left_out(rows: int, all_rows: int, columns: int, all_columns: int) -> Block:
-    """What a table does not show, in words."""
-    said = [
-        f"{what} {shown}" if shown == count - 1 else f"{what}s {shown} to {count - 1}"
-        for what, shown, count in (("column", columns, all_columns), ("row", rows, all_rows))
+    """Return a line that names the rows and columns that a table does not show."""
+    ranges = [
+        f"{name} {shown}" if shown == count - 1 else f"{name}s {shown} to {count - 1}"
+        for name, shown, count in (("column", columns, all_columns), ("row", rows, all_rows))
         if shown < count
     ]
-    return [Text(f"not shown: {' and '.join(said)}", style="italic dim")] if said else []
+    return [Text(f"not shown: {' and '.join(ranges)}", style="italic dim")] if ranges else []
 
 
 def _beside(blocks: list[Block]) -> Block:
@@ -237,7 +237,7 @@ def _beside(blocks: list[Block]) -> Block:
 
 
 def _heat(weight: float) -> str:
-    """A background from slate over plum to amber, for dark and light terminals; none below a twentieth."""
+    """Return a background style from slate to amber, readable on dark and light terminals; none below 0.05."""
     if not weight >= 0.05:
         return ""
     red, green, blue = (int(np.interp(weight, (0, 0.35, 0.7, 1), stops)) for stops in HEAT)
@@ -258,5 +258,5 @@ def _short(name: str, longest: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text without control characters, which could move the cursor or colour the screen."""
+    """Replace control characters, which could move the cursor or change colours."""
     return "".join(c if c.isprintable() else "�" for c in text)

@@ -1,7 +1,7 @@
-"""A small layer to look at: tokens, their vectors and four weight matrices, all made from a seed.
+"""Inputs for example traces: tokens, their vectors and four weight matrices, computed from a seed.
 
-Nothing here is trained. The vectors are made from the tokens' own letters, so that a word has the same vector
-in every sentence, on every machine and in every version, and a trace of it can be quoted.
+Nothing is trained. A vector is a hash of the token's text, so a word has the same vector in every sentence, on every
+machine and in every version, and published traces stay reproducible.
 """
 
 import re
@@ -21,7 +21,7 @@ _TOKEN = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
 
 
 def tokenize(text: str) -> list[str]:
-    """Tokens by a simple rule: text is split at spaces, and each Chinese or Japanese character is a token.
+    """Split text at spaces; each Chinese or Japanese character is a token of its own.
 
     >>> tokenize("The cat sat on the mat")
     ['The', 'cat', 'sat', 'on', 'the', 'mat']
@@ -32,9 +32,9 @@ def tokenize(text: str) -> list[str]:
 
 
 def embed(tokens: Sequence[str], d_model: int, seed: int = 0) -> Float[Array, "L {d_model}"]:
-    """A vector for each token, made from a hash of its text and the seed: uniform, mean 0, variance 1.
+    """Return a vector for each token, from a hash of its text and the seed: uniform, mean 0, variance 1.
 
-    Neither context nor place is in it: the same token gets the same vector wherever it stands.
+    The vector does not depend on context or position: the same token always has the same vector.
 
     >>> embed(["cat", "sat", "cat"], d_model=3).round(2)
     array([[ 0.78,  0.39,  0.71],
@@ -48,9 +48,9 @@ def embed(tokens: Sequence[str], d_model: int, seed: int = 0) -> Float[Array, "L
 
 
 def projections(d_model: int, seed: int = 0) -> Projections:
-    """W_q, W_k, W_v and W_o for `x @ W`: normal with variance 1/d_model, so that vectors keep their length.
+    """Return W_q, W_k, W_v and W_o for `x @ W`: normal with variance 1/d_model, so that vectors keep their length.
 
-    Wider weights make scores in the hundreds, of which softmax makes a single 1 and zeros.
+    A larger variance gives scores in the hundreds, for which softmax returns a single 1 and zeros.
 
     >>> w_q, w_k, w_v, w_o = projections(8, seed=0)
     >>> w_q.shape
@@ -63,6 +63,6 @@ def projections(d_model: int, seed: int = 0) -> Projections:
 
 
 def _uniform(text: str, count: int) -> Float[Array, " {count}"]:
-    """`count` numbers in [−1, 1) from the text alone: integer arithmetic on its hash, the same everywhere."""
+    """Return `count` numbers in [−1, 1) from a hash of the text; integer arithmetic, equal on all machines."""
     digest = shake_256(text.encode("utf-8", "surrogatepass")).digest(8 * count)
     return (np.frombuffer(digest, dtype="<u8") >> np.uint64(11)) * 2.0**-52 - 1.0
