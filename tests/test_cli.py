@@ -118,9 +118,9 @@ def test_steps_and_heads_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 MISTAKES = [
-    (["trace", ""], "the text must hold at least one word"),
-    (["trace", "   "], "the text must hold at least one word"),
-    (["trace", CAT, "--context", ""], "--context must hold at least one word"),
+    (["trace", ""], "the text must contain at least one word"),
+    (["trace", "   "], "the text must contain at least one word"),
+    (["trace", CAT, "--context", ""], "--context must contain at least one word"),
     (["trace", CAT, "--heads", "3"], "got 3 heads for 8 channels; the nearest counts that do are 2"),
     (["trace", CAT, "--heads", "0"], "heads must be at least 1, got 0"),
     (["trace", CAT, "--heads", "two"], "--heads"),

@@ -1,4 +1,4 @@
-"""`attend` against the NumPy reference, on every path and with the inputs that break others."""
+"""`attend` against the NumPy reference, on every path and with extreme inputs."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def inputs(*shape: int, heads: int | None = None, keys: int | None = None, dtype
 
 
 def expected(q, k, v, mask=None, bias=None, scale=None):
-    """Output, weights and log-sum-exp from the specification, in float64."""
+    """Return output, weights and log-sum-exp of the reference, in float64."""
     arrays = [x.detach().double().numpy() for x in (q, k, v)]
     mask = mask.numpy() if isinstance(mask, torch.Tensor) else mask
     bias = None if bias is None else bias.detach().double().numpy()
@@ -66,7 +66,7 @@ SIZES = st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 4]), st.integers(1, 
 @given(SIZES, st.data())
 @settings(max_examples=120)
 def test_rules_are_met_forward_and_backward(size, data) -> None:
-    """Long enough for several blocks: tiles, strips, gathered runs, triangles, with and without a bias."""
+    """Sequences of several blocks: tiles, strips, several runs, triangles, with and without a bias."""
     batch, heads, queries, keys = size
     mask = data.draw(rules(*size))
     kv_heads = data.draw(st.sampled_from([h for h in (1, 2, 4) if heads % h == 0]))
@@ -96,7 +96,7 @@ def test_rules_are_met_forward_and_backward(size, data) -> None:
 
 
 def plain(q, k, v, mask=None, bias=None):
-    """The same in plain differentiable torch: output and log-sum-exp (0 for empty rows)."""
+    """Return output and log-sum-exp (0 for empty rows), from differentiable operations of torch."""
     group = q.shape[-3] // k.shape[-3]
     k, v = k.repeat_interleave(group, -3), v.repeat_interleave(group, -3)
     s = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
@@ -109,7 +109,7 @@ def plain(q, k, v, mask=None, bias=None):
 
 
 def test_long_triangles_and_long_keys() -> None:
-    """Sizes at which the kernel's own causal rule, and the backward in pieces, take over."""
+    """Sizes at which the kernel's causal flag and the backward in pieces of keys are used."""
     for mask in (None, masks.causal(), masks.causal() & masks.padding([1100])):
         q, k, v = inputs(1, 1, 1200, 8, grad=True)
         out, _, _ = expected(q, k, v, mask)
@@ -400,7 +400,7 @@ print("the same")
 
 
 def test_compiled_to_machine_code_with_a_mask_made_inside() -> None:
-    """In a process of its own, without the shape checker, whose wrappers the compiler cannot read."""
+    """Run in another process without the shape checker, because torch.compile does not support its wrappers."""
     done = subprocess.run([sys.executable, "-c", INSIDE], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "the same", done.stderr
 

@@ -1,4 +1,4 @@
-"""Heads that fit a width, and what is said of those that do not."""
+"""Numbers of heads that divide a width, and the errors for those that do not."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""KV caches: what append returns, what is kept, what is refused."""
+"""KV caches: what append returns, what is held, and which inputs raise errors."""
 
 import copy
 import pickle
@@ -17,7 +17,7 @@ APPENDS = st.lists(st.sampled_from([0, 1, 1, 1, 2, 3, 7, 20]), min_size=1, max_s
 
 
 def tokens(start, count):
-    """Keys that say which token they are of, and values that say it with a minus."""
+    """Return keys whose entries are the number of their token, and values that are the negative of it."""
     k = torch.arange(start, start + count, dtype=torch.float32).reshape(1, 1, count, 1).expand(2, 3, count, 2)
     return k, -k
 
@@ -32,14 +32,14 @@ def cache(request):
     }[request.param]()
 
 
-def test_a_cache_is_a_cache(cache):
+def test_every_cache_implements_the_protocol(cache):
     assert isinstance(cache, Cache)
     assert (cache.length, cache.kept) == (0, 0)
 
 
 @settings(max_examples=60, deadline=None)
 @given(appends=APPENDS)
-def test_nothing_is_forgotten(appends):
+def test_all_tokens_are_returned(appends):
     for cache in (KVCache(2, 3, sum(appends) + 1, 2), GrowingCache(capacity=1)):
         for n in appends:
             before = cache.length
@@ -51,7 +51,7 @@ def test_nothing_is_forgotten(appends):
 
 @settings(max_examples=150, deadline=None)
 @given(appends=APPENDS, window=st.integers(1, 6), first=st.integers(0, 3))
-def test_sliding_returns_what_the_new_tokens_may_see_and_no_more(appends, window, first):
+def test_a_sliding_cache_returns_exactly_the_tokens_that_new_ones_see(appends, window, first):
     cache, seen = SlidingCache(window, first=first), 0
     for n in appends:
         old = [t for t in range(seen) if t < first or t > seen - window]
@@ -109,14 +109,19 @@ def test_reorder_moves_batch_items(cache, index):
     cache.reorder(torch.tensor(index))
     new = torch.zeros(len(index), 3, 1, 2)
     keys, _ = cache.append(new, new)
-    old = keys[:, :, :-1]
-    assert torch.equal(old, before[index][:, :, -old.shape[2] :] if cache.rule is None else old)
-    assert torch.equal(old[:, :, -2:], before[index][:, :, -2:])
-    assert old.shape[0] == len(index)
+    first = getattr(cache, "first", 0)
+    held = first + cache.window - 1 if isinstance(cache, SlidingCache) else 9
+    expected = torch.cat((before[:, :, :first], before[:, :, first - held :]), 2)[index]
+    assert torch.equal(keys, torch.cat((expected, new), 2))
 
 
-def test_reorder_of_an_empty_cache_is_nothing():
-    GrowingCache().reorder(torch.tensor([0, 0]))
+def test_reordering_an_empty_cache_changes_nothing():
+    cache = GrowingCache()
+    cache.reorder(torch.tensor([0, 0, 1]))
+    assert (cache.length, cache.kept, cache.nbytes) == (0, 0, 0)
+    keys, values = cache.append(*tokens(0, 2))
+    assert torch.equal(keys, tokens(0, 2)[0])
+    assert torch.equal(values, tokens(0, 2)[1])
 
 
 def test_copies_are_independent(cache):
@@ -174,7 +179,7 @@ def test_what_does_not_fit_is_refused(cache):
         cache.append(k, v[..., :1])
     with pytest.raises(TypeError, match=r"holds torch.float32 on cpu, got k in torch.float64"):
         cache.append(k.double(), v.double())
-    with pytest.raises(ValueError, match=r"passes no gradient on; decode under torch.no_grad\(\)"):
+    with pytest.raises(ValueError, match=r"does not propagate gradients; decode under torch.no_grad\(\)"):
         cache.append(k.clone().requires_grad_(), v)
     with pytest.raises(ValueError, match=r"items 0 … 1, got \[0, 2\]"):
         cache.reorder(torch.tensor([0, 2]))

@@ -1,4 +1,4 @@
-"""Masks: what each rule shows, that combining them is logic, and that planning by them loses nothing."""
+"""Masks: visible pairs of each mask, the algebra, block plans, exports, explanations and errors."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def picture(mask: masks.Mask, queries: int, keys: int, **where: int) -> str:
     ],
     ids=repr,
 )
-def test_what_a_rule_shows(mask: masks.Mask, drawn: str) -> None:
+def test_visible_pairs_of_each_mask(mask: masks.Mask, drawn: str) -> None:
     assert picture(mask, 3, 3) == drawn
 
 
@@ -48,14 +48,14 @@ def test_causal_is_aligned_at_the_end() -> None:
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.data())
-def test_a_window_shows_at_most_its_keys_and_always_ones_own_place(keys: int, size: int, data: st.DataObject) -> None:
+def test_a_window_shows_at_most_its_keys_and_the_own_position(keys: int, size: int, data: st.DataObject) -> None:
     seen = masks.window(keys=keys, ahead=data.draw(st.integers(0, keys - 1))).numpy(size, size)
     assert seen.sum(-1).max() <= keys
     assert seen.diagonal().all()
 
 
 @given(SIZES, st.data())
-def test_combining_is_logic(size: tuple[int, int, int, int], data: st.DataObject) -> None:
+def test_combinations_are_logical_operations(size: tuple[int, int, int, int], data: st.DataObject) -> None:
     _batch, _heads, queries, keys = size
     a, b = (data.draw(rules(*size, depth=1)) for _ in range(2))
     table = lambda mask: np.broadcast_to(mask.numpy(queries, keys), size)  # noqa: E731
@@ -71,7 +71,7 @@ def test_numpy_and_torch_agree(size: tuple[int, int, int, int], data: st.DataObj
 
 
 @given(SIZES, st.data())
-def test_the_state_of_a_block_never_lies(size: tuple[int, int, int, int], data: st.DataObject) -> None:
+def test_the_state_of_a_block_agrees_with_its_pairs(size: tuple[int, int, int, int], data: st.DataObject) -> None:
     batch, heads, queries, keys = size
     mask = data.draw(rules(*size))
     seen = np.broadcast_to(mask.numpy(queries, keys), size)
@@ -120,19 +120,19 @@ def test_a_plan_grows_with_the_visible_pairs() -> None:
     assert pairs(32768) < 32768 * 256 * 1.6
 
 
-def test_documents_are_computed_apart_and_without_a_mask() -> None:
+def test_documents_are_separate_tiles_without_a_mask() -> None:
     ids = np.repeat([0, 1, 2], [300, 200, 524])
     tiles = plan(masks.documents(ids), 1024, 1024)
     assert [tile.runs for tile in tiles] == [((0, 300),), ((300, 500),), ((500, 1024),)]
     assert all(tile.rule is None for tile in tiles)
 
 
-def test_many_tiny_documents_do_not_make_many_tiny_calls() -> None:
+def test_many_short_documents_share_tiles() -> None:
     assert len(plan(masks.documents(np.arange(1024) // 2), 1024, 1024)) <= 1024 // 64
 
 
 @given(SIZES, st.data())
-def test_moving_a_rule_moves_its_picture(size: tuple[int, int, int, int], data: st.DataObject) -> None:
+def test_a_shifted_mask_shows_a_piece_of_the_whole_mask(size: tuple[int, int, int, int], data: st.DataObject) -> None:
     _, _, queries, keys = size
     mask = data.draw(rules(*size, depth=1))
     start = data.draw(st.integers(0, keys - 1))
@@ -141,12 +141,12 @@ def test_moving_a_rule_moves_its_picture(size: tuple[int, int, int, int], data: 
     assert (piece.numpy(queries, stop - start) == mask.numpy(queries, keys)[..., start:stop]).all()
 
 
-# -- the conventions of torch --------------------------------------------------------------------------------
+# -- formats of torch --------------------------------------------------------------------------------
 
 
 @given(SIZES, st.data())
 @settings(max_examples=30)
-def test_sdpa_and_mha_are_told_the_same_thing(size: tuple[int, int, int, int], data: st.DataObject) -> None:
+def test_exports_to_sdpa_and_mha_hide_the_same_pairs(size: tuple[int, int, int, int], data: st.DataObject) -> None:
     batch, heads, queries, keys = size
     mask = data.draw(rules(*size))
     visible = torch.from_numpy(np.broadcast_to(mask.numpy(queries, keys), size).copy())
@@ -158,14 +158,14 @@ def test_sdpa_and_mha_are_told_the_same_thing(size: tuple[int, int, int, int], d
     assert (mask.to_sdpa(queries, keys).expand(size) == visible).all()
 
 
-def test_to_mha_asks_for_heads_when_it_needs_them() -> None:
+def test_to_mha_requires_heads_if_the_mask_differs_between_them() -> None:
     with pytest.raises(ValueError, match="heads=num_heads"):
         masks.padding([1, 2]).to_mha(2, 2)
 
 
 @given(SIZES, st.data())
 @settings(max_examples=30)
-def test_flex_attention_is_told_the_same_thing(size: tuple[int, int, int, int], data: st.DataObject) -> None:
+def test_the_export_to_flex_attention_hides_the_same(size: tuple[int, int, int, int], data: st.DataObject) -> None:
     from torch.nn.attention.flex_attention import create_mask
 
     batch, heads, queries, keys = size
@@ -176,7 +176,7 @@ def test_flex_attention_is_told_the_same_thing(size: tuple[int, int, int, int], 
     assert (made == mask.tensor(queries, keys).expand(size)).all()
 
 
-# -- in words ------------------------------------------------------------------------------------------------
+# -- explanations ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -200,16 +200,16 @@ def test_flex_attention_is_told_the_same_thing(size: tuple[int, int, int, int], 
         ),
     ],
 )
-def test_explaining_a_pair(mask: masks.Mask, query: int, key: int, said: str) -> None:
+def test_explanation_of_a_pair(mask: masks.Mask, query: int, key: int, said: str) -> None:
     assert mask.explain(query, key) == said
 
 
-def test_explaining_says_the_place_when_it_differs_from_the_index() -> None:
+def test_an_explanation_names_the_position_if_it_differs_from_the_index() -> None:
     assert masks.causal().explain(0, 2, queries=1, keys=3).startswith("query 0 (at position 2) sees key 2")
 
 
 @given(SIZES, st.data())
-def test_explaining_agrees_with_the_rule(size: tuple[int, int, int, int], data: st.DataObject) -> None:
+def test_an_explanation_agrees_with_the_mask(size: tuple[int, int, int, int], data: st.DataObject) -> None:
     batch, heads, queries, keys = size
     mask = data.draw(rules(*size))
     b, h = data.draw(st.integers(0, batch - 1)), data.draw(st.integers(0, heads - 1))
@@ -233,7 +233,7 @@ def test_a_large_mask_is_drawn_in_part() -> None:
     assert drawn[0].endswith("…")
 
 
-def test_tensors_and_arrays_join_in_on_either_side() -> None:
+def test_tensors_and_arrays_can_be_either_operand() -> None:
     table = np.array([[True, False], [True, True]])
     for other in (table, torch.from_numpy(table)):
         assert picture(masks.causal() & other, 2, 2) == picture(other & masks.causal(), 2, 2) == "■·/■■"

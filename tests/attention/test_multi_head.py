@@ -17,7 +17,7 @@ from regard.nn import Alibi, GrowingCache, KVCache, MultiHeadAttention, Rotary, 
 
 
 def projections(layer):
-    """W_q, W_k, W_v and their biases, whichever way the layer packs them."""
+    """Return W_q, W_k, W_v and their biases from a packed or an unpacked layer."""
     if hasattr(layer, "qkv"):
         weight, bias = layer.qkv.weight, layer.qkv.bias
     else:
@@ -29,7 +29,7 @@ def projections(layer):
 
 
 def plainly(layer, x, context=None, seen=None, places=None):
-    """The module's docstring with every head written out, in float64; output and weights."""
+    """Return output and weights from the formula of the module's docstring, head by head, in float64."""
     layer, x = copy.deepcopy(layer).double(), x.double()
     context = x if context is None else context.double()
     q, k, v = (
@@ -60,7 +60,7 @@ def plainly(layer, x, context=None, seen=None, places=None):
 
 
 def lively(layer):
-    """The same layer with nothing left at zero or one, so that every parameter tells."""
+    """Randomise all parameters of a layer, so that each of them affects the output."""
     with torch.no_grad():
         for name, parameter in layer.named_parameters():
             if parameter.dim() == 1:
@@ -407,7 +407,7 @@ def test_each_projection_starts_as_a_matrix_of_its_own():
 
 
 def test_nothing_is_copied_between_the_projections():
-    """q, k and v share one storage, and the merged heads are a view: what the module's docstring promises."""
+    """q, k and v share one storage, and the merged heads are a view, as the module's docstring states."""
     layer, seen = MultiHeadAttention(64, 4, kv_heads=2), {}
     layer.qkv.register_forward_hook(lambda _, __, out: seen.update(packed=out))
     layer.out.register_forward_pre_hook(lambda _, args: seen.update(merged=args[0]))
@@ -462,9 +462,9 @@ X = torch.zeros(2, 3, 8)
         ({}, lambda f: f(X, torch.zeros(2, 3, 5)), ValueError, r"the context of .* \(..., L, 8\), got \(2, 3, 5\)"),
         ({}, lambda f: f(X, torch.zeros(4, 3, 8)), ValueError, r"batch dimension 0 is 2 in the query and 4"),
         ({}, lambda f: f(X, positions=3), ValueError, r"positions are for rotary, and this layer has none"),
-        ({}, lambda f: f(X, X + 0, positions=3), ValueError, r"a layer with rotary takes no context"),
+        ({}, lambda f: f(X, X + 0, positions=3), ValueError, r"a layer with rotary accepts no context"),
         ({}, lambda f: f(X, X + 0, cache=GrowingCache()), ValueError, r"compute its .* with project_context"),
-        ({"causal": True}, lambda f: f(X, X + 0), ValueError, r"built with causal: places in one sequence"),
+        ({"causal": True}, lambda f: f(X, X + 0), ValueError, r"built with causal, which use positions in one sequence"),
         ({"rotary": True, "alibi": True}, lambda f: f(X, X + 0), ValueError, r"built with rotary, alibi"),
         ({"context_dim": 6}, lambda f: f(X), ValueError, r"context of width 6, and x has width 8; call layer\(x,"),
         ({}, lambda f: f(X, cache=GrowingCache()), ValueError, r"3 new tokens .* with causal=True, or pass mask="),

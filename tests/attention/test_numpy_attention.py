@@ -1,4 +1,4 @@
-"""The NumPy specification, against sums written out by hand, and against the ways it is misread."""
+"""The NumPy reference, against explicit sums in Python, and against common mistakes."""
 
 import math
 
@@ -23,7 +23,7 @@ rng = np.random.default_rng(0)
 
 
 def by_hand(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Output, weights and log-sum-exp, one pair after another in plain Python."""
+    """Return output, weights and log-sum-exp, computed pair by pair in plain Python."""
     shape = problem.scores_shape
     mask = np.broadcast_to(True if problem.mask is None else problem.mask, shape)
     bias = np.broadcast_to(0.0 if problem.bias is None else problem.bias, shape)
@@ -235,7 +235,7 @@ WRONG_SHAPES = [
     (a(2, 3, 4), a(3, 4), a(3, 4), r"same number of dimensions, got shapes \(2, 3, 4\), \(3, 4\)"),
     (a(4), a(2, 3, 4), a(2, 3, 4), "same number of dimensions"),
     (a(3, 4), a(3, 5), a(3, 5), r"same last dimension d_k, got 4 and 5"),
-    (a(3, 4), a(5, 4), a(6, 4), r"same number of places S, got 5 keys and 6 values"),
+    (a(3, 4), a(5, 4), a(6, 4), r"same number of positions S, got 5 keys and 6 values"),
     (a(2, 3, 4), a(2, 3, 4), a(1, 3, 4), "keys and values must have the same leading dimensions"),
     (a(6, 3, 4), a(4, 3, 4), a(4, 3, 4), r"must divide the query heads, got 4 for 6.*1, 2, 3, 6"),
     (a(6, 3, 4), a(0, 3, 4), a(0, 3, 4), "at least one head"),

@@ -102,13 +102,13 @@ def test_learned_adds_the_vector_of_the_place_and_learns_it():
         (2, torch.tensor([0, 9]), r"position 9 is needed \(the largest of \(2,\) positions\)"),
     ],
 )
-def test_learned_ends_where_it_ends(length, positions, message):
+def test_learned_rejects_positions_beyond_max_length(length, positions, message):
     with pytest.raises(ValueError, match=message):
         Learned(6, 4)(torch.zeros(length, 4), positions=positions)
 
 
 @pytest.mark.parametrize("module", [Sinusoidal(4), Learned(8, 4)])
-def test_what_cannot_be_placed(module):
+def test_invalid_vectors_raise_errors(module):
     with pytest.raises(ValueError, match=r"takes x of shape \(..., L, 4\), got \(2, 3\)"):
         module(torch.zeros(2, 3))
     with pytest.raises(TypeError, match="embed token ids first"):
@@ -125,7 +125,7 @@ def test_what_cannot_be_placed(module):
 
 
 def turned_by_hand(x, places, rotated, interleaved, base=10000.0):
-    """The docstring's formula, number by number, in float64."""
+    """Return the formula of the docstring, computed number by number in float64."""
     y = x.double().clone().numpy()
     half = rotated // 2
     for row, p in enumerate(places):
@@ -216,7 +216,7 @@ def test_rotary_can_be_copied_and_pickled_and_saves_nothing():
     assert repr(rotary) == "Rotary(d_k=4, base=500, interleaved)"
 
 
-def test_what_rotary_refuses():
+def test_invalid_arguments_of_rotary_raise_errors():
     with pytest.raises(ValueError, match=r"channels in pairs: .* at most d_k = 5, got 5; use rotated=4"):
         Rotary(5)
     with pytest.raises(ValueError, match=r"at most d_k = 4, got 6; use rotated=4"):
@@ -233,7 +233,7 @@ def test_what_rotary_refuses():
 
 
 def published_slopes(heads):
-    """As in the paper's own repository."""
+    """Return the slopes as in the repository of the paper."""
 
     def power_of_two(n):
         start = 2 ** (-(2 ** -(math.log2(n) - 3)))

@@ -1,4 +1,4 @@
-"""One head of self-attention: from nn.Linear and from bare parameters."""
+"""Self-attention with one head: with nn.Linear and with bare parameters."""
 
 import copy
 import pickle

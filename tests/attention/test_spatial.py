@@ -12,7 +12,7 @@ from regard.nn import SpatialAttention
 
 
 def by_the_document(layer, x):
-    """A1 word for word: a 1×1 convolution read as (B, 3, heads, C//heads, H·W)."""
+    """Return the formula of the docstring: a 1×1 convolution, reshaped to (B, 3, heads, C//heads, H·W)."""
     b, c, h, w = x.shape
     q, k, v = layer.qkv(x).reshape(b, 3, layer.heads, c // layer.heads, h * w).unbind(1)
     weights = torch.softmax(q.mT @ k / (c // layer.heads) ** 0.5, -1)  # (B, heads, HW, HW)

@@ -1,4 +1,4 @@
-"""Keys in pieces: the same as all at once, whatever the pieces."""
+"""Attention over keys in pieces equals attention over all keys at once."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""torch's layer is the specification of ours, wherever torch gives a number; and where it gives NaN, ours must not."""
+"""`compat.MultiheadAttention` equals torch's layer wherever torch returns numbers, and never returns NaN."""
 
 import copy
 import inspect
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import regard.compat
 from regard.compat import MultiheadAttention, replace
-from support.beside_torch import close, item, pair, right_padding, row, torch_may_warn
+from support.torch_comparison import close, item, pair, right_padding, row, torch_may_warn
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 
@@ -69,7 +69,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def mask(shape: tuple[int, ...], kind: str, dtype: torch.dtype) -> Tensor:
-    """A mask in torch's sense that hides half, and the first key never: a row that is empty has no number."""
+    """Return a mask in torch's convention that hides half of the pairs but never the first key, so no row is empty."""
     hides = torch.rand(shape) < 0.5
     hides[..., 0] = False
     if kind == "bool":

@@ -1,4 +1,4 @@
-"""Our layer in torch's place inside models: replaced, copied, compiled, exported, traced, mapped."""
+"""`compat.replace` in models that are copied, compiled, exported, traced or vmapped."""
 
 import copy
 import io
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.compat import MultiheadAttention, replace
-from support.beside_torch import close, item, pair, right_padding, row, torch_may_warn
+from support.torch_comparison import close, item, pair, right_padding, row, torch_may_warn
 
 
 def test_replace_keeps_everything_but_the_class() -> None:
@@ -135,7 +135,7 @@ def test_nested_tensors_are_torchs_affair() -> None:
 
 
 class Padded(nn.Module):
-    """A layer under padding: tensors in, a tensor out."""
+    """A layer with a padding mask, as a function of tensors."""
 
     def __init__(self, weights: bool) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ torch.jit.script(compat.MultiheadAttention(8, 2, kdim=4, vdim=4))
 
 
 def test_scripted_as_torchs() -> None:
-    """In a process of its own, without the shape checker, whose wrappers TorchScript cannot read."""
+    """Run in another process without the shape checker, because TorchScript does not support its wrappers."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPTED], check=True, timeout=120)
 
 

@@ -1,4 +1,4 @@
-"""The trace: its steps, their numbers, and the JSON that others draw."""
+"""Traces: their steps, numbers, JSON and text."""
 
 import json
 
@@ -281,8 +281,8 @@ class TestPrinted:
     [
         (np.ones((2, 2), dtype=int), TypeError, "q must be floating point, got int64"),
         (torch.ones(2, 2, dtype=torch.int32), TypeError, "q must be floating point, got int32"),
-        ([[1.0], [1.0, 2.0]], TypeError, "q must hold numbers in rows of equal length"),
-        ([["a"]], TypeError, "q must hold numbers"),
+        ([[1.0], [1.0, 2.0]], TypeError, "q must contain numbers in rows of equal length"),
+        ([["a"]], TypeError, "q must contain numbers"),
         (np.ones((2, 3)), ValueError, "same last dimension d_k, got 3 and 2"),
     ],
 )
@@ -292,5 +292,5 @@ def test_bad_input(q: object, error: type[Exception], message: str) -> None:
 
 
 def test_names_must_be_as_many_as_places() -> None:
-    with pytest.raises(ValueError, match="tokens must name each of the 2 places, got 1 names"):
+    with pytest.raises(ValueError, match="tokens must have a name for each of the 2 positions, got 1 names"):
         regard.trace(np.eye(2), np.eye(2), np.eye(2), tokens=["one"])

@@ -1,4 +1,4 @@
-"""Random attention problems for hypothesis: shapes, masks and biases of every kind that is allowed."""
+"""Hypothesis strategies for attention: shapes, masks and biases of every kind."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Problem:
 
 @st.composite
 def problems(draw: st.DrawFn, smallest: int = 0) -> Problem:
-    """One query, many, or many with heads and a batch; L and S from `smallest`; masks with empty rows."""
+    """Draw one query, many, or many with heads and a batch; L and S of at least `smallest`; masks with empty rows."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     L, S = draw(st.integers(smallest, 7)), draw(st.integers(smallest, 7))
     d_k, d_v = draw(st.integers(1, 5)), draw(st.integers(1, 5))
@@ -52,14 +52,14 @@ def problems(draw: st.DrawFn, smallest: int = 0) -> Problem:
 
 
 def _broadcasting(scores: tuple[int, ...]) -> st.SearchStrategy[tuple[int, ...]]:
-    """Shapes that broadcast to the scores: some dimensions 1, some leading ones left out."""
+    """Draw a shape that broadcasts to the scores: some dimensions are 1, some leading ones are missing."""
     each = st.tuples(*(st.sampled_from([1, size]) for size in scores))
     return st.tuples(each, st.integers(0, len(scores) - 1)).map(lambda pair: pair[0][pair[1] :])
 
 
 @st.composite
 def rules(draw: st.DrawFn, batch: int, heads: int, queries: int, keys: int, depth: int = 2) -> masks.Mask:
-    """A mask of any kind that fits the size, combined with & | ~ up to some depth."""
+    """Draw a mask of any kind for these sizes, combined with & | ~ up to some depth."""
     if depth and draw(st.booleans()):
         left = draw(rules(batch, heads, queries, keys, depth - 1))
         kind = draw(st.sampled_from("&|~"))

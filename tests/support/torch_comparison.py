@@ -1,4 +1,4 @@
-"""torch's attention layer and ours side by side, and masks for both."""
+"""torch's attention layer and `compat.MultiheadAttention` with the same parameters, and masks for both."""
 
 import warnings
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from regard.compat import MultiheadAttention
 
 
 def pair(*args: Any, **kwargs: Any) -> tuple[nn.MultiheadAttention, MultiheadAttention]:
-    """torch's layer and ours, with the same parameters, none of them trivial."""
+    """Return torch's layer and ours with the same random parameters."""
     theirs = nn.MultiheadAttention(*args, **kwargs)
     for parameter in theirs.parameters():
         nn.init.normal_(parameter, std=0.5)
@@ -23,7 +23,7 @@ def pair(*args: Any, **kwargs: Any) -> tuple[nn.MultiheadAttention, MultiheadAtt
 
 @contextmanager
 def torch_may_warn() -> Iterator[None]:
-    """torch warns of masks of two types, of nested tensors and of TorchScript; we do not."""
+    """Ignore torch's warnings about masks of two dtypes, nested tensors and TorchScript."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
