@@ -436,7 +436,11 @@ def test_it_says_what_it_is():
         (lambda: MultiHeadAttention(64, 8, dropout=1.5), ValueError, r"0 ≤ dropout < 1, got 1.5"),
         (lambda: MultiHeadAttention(64, 8, rotary=Rotary(4)), ValueError, r"of width 4, but d_k is 8"),
         (lambda: MultiHeadAttention(6, 2, rotary=True), ValueError, r"in pairs: .* at most d_k = 3, got 3"),
-        (lambda: MultiHeadAttention(8, 2, context_dim=6, causal=True), ValueError, r"built with causal: places"),
+        (
+            lambda: MultiHeadAttention(8, 2, context_dim=6, causal=True),
+            ValueError,
+            r"built with causal, which use positions",
+        ),
     ],
 )
 def test_layers_that_cannot_be(build, error, message):
@@ -461,7 +465,7 @@ X = torch.zeros(2, 3, 8)
         ({}, lambda f: f(X.long()), TypeError, r"got torch.int64; embed token ids first"),
         ({}, lambda f: f(X, torch.zeros(2, 3, 5)), ValueError, r"the context of .* \(..., L, 8\), got \(2, 3, 5\)"),
         ({}, lambda f: f(X, torch.zeros(4, 3, 8)), ValueError, r"batch dimension 0 is 2 in the query and 4"),
-        ({}, lambda f: f(X, positions=3), ValueError, r"positions are for rotary, and this layer has none"),
+        ({}, lambda f: f(X, positions=3), ValueError, r"positions are for rotary, which this layer does not have"),
         ({}, lambda f: f(X, X + 0, positions=3), ValueError, r"a layer with rotary accepts no context"),
         ({}, lambda f: f(X, X + 0, cache=GrowingCache()), ValueError, r"compute its .* with project_context"),
         ({"causal": True}, lambda f: f(X, X + 0), ValueError, r"built with causal, which use positions in one sequence"),
@@ -471,7 +475,7 @@ X = torch.zeros(2, 3, 8)
         ({}, lambda f: f(X[0], cache=GrowingCache()), ValueError, r"must be \(B, L, D\), got 2 dim.*x\[None\]"),
         ({}, lambda f: f(X[:, :1], cache=KVCache(3, 2, 4, 4)), ValueError, r"holds \(B=3, H_kv=2, n, d=4\)"),
         ({}, lambda f: f(X, mask=X), TypeError, r"a mask must be boolean"),
-        ({}, lambda f: f(X, masks.causal()), TypeError, r"second argument is the context .* given as mask="),
+        ({}, lambda f: f(X, masks.causal()), TypeError, r"second argument is the context .* pass a mask as mask="),
         ({}, lambda f: f(X, torch.ones(3, 3) > 0), TypeError, r"second argument is the context"),
         ({"rotary": True}, lambda f: f(X, positions=torch.zeros(2)), ValueError, r"\(3,\) or \(2, 3\) with"),
     ],
