@@ -468,7 +468,7 @@ X = torch.zeros(2, 3, 8)
         ({}, lambda f: f(X, positions=3), ValueError, r"positions are for rotary, which this layer does not have"),
         ({}, lambda f: f(X, X + 0, positions=3), ValueError, r"a layer with rotary accepts no context"),
         ({}, lambda f: f(X, X + 0, cache=GrowingCache()), ValueError, r"compute its .* with project_context"),
-        ({"causal": True}, lambda f: f(X, X + 0), ValueError, r"built with causal, which use positions in one sequence"),
+        ({"causal": True}, lambda f: f(X, X + 0), ValueError, r"built with causal, which use positions"),
         ({"rotary": True, "alibi": True}, lambda f: f(X, X + 0), ValueError, r"built with rotary, alibi"),
         ({"context_dim": 6}, lambda f: f(X), ValueError, r"context of width 6, and x has width 8; call layer\(x,"),
         ({}, lambda f: f(X, cache=GrowingCache()), ValueError, r"3 new tokens .* with causal=True, or pass mask="),
