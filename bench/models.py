@@ -1,8 +1,8 @@
-"""Models beside their peers: `python bench/models.py`. One thread, float32, 4 layers, 256 wide, 8 heads.
+"""Training and generation compared with other libraries: `python bench/models.py`.
 
-Training is one step on 8 texts of 256 tokens: forward, loss, backward, AdamW (fused, for everyone). Each peer is
-measured beside our decoder in the peer's own configuration: the same norm, activation, places, vocabulary, dropout,
-tied output layer. Writing is greedy, one text, 128 tokens after 16, everyone with a cache.
+One thread, float32, 4 layers, d_model 256, 8 heads. Training is one step on 8 texts of 256 tokens: forward, loss,
+backward, fused AdamW. Our decoder has the configuration of each library: the same norm, activation, positions,
+vocabulary, dropout and tied output layer. Generation is greedy, 128 tokens after a prompt of 16, with a cache.
 """
 
 import subprocess
@@ -21,15 +21,15 @@ LAYERS, D, H, LENGTH, BATCH = 4, 256, 8, 256, 8
 PROMPT, NEW, LONG = 16, 128, 4096
 
 
-class Torchs(nn.Module):
-    """torch's own layers as a language model: post-norm and ReLU, its defaults."""
+class TorchModel(nn.Module):
+    """Language model of torch's layers with their defaults, post-norm and ReLU."""
 
     def __init__(self, vocabulary: int, dropout: float) -> None:
         super().__init__()
         self.embedding, self.places = nn.Embedding(vocabulary, D), nn.Parameter(torch.randn(LENGTH, D) * 0.02)
         layer = nn.TransformerEncoderLayer(D, H, 4 * D, dropout, batch_first=True)
         self.layers = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
-        for each in self.layers.layers:  # dropout where ours has it: on what each part adds
+        for each in self.layers.layers:  # dropout only where ours has it: on the output of each sublayer
             each.self_attn.dropout, each.dropout.p = 0.0, 0.0
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(D, vocabulary, bias=False)
@@ -80,24 +80,27 @@ def step(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], object]:
 
 def training(vocabulary: int, dropout: float, bounds: tuple[float | None, float | None, float | None]) -> list[Row]:
     text = torch.randint(vocabulary, (BATCH, LENGTH + 1))
-    given, wanted = text[:, :-1].contiguous(), text[:, 1:].contiguous()
+    tokens, targets = text[:, :-1].contiguous(), text[:, 1:].contiguous()
 
-    def scored(model: nn.Module) -> Callable[[], object]:
-        return step(model, lambda: F.cross_entropy(model(given).flatten(0, 1), wanted.flatten()))
+    def with_scores(model: nn.Module) -> Callable[[], object]:
+        return step(model, lambda: F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten()))
 
-    def mine(**changes: str) -> Callable[[], object]:
+    def with_loss(**changes: str) -> Callable[[], object]:
         model = ours(vocabulary, LENGTH, dropout, **changes)
-        return step(model, lambda: model.loss(given, wanted))
+        return step(model, lambda: model.loss(tokens, targets))
 
     hf = gpt2(vocabulary, LENGTH, dropout)
     ways = {
-        "ours as GPT-2": mine(norm="pre", activation="gelu_tanh"),
-        "GPT-2": step(hf, lambda: hf(input_ids=given, labels=given, use_cache=False).loss),
-        "ours as torch": mine(),
-        "torch": scored(Torchs(vocabulary, dropout)),
+        "ours as GPT-2": with_loss(norm="pre", activation="gelu_tanh"),
+        "GPT-2": step(hf, lambda: hf(input_ids=tokens, labels=tokens, use_cache=False).loss),
+        "ours as torch": with_loss(),
+        "torch": with_scores(TorchModel(vocabulary, dropout)),
     }
-    if not dropout:  # x-transformers drops at other places
-        ways |= {"ours as x": mine(norm="pre", activation="gelu"), "x": scored(x_transformers(vocabulary, LENGTH))}
+    if not dropout:  # x-transformers has dropout in other places
+        ways |= {
+            "ours as x": with_loss(norm="pre", activation="gelu"),
+            "x": with_scores(x_transformers(vocabulary, LENGTH)),
+        }
     ms = race(ways, rounds=7)
     at = f"V={vocabulary}" + (f", dropout {dropout}" if dropout else "")
     rows = [
@@ -109,29 +112,32 @@ def training(vocabulary: int, dropout: float, bounds: tuple[float | None, float 
     return rows
 
 
-def writing(vocabulary: int) -> list[Row]:
+def generation(vocabulary: int) -> list[Row]:
     from x_transformers import AutoregressiveWrapper
 
     context = PROMPT + NEW
-    prompt = torch.randint(vocabulary, (1, PROMPT))
+    prompts = torch.randint(vocabulary, (BATCH, PROMPT))
+    prompt = prompts[:1]
     hf, other = gpt2(vocabulary, context).eval(), AutoregressiveWrapper(x_transformers(vocabulary, context)).eval()
-    same, alike = from_hf_gpt2(hf), ours(vocabulary, context, norm="pre", activation="gelu")
+    same, similar = from_hf_gpt2(hf), ours(vocabulary, context, norm="pre", activation="gelu")
     modern = Decoder(DecoderConfig.modern(vocabulary, d_model=D, heads=H, layers=LAYERS, context=context))
 
-    def theirs() -> Tensor:
-        real = torch.ones_like(prompt)
-        return hf.generate(prompt, attention_mask=real, max_new_tokens=NEW, do_sample=False, use_cache=True)
+    def by_gpt2(prompt: Tensor) -> Tensor:
+        mask = torch.ones_like(prompt)
+        return hf.generate(prompt, attention_mask=mask, max_new_tokens=NEW, do_sample=False, use_cache=True)
 
     def by_x() -> Tensor:
         return other.generate(prompt, NEW, temperature=0.0, cache_kv=True)
 
-    if theirs()[0, PROMPT:].tolist() != generate(same, prompt, new_tokens=NEW)[0].tolist():
-        raise SystemExit("ours and GPT-2 have the same weights and wrote different texts: nothing was compared")
+    if by_gpt2(prompt)[0, PROMPT:].tolist() != generate(same, prompt, new_tokens=NEW)[0].tolist():
+        raise SystemExit("our decoder and GPT-2 have the same weights but generated different tokens; not compared")
     ms = race(
         {
             "ours as GPT-2": lambda: generate(same, prompt, new_tokens=NEW),
-            "GPT-2": theirs,
-            "ours as x": lambda: generate(alike, prompt, new_tokens=NEW),
+            "GPT-2": lambda: by_gpt2(prompt),
+            "ours, 8 texts": lambda: generate(same, prompts, new_tokens=NEW),
+            "GPT-2, 8 texts": lambda: by_gpt2(prompts),
+            "ours as x": lambda: generate(similar, prompt, new_tokens=NEW),
             "x": by_x,
             "modern": lambda: generate(modern, prompt, new_tokens=NEW),
         },
@@ -139,23 +145,24 @@ def writing(vocabulary: int) -> list[Row]:
     )
     at = f"V={vocabulary}"
     return [
-        Row(f"writing {NEW} tokens / transformers GPT-2", at, ms["ours as GPT-2"], ms["GPT-2"], "ms", 1 / 3),
-        Row(f"writing {NEW} tokens / x-transformers", at, ms["ours as x"], ms["x"], "ms", 1 / 3),
+        Row(f"generating {NEW} tokens / transformers GPT-2", at, ms["ours as GPT-2"], ms["GPT-2"], "ms", 1 / 3),
+        Row("the same for 8 texts / transformers GPT-2", at, ms["ours, 8 texts"], ms["GPT-2, 8 texts"], "ms"),
+        Row(f"generating {NEW} tokens / x-transformers", at, ms["ours as x"], ms["x"], "ms", 1 / 3),
         Row("the same, rotary, RMSNorm, SwiGLU / GPT-2", at, ms["modern"], ms["GPT-2"], "ms"),
     ]
 
 
 def memory() -> list[Row]:
-    """The peak while writing, in a process of its own, beside the bytes of the keys and values."""
+    """Compare the peak memory of generation, in a separate process, with the size of keys and values."""
     done = subprocess.run([sys.executable, __file__, "--memory"], capture_output=True, text=True, check=True)
     peak, cache = map(float, done.stdout.split())
-    return [Row(f"memory while writing {LONG} tokens / the cache's own bytes", "V=8192", peak, cache, "MB", 1.05)]
+    return [Row(f"memory while generating {LONG} tokens / size of the cache", "V=8192", peak, cache, "MB", 1.05)]
 
 
 def memory_of() -> None:
     model = ours(8192, PROMPT + LONG)
     prompt = torch.randint(8192, (1, PROMPT))
-    generate(model, prompt, new_tokens=NEW)  # what loading and first calls take is not counted
+    generate(model, prompt, new_tokens=NEW)  # loading and first calls are not measured
     Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak counts from here
     before = memory_mb("VmRSS")
     generate(model, prompt, new_tokens=LONG)
@@ -172,8 +179,9 @@ if __name__ == "__main__":
             lambda: training(8192, 0.0, (1 / 1.20, 1 / 1.08, 1 / 1.10)),
             lambda: training(8192, 0.1, (None, None, None)),
             lambda: training(1024, 0.0, (None, None, None)),
-            lambda: writing(8192),
+            lambda: generation(8192),
             memory,
         ]
-        title = f"Models beside their peers (float32, {LAYERS} layers, {D} wide, {H} heads, {BATCH} × {LENGTH} tokens)"
+        sizes = f"float32, {LAYERS} layers, {D} wide, {H} heads, {BATCH} × {LENGTH} tokens"
+        title = f"Models compared with other libraries ({sizes})"
         report("models", title, steps(todo))

@@ -6,10 +6,11 @@ The gradients use the same transforms:
     of the filters    Gᵀ (Σ (A dy Aᵀ)ᵀ (Bᵀ d B), over all tiles) G
 
 Time relative to torch's convolution in the same channels-last format, for 256 boards of 6×7 on one thread: 0.58 with
-144 channels, 0.64 with 96 and 0.74 with 64 (AMD EPYC, `taskset -c 0 python bench/board.py`).
+144 channels, 0.64 with 96 and 0.74 with 64. Measured on an AMD EPYC by `taskset -c 0 python bench/board.py`, rows
+"Winograd / channels last".
 """
 
-import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -114,21 +115,14 @@ def convolve(
     filters     transformed filters (points, C_in, C_out)
     """
     rows, columns = _tilings(x)
-    points, inputs, outputs = filters.shape
+    outputs = filters.shape[2]
     y = torch.empty(len(x), outputs, *x.shape[2:], memory_format=torch.channels_last)
-    boards, result = _as_array(x), _as_array(y)
+    result = _as_array(y)
     offsets = np.zeros(result.shape[2], np.float32) if bias is None else np.tile(bias.detach().numpy(), x.shape[3])
     added = np.empty((0, 0, 0), np.float32) if residual is None else _as_array(residual)
-    m, tiles, counts = (rows.m, columns.m), (rows.tiles, columns.tiles), (rows.points, columns.points)
-    chunks = _chunks(len(x), max(inputs, outputs))
-    size = points * chunks[0].stop * rows.tiles * columns.tiles
-    input_buffer, output_buffer = torch.empty(size * inputs), torch.empty(size * outputs)
-    for chunk in chunks:
-        count = (chunk.stop - chunk.start) * rows.tiles * columns.tiles
-        d, products = _view(input_buffer, points, count, inputs), _view(output_buffer, points, count, outputs)
-        to_points(boards[chunk], 1, rows.b, columns.b, m, tiles, d.numpy())
+    tiles, counts, floor = (rows.tiles, columns.tiles), (rows.points, columns.points), 0.0 if relu else -np.inf
+    for chunk, d, products in _transformed_chunks(x, outputs):
         torch.bmm(d, filters, out=products)
-        floor = 0.0 if relu else -np.inf
         from_points(products.numpy(), rows.a, columns.a, counts, tiles, offsets, added[chunk], floor, result[chunk])
     return y
 
@@ -137,29 +131,33 @@ def filter_gradient(x: Tensor, dy: Tensor) -> Tensor:
     """Return the gradient of the filters (C_out, C_in, 3, 3) from the input and the gradient of the output."""
     rows, columns = _tilings(x)
     inputs, outputs, points = x.shape[1], dy.shape[1], rows.points * columns.points
-    boards, gradients, total = _as_array(x), _as_array(dy), torch.zeros(points, outputs, inputs)
+    gradients, total = _as_array(dy), torch.zeros(points, outputs, inputs)
     m, tiles = (rows.m, columns.m), (rows.tiles, columns.tiles)
-    chunks = _chunks(len(x), max(inputs, outputs))
-    size = points * chunks[0].stop * rows.tiles * columns.tiles
-    input_buffer, gradient_buffer = torch.empty(size * inputs), torch.empty(size * outputs)
-    for chunk in chunks:
-        count = (chunk.stop - chunk.start) * rows.tiles * columns.tiles
-        d, g = _view(input_buffer, points, count, inputs), _view(gradient_buffer, points, count, outputs)
-        to_points(boards[chunk], 1, rows.b, columns.b, m, tiles, d.numpy())
+    for chunk, d, g in _transformed_chunks(x, outputs):
         to_points(gradients[chunk], 0, rows.back, columns.back, m, tiles, g.numpy())
         total.baddbmm_(g.transpose(1, 2), d)
     filters = _filter_matrix(rows, columns).T @ total.view(points, -1)  # (9, C_out · C_in)
     return filters.view(3, 3, outputs, inputs).permute(2, 3, 0, 1).contiguous(memory_format=torch.channels_last)
 
 
-def _chunks(boards: int, channels: int) -> list[slice]:
-    step = max(16, CHUNK // channels // 16 * 16)
-    return [slice(start, min(start + step, boards)) for start in range(0, boards, step)]
+def _transformed_chunks(x: Tensor, outputs: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Yield chunks of boards: their slice, transforms Bᵀ d B (points, tiles, C_in) and a buffer (points, tiles, C_out).
 
-
-def _view(buffer: Tensor, *shape: int) -> Tensor:
-    """Return the beginning of a buffer, which every chunk reuses so that it stays in the cache."""
-    return buffer[: math.prod(shape)].view(shape)
+    All chunks use the same memory, so that it stays in the processor's cache.
+    """
+    (rows, columns), boards, inputs = _tilings(x), _as_array(x), x.shape[1]
+    points, tiles_per_board = rows.points * columns.points, rows.tiles * columns.tiles
+    step = min(len(x), max(16, CHUNK // max(inputs, outputs) // 16 * 16))
+    memory = [torch.empty(points * step * tiles_per_board * channels) for channels in (inputs, outputs)]
+    for start in range(0, len(x), step):
+        chunk = slice(start, min(start + step, len(x)))
+        count = (chunk.stop - chunk.start) * tiles_per_board
+        d, buffer = (
+            part[: points * count * channels].view(points, count, channels)
+            for part, channels in zip(memory, (inputs, outputs), strict=True)
+        )
+        to_points(boards[chunk], 1, rows.b, columns.b, (rows.m, columns.m), (rows.tiles, columns.tiles), d.numpy())
+        yield chunk, d, buffer
 
 
 def _as_array(x: Tensor) -> Floats:

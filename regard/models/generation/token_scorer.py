@@ -65,15 +65,28 @@ def can_compile(model: nn.Module) -> bool:
     )
 
 
-class CachedScorer:
+class _Scorer:
+    """Parts that both scorers share: the model and the encoded source."""
+
+    def __init__(self, model: Any, source: Prompt | None) -> None:
+        self.model, self.source_lengths = model, None if source is None else source.lengths
+        self.memory = None if source is None else model.encode(source.tokens, source.lengths)
+
+    def reorder(self, index: Tensor) -> None:
+        """Replace row i by row index[i]; an index longer than the batch makes it larger."""
+        if self.memory is not None:
+            self.memory = self.memory[index] if isinstance(self.memory, Tensor) else self.memory.reorder(index)
+        self.source_lengths = None if self.source_lengths is None else self.source_lengths[index]
+
+
+class CachedScorer(_Scorer):
     """Scores with a cache: the prompt goes through the modules, later tokens through `CompiledDecoder` or the modules.
 
     rows        number of rows that will be decoded, which is larger than that of the prompt for beam search
     """
 
     def __init__(self, model: Any, prompt: Prompt, source: Prompt | None, new_tokens: int, rows: int) -> None:
-        self.model, self.source_lengths = model, None if source is None else source.lengths
-        self.memory = None if source is None else model.encode(source.tokens, source.lengths)
+        super().__init__(model, source)
         self.prompt, before = prompt.align_right()
         self.cache = model.new_cache(prompt.batch, prompt.tokens.shape[1] + new_tokens, before)
         enough = rows * new_tokens >= MIN_COMPILED_TOKENS and rows <= MAX_COMPILED_ROWS
@@ -101,20 +114,17 @@ class CachedScorer:
         return F.linear(states[:, -1], model.table)
 
     def reorder(self, index: Tensor) -> None:
-        """Replace row i by row index[i]; an index longer than the batch makes it larger."""
+        super().reorder(index)
         self.cache.reorder(index)
-        self.memory = None if self.memory is None else _reorder(self.memory, index)
-        self.source_lengths = None if self.source_lengths is None else self.source_lengths[index]
         if self.decoder is not None:
             self.decoder.reorder(self.source_lengths)
 
 
-class FullScorer:
+class FullScorer(_Scorer):
     """Scores without a cache: every step is the model's forward on all tokens so far."""
 
     def __init__(self, model: Any, prompt: Prompt, source: Prompt | None) -> None:
-        self.model, self.source_lengths = model, None if source is None else source.lengths
-        self.memory = None if source is None else model.encode(source.tokens, source.lengths)
+        super().__init__(model, source)
         self.tokens = prompt.tokens
         full = torch.full((prompt.batch,), prompt.tokens.shape[1], device=prompt.tokens.device)
         self.lengths = full if prompt.lengths is None else prompt.lengths
@@ -133,10 +143,8 @@ class FullScorer:
         return scores[rows, self.lengths - 1]
 
     def reorder(self, index: Tensor) -> None:
-        """Replace row i by row index[i]; an index longer than the batch makes it larger."""
+        super().reorder(index)
         self.tokens, self.lengths = self.tokens[index], self.lengths[index]
-        self.memory = None if self.memory is None else _reorder(self.memory, index)
-        self.source_lengths = None if self.source_lengths is None else self.source_lengths[index]
 
 
 def new_scorer(
@@ -146,7 +154,3 @@ def new_scorer(
     if not cache:
         return FullScorer(model, prompt, source)
     return CachedScorer(model, prompt, source, new_tokens, prompt.batch * beams)
-
-
-def _reorder(memory: Any, index: Tensor) -> Any:
-    return memory[index] if isinstance(memory, Tensor) else memory.reorder(index)
