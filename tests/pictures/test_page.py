@@ -122,8 +122,8 @@ class Opened:
     def hover(self, query: int, key: int) -> None:
         """Move the pointer over a cell, wherever the page has drawn it."""
         x, y = self.tab.evaluate(
-            "([query, key]) => [margin.left + (key + 0.5 - view.left) * view.cell,"
-            " margin.top + (query + 0.5 - view.top) * view.cell]",
+            "([query, key]) => { const { margin, left, top, cell } = map.view();"
+            " return [margin.left + (key + 0.5 - left) * cell, margin.top + (query + 0.5 - top) * cell]; }",
             [query, key],
         )
         box = self.tab.locator("#map").bounding_box()
@@ -167,14 +167,14 @@ class TestInBrowser:
             small.tab.keyboard.press(key)
         assert small.said.startswith("query 1 “cat” → key 1 “cat”")
         assert three(small.number) == three(weights[0, 0, 1, 1])
-        before = small.tab.evaluate("view.cell")
+        before = small.tab.evaluate("map.view().cell")
         small.tab.keyboard.press("+")
-        assert small.tab.evaluate("view.cell") > before
+        assert small.tab.evaluate("map.view().cell") > before
         small.tab.keyboard.press("Shift+ArrowRight")
         assert small.said.startswith("query 1 “cat” → key 7 “<b>”")
         small.tab.keyboard.press("-")
         small.tab.keyboard.press("0")
-        assert small.tab.evaluate("view.cell") == pytest.approx(before)
+        assert small.tab.evaluate("map.view().cell") == pytest.approx(before)
 
     def test_layers_may_be_over_different_tokens(self, browser: Browser, tmp_path: Path) -> None:
         rng = np.random.default_rng(0)
@@ -222,14 +222,14 @@ class TestInBrowser:
     def test_wheel_zooms_and_drag_moves(self, small: Opened) -> None:
         small.hover(4, 4)
         small.tab.mouse.wheel(0, -800)
-        small.tab.wait_for_function("view.cell > wholeCell() * 1.5")
-        before = small.tab.evaluate("view.left")
+        small.tab.wait_for_function("map.view().cell > map.view().whole * 1.5")
+        before = small.tab.evaluate("map.view().left")
         said = small.said
         small.tab.mouse.down()
         box = small.tab.locator("#map").bounding_box()
         small.tab.mouse.move(box["x"] + 200, box["y"] + 300)
         small.tab.mouse.up()
-        assert small.tab.evaluate("view.left") != before
+        assert small.tab.evaluate("map.view().left") != before
         assert said.startswith("query 4 “猫” → key 4 “猫”")
 
     def test_the_pixels_are_the_weights_colours(self, small: Opened) -> None:
@@ -239,11 +239,13 @@ class TestInBrowser:
         cells = [(0, 0), (3, 6), [int(i) for i in np.unravel_index(weights.argmax(), weights.shape)]]
         pixels = small.tab.evaluate(
             """(cells) => {
-              const { data } = pen.getImageData(0, 0, canvas.width, canvas.height);
+              const { width, height } = map.canvas;
+              const { data } = map.canvas.getContext("2d").getImageData(0, 0, width, height);
+              const { margin, left, top, cell } = map.view();
               return cells.map(([query, key]) => {
-                const x = Math.round(margin.left + (key + 0.1 - view.left) * view.cell);
-                const y = Math.round(margin.top + (query + 0.1 - view.top) * view.cell);
-                return Array.from(data.slice(4 * (y * canvas.width + x), 4 * (y * canvas.width + x) + 3));
+                const x = Math.round(margin.left + (key + 0.1 - left) * cell);
+                const y = Math.round(margin.top + (query + 0.1 - top) * cell);
+                return Array.from(data.slice(4 * (y * width + x), 4 * (y * width + x) + 3));
               });
             }""",
             cells,

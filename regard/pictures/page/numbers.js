@@ -1,7 +1,7 @@
 "use strict";
 
-// The page of regard.pictures.attention_page is this file, map.js and page.js, one after the other. Here: the numbers;
-// encoding.py says how they are stored.
+// Numbers of the page: reading the stored weights. encoding.py describes the format. The page of
+// regard.pictures.attention_page is this file, heatmap.js and page.js, joined into one script.
 
 const facts = JSON.parse(document.getElementById("facts").textContent);
 const element = (id) => document.getElementById(id);

@@ -1,156 +1,101 @@
-// What the reader does: the cell asked about, pointer and keys, the heads, the theme.
+// The page: palette and legend, the text of a cell, the overview of heads, the theme.
 
-// ---- the cell in question ------------------------------------------------------------------------------------
-
+const root = document.documentElement;
+const token = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+const table = () => facts.colours[root.dataset.theme];
 const titleOf = (index) => `${facts.layers[facts.heads[index].layer].name}, head ${facts.heads[index].head}`;
+const visibleToken = (token) => (token.trim() === "" ? token.replace(/ /g, "␣").replace(/\n/g, "↵").replace(/\t/g, "⇥") || "∅" : token);
+facts.tokens = facts.tokens.map((tokens) => tokens.map(visibleToken));
 
-function say() {
-  if (!cell || !shown) return;
-  const { query, key } = cell;
-  const text = shown.text(query * S + key);
-  element("value").textContent =
-    `query ${query} “${visibleToken(queries[query])}” → key ${key} “${visibleToken(keys[key])}”: ${text}`;
+let shown = null; // the head on the map
+let shownIndex = -1;
+let chosen = 0; // the head chosen by a click
+let names = { queries: [], keys: [] }; // of the rows and columns of the map
+
+// ---- the map, its colours and the text of a cell ------------------------------------------------------------
+
+/** The colour table and the place of a weight in it, by the chosen curve. */
+function palette() {
+  const curve = element("curve").value;
+  const { least, highest } = shown;
+  const low = Math.log(Math.max(least, highest * 1e-6));
+  const range = Math.log(highest) - low || 1;
+  const share = { linear: (x) => x / highest, root: (x) => Math.sqrt(x / highest), log: (x) => (x <= 0 ? 0 : Math.max(0, (Math.log(x) - low) / range)) }[curve];
+  return { colours: table(), index: (x) => Math.round(255 * share(x)) };
 }
 
-function choose(query, key) {
-  cell = { query: Math.min(Math.max(query, 0), L - 1), key: Math.min(Math.max(key, 0), S - 1) };
-  say();
-}
-
-function reveal() {
-  const across = room().width / view.cell;
-  const down = room().height / view.cell;
-  view.left = Math.min(Math.max(view.left, cell.key + 1 - across), cell.key);
-  view.top = Math.min(Math.max(view.top, cell.query + 1 - down), cell.query);
-  clampView();
-}
-
-canvas.addEventListener("keydown", (event) => {
-  const step = event.shiftKey ? 10 : 1;
-  const moves = { ArrowUp: [-step, 0], ArrowDown: [step, 0], ArrowLeft: [0, -step], ArrowRight: [0, step] };
-  const move = moves[event.key];
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (move) {
-    if (cell) choose(cell.query + move[0], cell.key + move[1]);
-    else choose(Math.floor(view.top), Math.floor(view.left));
-    reveal();
-    draw();
-  } else if (event.key === "+" || event.key === "=" || event.key === "-") {
-    const x = cell ? margin.left + (cell.key + 0.5 - view.left) * view.cell : undefined;
-    const y = cell ? margin.top + (cell.query + 0.5 - view.top) * view.cell : undefined;
-    zoom(event.key === "-" ? 1 / 1.5 : 1.5, x, y);
-  } else if (event.key === "0") showWhole();
-  else return;
-  event.preventDefault();
-});
-
-function showWhole() {
-  Object.assign(view, { left: 0, top: 0, cell: 0 });
-  clampView();
-  draw();
-}
-
-// ---- pointer: hover reads, drag moves, wheel and pinch zoom --------------------------------------------------
-
-const pointers = new Map();
-
-function under(event) {
-  const query = Math.floor(view.top + (event.offsetY - margin.top) / view.cell);
-  const key = Math.floor(view.left + (event.offsetX - margin.left) / view.cell);
-  const inside = event.offsetX >= margin.left && event.offsetY >= margin.top && query < L && key < S;
-  return inside ? { query, key } : null;
-}
-
-canvas.addEventListener("pointerdown", (event) => {
-  canvas.setPointerCapture(event.pointerId);
-  pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
-  const found = under(event);
-  if (found) choose(found.query, found.key);
-  draw();
-});
-
-canvas.addEventListener("pointermove", (event) => {
-  const before = pointers.get(event.pointerId);
-  if (!before) {
-    const found = under(event);
-    if (!found || (cell && found.query === cell.query && found.key === cell.key)) return;
-    choose(found.query, found.key);
-    requestDraw();
-    return;
-  }
-  const now = { x: event.offsetX, y: event.offsetY };
-  if (pointers.size === 1) {
-    view.left -= (now.x - before.x) / view.cell;
-    view.top -= (now.y - before.y) / view.cell;
-    clampView();
-    pointers.set(event.pointerId, now);
-    requestDraw();
-    return;
-  }
-  const other = [...pointers].find(([id]) => id !== event.pointerId)[1];
-  const apart = (p) => Math.hypot(p.x - other.x, p.y - other.y) || 1;
-  pointers.set(event.pointerId, now);
-  zoom(apart(now) / apart(before), (now.x + other.x) / 2, (now.y + other.y) / 2);
-});
-
-for (const end of ["pointerup", "pointercancel"]) {
-  canvas.addEventListener(end, (event) => pointers.delete(event.pointerId));
-}
-
-canvas.addEventListener(
-  "wheel",
-  (event) => {
-    event.preventDefault();
-    zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)), event.offsetX, event.offsetY);
+const map = heatmap({
+  canvas: element("map"),
+  rows: [],
+  columns: [],
+  values: [],
+  palette,
+  token,
+  background: "--background",
+  longest: [14, 14],
+  corner: ["query ↓", "key →"],
+  largest: Infinity,
+  zoomTo: 160,
+  textFrom: 50,
+  text(i, j) {
+    const digits = Number(shown.text(i * names.keys.length + j)).toPrecision(3);
+    return Number(digits) === 0 ? "0" : digits;
   },
-  { passive: false },
-);
+  scrolls: false,
+  readOnFocus: false,
+  onlook: showValue,
+});
 
-let asked = false;
-
-function requestDraw() {
-  if (asked) return;
-  asked = true;
-  requestAnimationFrame(() => {
-    asked = false;
-    draw();
-  });
+function showValue() {
+  const cell = map.cell();
+  const [query, key] = cell ?? [];
+  element("value").textContent = cell
+    ? `query ${query} “${names.queries[query]}” → key ${key} “${names.keys[key]}”: ${shown.text(query * names.keys.length + key)}`
+    : "Point at a cell, or focus the map and use the arrow keys.";
 }
 
-// ---- heads: preview and keep --------------------------------------------------------------------------------
+function drawLegend() {
+  const ramp = element("ramp").getContext("2d");
+  const image = ramp.createImageData(256, 1);
+  const { index, colours } = palette();
+  for (let i = 0; i < 256; i++) {
+    const place = 3 * index((shown.highest * i) / 255);
+    image.data.set([...colours.slice(place, place + 3), 255], 4 * i);
+  }
+  ramp.putImageData(image, 0, 0);
+  element("highest").textContent = `${Number(shown.highest.toPrecision(3))}, the largest weight of this head`;
+}
+
+function draw() {
+  if (!shown) return;
+  map.draw();
+  drawLegend();
+}
+
+// ---- heads: preview and choice ------------------------------------------------------------------------------
 
 async function show(index) {
   shownIndex = index;
   const head = await headNumbered(index);
-  if (shownIndex !== index) return; // another was asked for meanwhile
-  lookAt(facts.heads[index].layer);
+  if (shownIndex !== index) return; // another head was requested meanwhile
   shown = head;
-  const title = `${titleOf(index)}${index === kept ? "" : " (preview)"}`;
+  names = namesOf(facts.heads[index].layer);
+  const { queries, keys } = names;
+  const [L, S] = [queries.length, keys.length];
+  map.update({ values: Array.from({ length: L }, (_, i) => head.values.subarray(i * S, i * S + S)), rows: queries, columns: keys });
+  const title = `${titleOf(index)}${index === chosen ? "" : " (preview)"}`;
   element("one-title").textContent = title;
-  canvas.setAttribute("aria-label", `Attention weights of ${title}: ${L} queries by ${S} keys`);
-  say();
+  map.canvas.setAttribute("aria-label", `Attention weights of ${title}: ${L} queries by ${S} keys`);
+  showValue();
   draw();
 }
 
-/** Turn to a layer: where its queries or keys are others than before, the view starts anew. */
-function lookAt(layer) {
-  const names = namesOf(layer);
-  if (names.queries === queries && names.keys === keys) return;
-  ({ queries, keys } = names);
-  [L, S] = [queries.length, keys.length];
-  cell = null;
-  element("value").textContent = "Point at a cell, or focus the map and use the arrow keys.";
-  measure();
-  Object.assign(view, { left: 0, top: 0, cell: 0 });
-  clampView();
-}
-
-function keep(index) {
-  thumbs[kept].setAttribute("aria-pressed", "false");
-  thumbs[kept].tabIndex = -1;
-  kept = index;
-  thumbs[kept].setAttribute("aria-pressed", "true");
-  thumbs[kept].tabIndex = 0;
+function choose(index) {
+  thumbs[chosen].setAttribute("aria-pressed", "false");
+  thumbs[chosen].tabIndex = -1;
+  chosen = index;
+  thumbs[chosen].setAttribute("aria-pressed", "true");
+  thumbs[chosen].tabIndex = 0;
   return show(index);
 }
 
@@ -163,10 +108,10 @@ const thumbs = facts.heads.map((about, index) => {
   button.title = titleOf(index);
   button.append(document.createElement("canvas"));
   button.addEventListener("mouseenter", () => show(index));
-  button.addEventListener("mouseleave", () => show(kept));
+  button.addEventListener("mouseleave", () => show(chosen));
   button.addEventListener("focus", () => button.matches(":focus-visible") && show(index));
-  button.addEventListener("blur", () => show(kept));
-  button.addEventListener("click", () => keep(index));
+  button.addEventListener("blur", () => show(chosen));
+  button.addEventListener("click", () => choose(index));
   button.addEventListener("keydown", (event) => moveThumb(event, index));
   return button;
 });
@@ -229,7 +174,7 @@ function drawThumbs() {
   });
 }
 
-// ---- theme, buttons, beginning ------------------------------------------------------------------------------
+// ---- theme, buttons, start ----------------------------------------------------------------------------------
 
 function setTheme(theme) {
   root.dataset.theme = theme;
@@ -241,33 +186,26 @@ function setTheme(theme) {
 const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
 prefersDark.addEventListener("change", () => setTheme(prefersDark.matches ? "dark" : "light"));
 element("theme").addEventListener("click", () => setTheme(root.dataset.theme === "dark" ? "light" : "dark"));
-element("in").addEventListener("click", () => zoom(1.5));
-element("out").addEventListener("click", () => zoom(1 / 1.5));
-element("whole").addEventListener("click", showWhole);
+element("in").addEventListener("click", () => map.zoom(1.5));
+element("out").addEventListener("click", () => map.zoom(1 / 1.5));
+element("whole").addEventListener("click", map.whole);
 element("curve").addEventListener("change", draw);
 element("save").addEventListener("click", () => {
   const link = document.createElement("a");
   link.download = `${facts.title}, ${titleOf(shownIndex)}.png`.replace(/[\\/:*?"<>|]/g, "-");
-  link.href = canvas.toDataURL("image/png");
+  link.href = map.canvas.toDataURL("image/png");
   link.click();
 });
-new ResizeObserver(() => {
-  const whole = view.cell <= wholeCell() * 1.001;
-  measure();
-  if (whole) view.cell = 0;
-  clampView();
-  draw();
-}).observe(canvas);
-
 async function begin() {
   setTheme(prefersDark.matches ? "dark" : "light");
   layOut();
-  lookAt(0);
-  if (L * S > 4096) element("curve").value = "root"; // in a long row most weights are faint
+  const { queries, keys } = namesOf(0);
+  if (queries.length * keys.length > 4096) element("curve").value = "root"; // in long rows most weights are small
   await show(0);
   small = await stored("thumbnails");
   drawThumbs();
-  root.dataset.ready = String(Math.round(performance.now())); // milliseconds until all of the first view is drawn
+  map.drawNow();
+  root.dataset.ready = String(Math.round(performance.now())); // milliseconds until everything is drawn
 }
 
 begin();

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -21,7 +22,7 @@ from regard.pictures.weights.layer_overview import thumbnail
 Array = np.ndarray
 
 THUMBNAIL = 40  # cells on a side, at most
-FILES = ("page.html", "page.css", "numbers.js", "map.js", "page.js")  # the programs follow one another
+FILES = ("page.html", "page.css", "numbers.js", "heatmap.js", "page.js")  # the scripts are joined in this order
 
 
 @dataclass(frozen=True)
@@ -164,11 +165,12 @@ def block(name: str, content: list[bytes]) -> str:
 
 def _assemble(title: str, facts: dict[str, Any], blocks: list[str]) -> str:
     folder = files("regard.pictures.page")
-    html, css, *programs = ((folder / name).read_text(encoding="utf-8") for name in FILES)
+    html, css, *scripts = ((folder / name).read_text(encoding="utf-8") for name in FILES)
+    program = re.sub(r"^export ", "", "\n".join(scripts), flags=re.MULTILINE)  # one script, not modules
     # Inside a script element `<` could open or close another one; JSON has another way to write it.
     data = json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c")
     # A lone surrogate, half of a character, cannot be written as UTF-8.
     data = data.encode("utf-8", "backslashreplace").decode()
     return Template(html).substitute(
-        title=escape(title), style=css, facts=data, blocks="\n".join(blocks), program="\n".join(programs)
+        title=escape(title), style=css, facts=data, blocks="\n".join(blocks), program=program
     )

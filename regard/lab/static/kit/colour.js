@@ -1,32 +1,36 @@
-// Colours of numbers, the same as in regard.pictures: weights from 0 to 1 along one perceptual path, and signed
-// numbers from warm over the background to blue.
+// Colours of numbers, the same as in regard.pictures: weights from 0 to 1 along one perceptual scale, and signed numbers
+// from orange (negative) over the background to blue (positive).
 
 import { facts } from "./facts.js";
 
+export { inkOn } from "../pictures/heatmap.js";
+
 const system = matchMedia("(prefers-color-scheme: dark)");
 const tokens = new Map();
+const signedTables = new Map();
 let isDark = false;
 
-/** Look anew at the theme: after a switch, and when the system's own changes. Colours are asked for cell by cell. */
+/** Read the theme again, after it was switched on the page or in the system. */
 export function readTheme() {
-  const asked = document.documentElement.dataset.theme;
-  isDark = asked ? asked === "dark" : system.matches;
+  const chosen = document.documentElement.dataset.theme;
+  isDark = chosen ? chosen === "dark" : system.matches;
   tokens.clear();
 }
 readTheme();
 system.addEventListener("change", readTheme);
 
 export const dark = () => isDark;
+const theme = () => (isDark ? "dark" : "light");
 
 const probe = document.createElement("span");
 
-/** A colour token of style.css as rgb(…), as it is in the theme of now. */
+/** A colour token of style.css as rgb(…) in the current theme. */
 export function token(name) {
-  if (!tokens.has(name)) tokens.set(name, resolved(name));
+  if (!tokens.has(name)) tokens.set(name, resolve(name));
   return tokens.get(name);
 }
 
-function resolved(name) {
+function resolve(name) {
   if (!probe.isConnected) {
     probe.hidden = true;
     document.body.append(probe);
@@ -35,37 +39,40 @@ function resolved(name) {
   return getComputedStyle(probe).color;
 }
 
-/** [red, green, blue] of a weight from 0 to 1. */
-export function weightColour(share) {
-  const table = facts.colours[dark() ? "dark" : "light"];
-  const i = 3 * Math.round(255 * Math.min(1, Math.max(0, share || 0)));
-  return [table[i], table[i + 1], table[i + 2]];
-}
-
 const SIGNED = {
   light: { zero: [255, 255, 255], plus: [92, 140, 205], minus: [224, 138, 84] },
   dark: { zero: [26, 32, 41], plus: [62, 106, 176], minus: [168, 88, 42] },
 };
 
-/** [red, green, blue] of a number from −1 to 1. */
-export function signedColour(share) {
-  const { zero, plus, minus } = SIGNED[dark() ? "dark" : "light"];
-  const end = share < 0 ? minus : plus;
-  const much = Math.min(1, Math.abs(share || 0)) ** 0.8;
-  return zero.map((from, i) => Math.round(from + (end[i] - from) * much));
+/** 511 colours from the most negative over zero to the most positive. */
+function signedTable() {
+  if (!signedTables.has(theme())) {
+    const { zero, plus, minus } = SIGNED[theme()];
+    const colour = (n) => zero.map((from, i) => Math.round(from + ((n < 0 ? minus : plus)[i] - from) * (Math.abs(n) / 255)));
+    signedTables.set(theme(), Array.from({ length: 511 }, (_, i) => colour(i - 255)).flat());
+  }
+  return signedTables.get(theme());
 }
 
-/** Black or white, whichever reads better on a colour. */
-export function inkOn([red, green, blue]) {
-  const [r, g, b] = [red, green, blue].map((x) => (x / 255) ** 2.2);
-  const luminance = 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  return (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) ? "#000000" : "#ffffff";
+/** Table of colours and place of a number in it, -1 for none: kind "weights" (0 to most), "signed" (to ± most) or "plain". */
+export function palette(kind, most = 1) {
+  const share = (x) => Math.min(1, Math.abs(x) / (most || 1));
+  if (kind === "weights") return { colours: facts.colours[theme()], index: (x) => (Number.isFinite(x) ? Math.round(255 * Math.max(0, Math.min(1, x / (most || 1)))) : -1) };
+  if (kind === "signed") return { colours: signedTable(), index: (x) => (Number.isFinite(x) ? 255 + Math.round(Math.sign(x) * 255 * share(x) ** 0.8) : -1) };
+  return { colours: [], index: () => -1 };
 }
+
+/** [red, green, blue] of a number of a matrix, or null: see palette. */
+export function colourOf(x, kind, most = 1) {
+  const { colours, index } = palette(kind, most);
+  const place = 3 * index(x);
+  return place < 0 ? null : [colours[place], colours[place + 1], colours[place + 2]];
+}
+
+/** [red, green, blue] of a weight from 0 to 1. */
+export const weightColour = (share) => colourOf(share || 0, "weights");
+
+/** [red, green, blue] of a number from −1 to 1. */
+export const signedColour = (share) => colourOf(share || 0, "signed");
 
 export const css = ([red, green, blue]) => `rgb(${red}, ${green}, ${blue})`;
-
-/** The colour of value number x of a matrix: kind "weights" (0 to 1), "signed" (to ± most) or "plain". */
-export function colourOf(x, kind, most = 1) {
-  if (kind === "plain" || !Number.isFinite(x)) return null;
-  return kind === "weights" ? weightColour(x / (most || 1)) : signedColour(x / (most || 1));
-}

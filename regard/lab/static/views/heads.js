@@ -246,7 +246,7 @@ export async function mount(root, given, kit) {
       });
       map.canvas.setAttribute("aria-describedby", hint);
       put(mapBox, map.element);
-    } else map.update(now());
+    } else map.update({ values: now() });
     map.mark({ cell: looked ?? undefined });
     small.show({ maps: data.maps, chosen: chosen(), silent, entropy: data.entropy });
     showTools();
@@ -375,7 +375,7 @@ export async function mount(root, given, kit) {
   }
 
   function keep() {
-    map.repaint();
+    map.draw();
     const painted = [];
     data.visible.forEach((row, i) => row.forEach((seen, j) => Boolean(data.ruled[i][j]) !== seen && painted.push([i, j])));
     kit.go({ painted });
