@@ -109,7 +109,7 @@ def test_what_does_not_fit_is_refused_at_its_field(given: dict[str, Any], field:
 def test_measured_beside_predict(opened: Open) -> None:
     """A small layer, so that it takes seconds; operations and bytes are counted exactly as predicted."""
     page = open_cost(opened, "?d_model=16&heads=2&kv_heads=1&window=16")
-    page.tab.get_by_role("button", name="Measure here").click()
+    page.tab.get_by_role("button", name="Measure on this machine").click()
     expect(page.tab.locator("[data-do=stop]")).to_be_visible()
     rows = page.tab.locator(".cost-measured tbody tr")
     expect(rows.nth(3)).to_be_visible()  # points come one by one

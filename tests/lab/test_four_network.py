@@ -60,8 +60,8 @@ class TestNetwork:
         assert shipped is not None
         rows, columns, stones, numbers = heads.describe_network(shipped)["memory"]
         said = opened("#/four").tab.locator(".four-network .explanation").first.inner_text()
-        assert f"{rows} × {columns} boards with up to {stones} stones are worth, it has learnt by heart" in said
-        assert f"{numbers / 1e6:.2f} million numbers" in said
+        assert f"{rows} × {columns} boards with up to {stones} stones, the exact results are stored" in said
+        assert f"{numbers / 1e6:.2f} million further numbers" in said
 
     def test_kinds_of_squares(self) -> None:
         board = Board.from_moves("44")
@@ -129,7 +129,7 @@ class TestNetwork:
         press_column(page, Board.from_moves(LATE).legal[0] + 1)
         expect(page.tab.locator(".move-list .move")).to_have_count(len(LATE) + 2)
         options = page.tab.get_by_label("Strength").locator("option").all_inner_texts()
-        assert options == ["alone, without search", "25 simulations", "200 simulations"]
+        assert options == ["policy only, no search", "25 simulations", "200 simulations"]
 
     @needs_axe
     def test_axe_finds_nothing_serious(self, networked: Open) -> None:

@@ -82,7 +82,7 @@ class TestPlaying:
         page = opened("#/four?opponent=greedy&begins=false")
         expect(page.tab.locator(".move-list .move")).to_have_count(1)
         expect(page.tab.locator(".status")).to_contain_text("Your turn: Yellow")
-        page.tab.get_by_role("button", name="Let it move").click()
+        page.tab.get_by_role("button", name="Let the computer move").click()
         expect(page.tab.locator(".move-list .move")).to_have_count(3)
         page.tab.get_by_role("button", name="Undo").click()
         expect(page.tab.locator(".move[aria-current=step]")).to_have_attribute("data-ply", "1")
@@ -110,7 +110,7 @@ class TestTruth:
     def test_every_column_has_the_solvers_score(self, opened: Open, solver: Solver) -> None:
         page = opened(f"#/four?opponent=friend&moves={LATE}")
         assert page.tab.locator(".chip").count() == 0
-        page.tab.get_by_label("Truth of every column").check()
+        page.tab.get_by_label("Exact score of every column").check()
         done_thinking(page)
         board = Board.from_moves(LATE)
         shown = {
@@ -131,7 +131,7 @@ class TestTruth:
 
     def test_what_is_not_known_is_said_and_nobody_waits_for_it(self, opened: Open) -> None:
         page = opened("#/four?opponent=friend&rows=7&columns=8&moves=44&truth=true")  # no book, and much to solve
-        expect(page.tab.locator(".truth-line")).to_contain_text("columns known")
+        expect(page.tab.locator(".truth-line")).to_contain_text("columns done")
         token = page.lab.settings.token
         took = page.tab.evaluate(
             """async (token) => {
@@ -145,11 +145,11 @@ class TestTruth:
         )
         assert took[0] == 200
         page.tab.get_by_role("button", name="Stop").click()
-        expect(page.tab.locator(".truth-line")).to_contain_text("Not known yet")
-        expect(page.tab.get_by_role("button", name="Think on")).to_be_visible()
+        expect(page.tab.locator(".truth-line")).to_contain_text("columns are solved")
+        expect(page.tab.get_by_role("button", name="Continue, up to")).to_be_visible()
         assert page.tab.locator(".chip-unknown text").first.text_content() == "?"
         press_column(page, 1)  # a new position is thought about in its place
-        expect(page.tab.locator(".truth-line")).to_contain_text("of 8 columns known")
+        expect(page.tab.locator(".truth-line")).to_contain_text("of 8 columns done")
         page.tab.get_by_role("button", name="Stop").click()
 
 
@@ -194,7 +194,7 @@ class TestGame:
         page.tab.wait_for_selector(".bar-ply[data-ply='30']:not([data-value=''])")
         page.tab.get_by_role("button", name="Stop").click()
         done_thinking(page)
-        expect(page.tab.locator(".summary")).to_contain_text("were not solved in time")
+        expect(page.tab.locator(".summary")).to_contain_text("could not be solved in time")
         expect(page.tab.locator(".bar-ply[data-ply='30']")).not_to_have_attribute("data-value", "")
         expect(page.tab.locator(".bar-ply[data-ply='2']")).to_have_attribute("data-value", "")
 
@@ -212,7 +212,7 @@ class TestKept:
         assert stones(page) == expected_stones(LATE[:7])
         assert moves_of(page) == LATE
         expect(page.tab.get_by_label("Strength")).to_have_value("200")
-        expect(page.tab.get_by_label("Who begins")).to_have_value("false")
+        expect(page.tab.get_by_label("First move")).to_have_value("false")
         page.tab.locator(".move[data-ply='9']").click()
         page.settle()
         page.tab.reload()

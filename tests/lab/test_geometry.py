@@ -76,7 +76,7 @@ def test_dragging_turns_and_dragging_the_tip_moves_the_query(opened: Open) -> No
     end = page.tab.locator(".space .handle").bounding_box()
     assert end is not None
     assert end["x"] + end["width"] / 2 == pytest.approx(x + 120, abs=5)
-    page.tab.get_by_role("button", name="Query back to its place").click()
+    page.tab.get_by_role("button", name="Reset the query").click()
     page.settle()
     np.testing.assert_allclose(weights(page), expected(q), atol=1e-9)
 

@@ -132,7 +132,7 @@ class TestNumbers:
         np.testing.assert_allclose(moved(page, "by-heads"), by_heads, rtol=0, atol=1e-9)
         assert page.tab.locator(".tile.off").count() == 2
         expect(page.tab.locator(".moved-key")).to_contain_text("head 2, 4")
-        page.tab.get_by_role("button", name="All heads on").click()
+        page.tab.get_by_role("button", name="Enable all heads").click()
         page.settle()
         assert (moved(page, "by-heads") == 0).all()
 
@@ -190,7 +190,7 @@ class TestPainting:
         page.settle()
         seen[1, 2] = True
         np.testing.assert_allclose(table(page), numpys(TEXT, 16, 4, seen)["weights"][0], rtol=0, atol=1e-9)
-        page.tab.get_by_role("button", name="Clear the painting").click()
+        page.tab.get_by_role("button", name="Clear painting").click()
         page.settle()
         np.testing.assert_allclose(table(page), numpys(TEXT, 16, 4)["weights"][0], rtol=0, atol=1e-9)
 
@@ -202,7 +202,7 @@ class TestPainting:
         seen = np.tri(6, dtype=bool)
         seen[0, 5], seen[5, 0] = True, False
         np.testing.assert_allclose(table(page), numpys(TEXT, 16, 4, seen)["weights"][0], rtol=0, atol=1e-9)
-        page.tab.get_by_role("button", name="Turn round").click()
+        page.tab.get_by_role("button", name="Invert").click()
         page.settle()
         np.testing.assert_allclose(table(page), numpys(TEXT, 16, 4, ~seen)["weights"][0], rtol=0, atol=1e-9)
 
@@ -214,7 +214,7 @@ class TestPainting:
         assert np.isfinite(table(page)).all()
         expect(page.tab.locator(".empty-rows")).to_contain_text("“sat”")
         expect(page.tab.locator(".empty-rows")).to_contain_text("never NaN")
-        expect(page.tab.locator(".reading")).to_contain_text("sees nothing")
+        expect(page.tab.locator(".reading")).to_contain_text("nothing visible")
         expect(page.tab.locator(".moved li.empty .moved-name")).to_have_text("sat")
         assert "NaN" not in page.tab.locator(".heads-main .moved").inner_text()
 
@@ -342,7 +342,7 @@ class TestTranslator:
             with torch.no_grad():
                 expected = model(source, target)[0].double().softmax(-1)[torch.arange(len(written)), written]
             np.testing.assert_allclose(moved(page, kind), expected.numpy(), rtol=0, atol=1e-9)
-        expect(page.tab.locator(".rewritten")).to_contain_text("Without 8 of its heads it writes:")
+        expect(page.tab.locator(".rewritten")).to_contain_text("Output with 8 heads disabled:")
         assert page.tab.locator(".rewritten strong").inner_text() != "猫坐在垫子上"
         np.testing.assert_allclose(alignment({})["after"], alignment({})["before"])  # and heard again afterwards
 
@@ -357,11 +357,11 @@ class TestBadInput:
         page = opened("#/heads?text=%20", locale=locale)
         message = page.tab.locator(".field.wrong .field-message")
         for link, english, chinese in (
-            ("#/heads?text=%20", "At least one word", "至少输入一个词"),
+            ("#/heads?text=%20", "at least one word", "至少输入一个词"),
             (f"#/heads?text={'a%20' * 65}", "At most 64 tokens", "最多 64 个词元"),
-            ("#/heads?heads=5", "5 heads do not divide the width 16", "5 个头不能整除宽度 16"),
-            ("#/heads?mask=causl", "no mask", "不是掩码"),
-            ("#/heads?mode=phrases&text=xyzzy", "never saw any of these: xyzzy", "模型都没见过：xyzzy"),
+            ("#/heads?heads=5", "5 heads do not divide a width of 16", "宽度 16 不能被 5 个头整除"),
+            ("#/heads?mask=causl", "not a valid mask", "掩码规则无效"),
+            ("#/heads?mode=phrases&text=xyzzy", "training text: xyzzy", "没有出现过：xyzzy"),
             (f"#/heads?mode=dates&date={'3' * 60}", "At most 48 tokens", "最多 48 个词元"),
         ):
             page.follow(link)
@@ -472,7 +472,7 @@ class TestKept:
         tab.locator(".tile-switch").first.click()
         expect(tab.locator(".toast")).to_contain_text("saved page")
         tab.locator(".language").click()
-        expect(tab.locator("h1")).to_have_text("每个头各看各的")
+        expect(tab.locator("h1")).to_have_text("每个头关注的内容不同")
 
     def test_svg_and_png(self, opened: Open, tmp_path: Path) -> None:
         page = opened("#/heads?mask=causal")
@@ -510,5 +510,5 @@ class TestRemembered:
             assert found[n] == alignment({"model": "dates", "text": f"{n + 1} May 2024", "off": [[1, n % 4]]})
 
     def test_what_cannot_be_packed_is_said(self) -> None:
-        with pytest.raises(TypeError, match="float32, float64, uint8, bool can be packed, got int64"):
+        with pytest.raises(TypeError, match="one of the types float32, float64, uint8, bool, got int64"):
             encode_array(np.arange(3))

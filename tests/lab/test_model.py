@@ -174,14 +174,14 @@ class TestComparing:
 
     def test_the_switch_and_the_second_field(self, opened: Open) -> None:
         page = shown(opened("#/model?model=phrases"))
-        expect(page.tab.get_by_label("The text to compare it with")).to_be_hidden()
+        expect(page.tab.get_by_label("Text to compare with")).to_be_hidden()
         page.tab.get_by_label("Compare with a second text").check()
         page.tab.wait_for_selector(".changes")
-        page.tab.get_by_label("The text to compare it with").fill(" ")
+        page.tab.get_by_label("Text to compare with").fill(" ")
         page.settle()
-        page.tab.get_by_label("The text to compare it with").fill("xyzzy")
+        page.tab.get_by_label("Text to compare with").fill("xyzzy")
         expect(page.tab.locator(".field.wrong .field-message")).to_contain_text("xyzzy")
-        assert page.tab.locator(".field.wrong label").inner_text() == "The text to compare it with"
+        assert page.tab.locator(".field.wrong label").inner_text() == "Text to compare with"
 
 
 class TestWalking:
@@ -243,9 +243,7 @@ class TestDoctor:
     @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
     def test_a_model_that_is_well(self, opened: Open, locale: str) -> None:
         page = shown(opened("#/model?model=phrases", locale=locale))
-        expect(page.tab.locator(".well")).to_have_text(
-            "Nothing looks wrong." if locale == "en-US" else "没有发现问题。"
-        )
+        expect(page.tab.locator(".well")).to_have_text("No problems found." if locale == "en-US" else "没有发现问题。")
 
     def test_a_head_that_does_nothing_is_found(self, opened: Open) -> None:
         model: Any = load_model("phrases").named.model
@@ -301,9 +299,19 @@ class TestBadInput:
     def test_it_is_said_at_the_field(self, opened: Open, locale: str) -> None:
         page = opened("#/model?model=phrases", locale=locale)
         for model, text, english, chinese in (
-            ("phrases", "the " * 40, "At most 32 tokens, please; this has 40", "最多 32 个词元，现在有 40 个"),
-            ("minilm", "cat " * 600, "At most 512 tokens, please; this has 602", "最多 512 个词元，现在有 602 个"),
-            ("language", "   ", "At least one word", "至少输入一个词"),
+            (
+                "phrases",
+                "the " * 40,
+                "At most 32 tokens are possible; this text has 40",
+                "最多 32 个词元，当前有 40 个",
+            ),
+            (
+                "minilm",
+                "cat " * 600,
+                "At most 512 tokens are possible; this text has 602",
+                "最多 512 个词元，当前有 602 个",
+            ),
+            ("language", "   ", "at least one word", "至少输入一个词"),
         ):
             page.follow(f"#/model?model={model}")
             shown(page).tab.locator(".model-texts textarea").first.fill(text)

@@ -127,10 +127,10 @@ class TestProgress:
         state.flow["multi-head"] = {"done": True}
         state.save()
         page = opened("#/practice")
-        page.tab.get_by_text("Your progress is one readable file").click()
+        page.tab.get_by_text("Your progress is stored in one readable file").click()
         expect(page.tab.locator(".file code")).to_have_text(str(file_of(lab)))
-        page.tab.get_by_label("Begin anew").select_option("exercises")
-        page.tab.get_by_role("button", name="Forget").click()
+        page.tab.get_by_label("Start over").select_option("exercises")
+        page.tab.get_by_role("button", name="Delete progress").click()
         assert Progress.load(file_of(lab)).exercises
         page.tab.get_by_role("button", name="Really forget the exercises?").click()
         expect(page.tab.locator("[data-row='01-softmax']")).to_have_class(re.compile("open"))
@@ -140,7 +140,7 @@ class TestProgress:
     def test_a_damaged_file_is_kept_aside_and_said(self, opened: Open, lab: Lab) -> None:
         file_of(lab).write_text("{half")
         page = opened("#/practice")
-        page.tab.get_by_text("Your progress is one readable file").click()
+        page.tab.get_by_text("Your progress is stored in one readable file").click()
         expect(page.tab.locator(".file .wrong")).to_contain_text("renamed to learn.unreadable-1.json")
 
 

@@ -52,16 +52,16 @@ class TestDrills:
         assert outcomes[0] == "wrong"
         # Scores that are all larger by 1 have the same softmax, so those steps are right in themselves.
         assert set(outcomes[1:]) <= {"right", "carried"}
-        expect(page.tab.locator(".drill-end p")).to_contain_text("Steps wrong: 1")
+        expect(page.tab.locator(".drill-end p")).to_contain_text("Incorrect steps: 1")
         assert Progress.load(file_of(lab)).drills[name]["wrong"] == [drill.steps[0].name]
         assert not Progress.load(file_of(lab)).drills[name]["passed"]
 
-        page.tab.get_by_role("button", name="The same numbers again").click()
+        page.tab.get_by_role("button", name="Repeat with the same numbers").click()
         expect(page.tab.locator(".step.now")).to_have_count(1)
         for count, step in enumerate(drill.steps, 1):
             self.fill(page, self.typed(drill.answers()[step.name]))
             expect(page.tab.locator(".step.right")).to_have_count(count)
-        expect(page.tab.locator(".drill-end")).to_contain_text("All steps right")
+        expect(page.tab.locator(".drill-end")).to_contain_text("All steps are correct")
         assert Progress.load(file_of(lab)).drills[name]["passed"]
 
     def test_own_values_are_carried_on(self, opened: Open) -> None:
@@ -105,7 +105,7 @@ class TestDrills:
     def test_what_cannot_be_read_is_said_and_may_be_mended(self, opened: Open) -> None:
         page = opened("#/practice?tab=drills&drill=softmax:1:0")
         page.tab.locator(".step.now button").click()
-        expect(page.tab.locator(".step.now .unread")).to_contain_text("Every number is needed")
+        expect(page.tab.locator(".step.now .unread")).to_contain_text("Fill in every number")
         for cell in page.tab.locator(".step.now input").all():
             cell.fill("two")
         page.tab.locator(".step.now button").click()
@@ -184,7 +184,7 @@ class TestCards:
 
     def test_an_interview_of_ten(self, opened: Open, lab: Lab) -> None:
         page = opened("#/practice?tab=interview&seed=5")
-        page.tab.get_by_role("button", name="Begin").click()
+        page.tab.get_by_role("button", name="Start").click()
         seen = []
         for number in range(1, 11):
             expect(page.tab.locator(".interview-head .eyebrow")).to_have_text(f"Question {number} of 10")
@@ -192,7 +192,7 @@ class TestCards:
             seen.append(page.tab.locator(".question").get_attribute("data-card"))
             page.tab.keyboard.press("Space")
             page.tab.keyboard.press("4" if number % 2 else "1")
-        expect(page.tab.locator(".interview-end h2")).to_have_text("5 of 10 were good or easy")
+        expect(page.tab.locator(".interview-end h2")).to_have_text("5 of 10 rated good or easy")
         assert page.tab.locator(".interview-end tbody tr").count() == len({find_card(id or "").topic for id in seen})
         assert set(Progress.load(file_of(lab)).cards) == set(seen)
         first = page.tab.locator(".interview-end tbody tr").first

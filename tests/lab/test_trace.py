@@ -116,7 +116,7 @@ class TestNumbers:
     def test_an_empty_row_is_zero_and_said(self, opened: Open) -> None:
         page = opened("#/trace?step=softmax&mask=~prefix(9)&cell=[0,0]")
         assert (shown(page) == 0).all()
-        expect(page.tab.locator(".worked")).to_contain_text("sees nothing")
+        expect(page.tab.locator(".worked")).to_contain_text("Nothing is visible")
         step(page, "output")
         assert (shown(page) == 0).all()
 
@@ -183,7 +183,7 @@ class TestCells:
         q[0, 1, 2] = 3.5
         step(page, "scores")
         np.testing.assert_allclose(shown(page), q[0] @ k[0].T, atol=1e-9)
-        page.tab.get_by_role("button", name="Take back your changes (1)").click()
+        page.tab.get_by_role("button", name="Undo your changes (1)").click()
         page.settle()
         np.testing.assert_allclose(shown(page), numpys("The cat sat on the mat", 8, 2)["scores"][0], atol=1e-9)
 
@@ -193,7 +193,7 @@ class TestCells:
         page.tab.keyboard.type("cat")
         page.tab.keyboard.press("Enter")
         expect(page.tab.locator("td.wrong input[aria-invalid=true]")).to_have_count(1)
-        expect(page.tab.locator(".toast")).to_contain_text("A number, please")
+        expect(page.tab.locator(".toast")).to_contain_text("Enter a number")
         page.tab.keyboard.press("Escape")
         expect(page.tab.locator("td input")).to_have_count(0)
 
@@ -238,7 +238,7 @@ class TestFields:
     def test_a_bad_rule(self, page: Opened) -> None:
         page.tab.get_by_label("Mask").select_option("own")
         page.tab.get_by_label("Rule").fill("future")
-        expect(page.tab.locator(".field.wrong .field-message")).to_contain_text("That is no mask")
+        expect(page.tab.locator(".field.wrong .field-message")).to_contain_text("not a valid mask")
 
 
 class TestKeys:
@@ -291,7 +291,7 @@ class TestKeys:
         held: list[Route] = []
         page.tab.route("**/api/trace", lambda route: held.append(route))  # a builtin has no room for its wrapper
         page.tab.get_by_role("button", name="中文").click()
-        expect(page.tab.locator("h1")).to_have_text("注意力，一个数一个数地算")
+        expect(page.tab.locator("h1")).to_have_text("逐个数字看懂注意力")
         page.tab.locator(".flow-step[data-step=softmax]").click()
         page.tab.locator(".play").click()
         page.tab.wait_for_timeout(700)  # longer than a beat of the player, which has nothing to play yet
@@ -381,7 +381,7 @@ class TestLooks:
         expect(page.tab.locator("h1")).to_have_text("Attention, number by number")
         step(page, "scores")
         page.tab.get_by_role("button", name="中文").click()
-        expect(page.tab.locator("h1")).to_have_text("注意力，一个数一个数地算")
+        expect(page.tab.locator("h1")).to_have_text("逐个数字看懂注意力")
         assert page.tab.evaluate("document.documentElement.lang") == "zh-Hans"
         assert page.tab.locator("[aria-current=step]").get_attribute("data-step") == "scores"
         assert "language" in page.tab.evaluate("document.activeElement.className")
@@ -392,7 +392,7 @@ class TestLooks:
             assert set(english.findall(said)) <= {"softmax", "token"}
         page.tab.reload()
         page.ready()
-        expect(page.tab.locator("h1")).to_have_text("注意力，一个数一个数地算")
+        expect(page.tab.locator("h1")).to_have_text("逐个数字看懂注意力")
 
     def test_the_theme_is_switched_and_kept(self, page: Opened) -> None:
         def background() -> str:

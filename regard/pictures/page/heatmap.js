@@ -440,7 +440,7 @@ export function heatmap(options) {
     let [i, j] = cell;
     const by = event.shiftKey ? 10 : 1;
     const moves = /^(Arrow|Home|End)/.test(event.key);
-    if (moves && !marks.cell) [i, j] = [Math.floor(view.top), Math.floor(view.left)]; // the first key shows where it starts
+    if (moves && !marks.cell && !spec.readOnFocus) [i, j] = [Math.floor(view.top), Math.floor(view.left)]; // the first key shows where it starts
     else if (event.key === "ArrowUp") i -= by;
     else if (event.key === "ArrowDown") i += by;
     else if (event.key === "ArrowLeft") j -= by;
