@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.watching import exact_weights
-from regard.watching.call_inputs import CallInputs
+from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.exact_weights import WeightBlock
 from regard.watching.statistics import from_weights, fused, row_blocks
 from regard.watching.statistics.row_statistics import Statistics
@@ -70,25 +70,25 @@ class Call(CallInputs):
             return row_blocks.statistics(self) if row_blocks.supports(self) else fused.statistics(self)
 
     @property
-    def lse(self) -> Float[Tensor, "batch heads queries"]:
+    def lse(self) -> PerQuery:
         """Log-sum-exp of each row of scores; −inf for an empty row, 0 where only the weights are known."""
         return self.statistics.lse
 
-    def entropy(self) -> Float[Tensor, "batch heads queries"]:
+    def entropy(self) -> PerQuery:
         """Return the entropy of each row of weights, in nats: 0 = all on one key, log n = evenly on n keys."""
         return self.statistics.entropy
 
-    def distance(self) -> Float[Tensor, "batch heads queries"]:
+    def distance(self) -> PerQuery:
         """Return the mean distance in tokens from each query back to its keys; negative means ahead."""
         return self.statistics.distance
 
-    def mass(self, on: int | list[int]) -> Float[Tensor, "batch heads queries"]:
+    def mass(self, on: int | list[int]) -> PerQuery:
         """Return the total weight that each query puts on the given keys (sinks, separators, …)."""
         keys = _indices("mass(on=…)", [on] if isinstance(on, int) else list(on), self.shape[3]).unique()
         with torch.no_grad():
             return exact_weights.on_keys(self, keys, lambda: self.lse).sum(-1)
 
-    def at_offset(self, offset: int) -> Float[Tensor, "batch heads queries"]:
+    def at_offset(self, offset: int) -> PerQuery:
         """Return the weight of each query on the key `offset` tokens after it: −1 the previous token, 0 itself."""
         with torch.no_grad():
             return exact_weights.at_offset(self, offset, lambda: self.lse)

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from regard.attention import Mask
 
+PerQuery = Float[Tensor, "batch heads queries"]
+
 
 @dataclass
 class CallInputs:

@@ -16,10 +16,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.watching.call_inputs import CallInputs
+from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.score_blocks import score_blocks
-
-PerQuery = Float[Tensor, "batch heads queries"]
 
 
 class WeightBlock(NamedTuple):

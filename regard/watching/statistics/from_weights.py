@@ -5,9 +5,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.watching.call_inputs import CallInputs
+from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.exact_weights import weight_blocks
-from regard.watching.statistics.row_statistics import PerQuery, Statistics
+from regard.watching.statistics.row_statistics import Statistics
 
 SORT_BLOCK = 32  # keys per block when the largest weights of a long row are searched
 

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from regard.attention import attend_with_lse
 from regard.attention.masks.shifted import shift_mask
-from regard.watching.call_inputs import CallInputs
+from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.statistics import from_weights
-from regard.watching.statistics.row_statistics import PerQuery, Statistics
+from regard.watching.statistics.row_statistics import Statistics
 
 
 def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:

@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.watching.call_inputs import CallInputs
+from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.score_blocks import score_blocks
-from regard.watching.statistics.row_statistics import PerQuery, Statistics
+from regard.watching.statistics.row_statistics import Statistics
 
 MOST_SORTED = 64  # up to this many largest weights, insertion into a sorted list is faster than torch.topk
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-PerQuery = Float[Tensor, "batch heads queries"]
+from regard.watching.call_inputs import PerQuery
 
 
 @dataclass(frozen=True)
