@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Route, expect
 
-from regard.attention import embed, masks, projections, tokenize, trace_layer
+from regard.attention import embed, masks, projections, tokenize, trace, trace_layer
 from regard.attention.reference import numpy_attention as reference
 from regard.cli import main
 from support.lab_page import Opened, needs_axe
@@ -531,7 +531,10 @@ def test_masks_offered_are_masks(static: Path) -> None:
     offered = json.loads(re.search(r"const MASKS = (\[.*?\]);", code, re.DOTALL)[1])  # type: ignore[index]
     assert offered[0] == "none"
     for text in offered[1:]:
-        assert masks.parse(text) is not None
+        mask = masks.parse(text)
+        zeros = np.zeros((6, 1))
+        visible = np.asarray(trace(zeros, zeros, zeros, mask).visible)
+        assert 0 < visible.sum() < visible.size, text  # it hides some pairs of six tokens, not all
 
 
 @pytest.mark.parametrize("more", [[], ["--context", "a dog and 猫"]])

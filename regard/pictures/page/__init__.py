@@ -1,7 +1,8 @@
-"""A page to explore attention in: all layers and heads, zoom, the value under the pointer; one file, offline.
+"""A page for exploring attention: all layers and heads, zoom, the value under the pointer; one file, works offline.
 
-`encoding` says how the numbers are stored, `write` puts the file together, and the page itself is plain HTML,
-CSS and JavaScript in page.html, page.css, numbers.js, map.js and page.js, copied into the file as they are.
+`encoding` defines how the weights are stored and `write` assembles the file. The page itself is plain HTML, CSS and
+JavaScript: page.html, page.css, numbers.js (reads the weights), heatmap.js (draws one head; the lab uses it too) and
+page.js, copied into the file.
 """
 
 from regard.pictures.page.encoding import Factors as Factors
