@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "cli": ALL,
 }
 PUBLIC = {"masks": "attention", "nn": "attention", "compat": "attention"}  # short addresses of a package's modules
-SHARED = {"compiled", "durations", "files", "languages", "suggestions"}  # every package may use these
+SHARED = {"compiled", "cpu_count", "durations", "files", "languages", "suggestions"}  # every package may use these
 MOST_MODULES = 16  # in one folder
 EXERCISES = FOLDER / "learn" / "exercises"  # what learners read and write
 

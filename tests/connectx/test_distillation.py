@@ -357,4 +357,4 @@ def test_wrong_configurations(changes: dict[str, Any], complaint: str) -> None:
 def test_an_existing_folder_is_not_overwritten(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("mine")
     with pytest.raises(ValueError, match="exists already"):
-        board_run.start_run(run.BoardRunConfig("distill", labels=str(folder)), CONFIG, SETTINGS, tmp_path)
+        board_run.start_run(board_run.BoardRunConfig("distill", labels=str(folder)), CONFIG, SETTINGS, tmp_path)

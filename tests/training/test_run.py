@@ -93,7 +93,7 @@ class TestErrors:
         language = load("language")
         with pytest.raises(ValueError, match="the model takes at most"):
             language.generate("while " * 500)
-        with pytest.raises(ValueError, match="more than the model's context"):
+        with pytest.raises(ValueError, match="exceed the model's context"):
             language.generate("while", new_tokens=100_000)
 
     def test_a_run_of_another_task(self, translator: Run) -> None:
