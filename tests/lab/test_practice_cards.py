@@ -79,7 +79,7 @@ class TestDrills:
             expect(page.tab.locator(".step.wrong, .step.right, .step.carried")).to_have_count(i + 1)
         assert self.outcomes(page)[0] == "wrong"
         assert "carried" in self.outcomes(page)
-        expect(page.tab.locator(".step").first).to_contain_text("as if V stood in for K")
+        expect(page.tab.locator(".step").first).to_contain_text("This uses V in place of K")
         expect(page.tab.locator(".step").first.locator(".right-answer")).to_contain_text(
             format_answer(drill.answers()["scores"])
         )
