@@ -1,9 +1,9 @@
-"""The two themes, and the colours that stand for weights.
+"""The light and the dark theme, and the colour maps of weights.
 
-A weight's colour is found on a path through OKLab, a space in which equal distances look equal. The path is
-walked in steps of equal length (perceptually uniform) and its lightness only falls (on paper) or only rises
-(on a dark screen), so that order survives grey print and colour-blind eyes: hue is decoration, lightness is
-the message. Zero has nearly the colour of the background, so that nothing draws the eye where nothing is.
+The colour map is a path through OKLab, a colour space in which equal distances look equal. It is sampled in steps of
+equal length (perceptually uniform), and its lightness only decreases (light theme) or only increases (dark theme), so
+that the order of the weights remains visible in grey print and for colour-blind readers. Weight 0 has nearly the
+colour of the background.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours of a picture; `path` is the way of the weights through OKLab, from 0 to 1.
+    """The colours of a picture; `path` gives the colours of weights from 0 to 1, in OKLab.
 
     >>> THEMES["dark"].background
     '#14181f'
@@ -46,12 +46,8 @@ THEMES = {
         panel="#f3f5f9",
         accent="#c2410c",
         path=(
-            (0.980, -0.004, 0.010),
-            (0.880, -0.035, 0.030),
-            (0.740, -0.070, -0.020),
-            (0.560, -0.040, -0.090),
-            (0.400, 0.000, -0.120),
-            (0.260, 0.025, -0.085),
+            (0.980, -0.004, 0.010), (0.880, -0.035, 0.030), (0.740, -0.070, -0.020),
+            (0.560, -0.040, -0.090), (0.400, 0.000, -0.120), (0.260, 0.025, -0.085),
         ),
     ),
     "dark": Theme(
@@ -63,19 +59,15 @@ THEMES = {
         panel="#1d232d",
         accent="#ffa94d",
         path=(
-            (0.235, 0.000, -0.018),
-            (0.360, 0.030, -0.100),
-            (0.520, 0.120, -0.050),
-            (0.670, 0.125, 0.060),
-            (0.820, 0.050, 0.120),
-            (0.970, -0.010, 0.060),
+            (0.235, 0.000, -0.018), (0.360, 0.030, -0.100), (0.520, 0.120, -0.050),
+            (0.670, 0.125, 0.060), (0.820, 0.050, 0.120), (0.970, -0.010, 0.060),
         ),
     ),
-}
+}  # fmt: skip
 
 
 def theme_named(name: str) -> Theme:
-    """The theme of this name, or an error that lists them."""
+    """Return the theme with this name; raise an error that lists the themes if there is none."""
     if name not in THEMES:
         raise ValueError(f"theme must be one of {', '.join(THEMES)}, got {name!r}")
     return THEMES[name]
@@ -83,29 +75,29 @@ def theme_named(name: str) -> Theme:
 
 @cache
 def colour_table(theme: str = "light") -> Array:
-    """256 colours from weight 0 to weight 1, as (256, 3) bytes.
+    """Return 256 colours from weight 0 to weight 1, as (256, 3) bytes.
 
     >>> colour_table("light").shape
     (256, 3)
-    >>> grey = colour_table("light") @ [0.299, 0.587, 0.114]     # what a grey printer makes of it
+    >>> grey = colour_table("light") @ [0.299, 0.587, 0.114]     # in grey print
     >>> bool((np.diff(grey) < 0.5).all())
     True
     """
     corners = np.array(theme_named(theme).path)
-    # A smooth curve through the corners (Catmull-Rom), finely sampled, then walked in equal steps.
+    # A smooth curve through the corners (Catmull-Rom), finely sampled, then resampled in steps of equal length.
     ends = np.vstack([2 * corners[0] - corners[1], corners, 2 * corners[-1] - corners[-2]])
     t = np.linspace(0, 1, 200, endpoint=False)[:, None]
     pieces = []
     for a, b, c, d in zip(ends, ends[1:], ends[2:], ends[3:], strict=False):
         pieces.append(0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t**2 + (3 * (b - c) + d - a) * t**3))
     curve = np.vstack([*pieces, corners[-1:]])
-    walked = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(curve, axis=0), axis=1))])
-    places = np.linspace(0, walked[-1], 256)
-    return _to_bytes(np.stack([np.interp(places, walked, curve[:, i]) for i in range(3)], axis=1))
+    length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(curve, axis=0), axis=1))])
+    places = np.linspace(0, length[-1], 256)
+    return _to_bytes(np.stack([np.interp(places, length, curve[:, i]) for i in range(3)], axis=1))
 
 
 def _to_bytes(lab: Array) -> Array:
-    """OKLab (Björn Ottosson, 2020) as sRGB bytes."""
+    """Convert OKLab (Björn Ottosson, 2020) to sRGB bytes."""
     to_cones = np.array(
         [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.291485548]]
     )
@@ -122,15 +114,15 @@ def _to_bytes(lab: Array) -> Array:
 
 
 def colour_map(theme: str) -> "Colormap":
-    """The table as a colour map of matplotlib; what is not a number has the colour of a panel."""
+    """Return the table as a matplotlib colour map; NaN has the panel colour of the theme."""
     from matplotlib.colors import ListedColormap
 
     return ListedColormap(colour_table(theme) / 255, name=f"regard-{theme}").with_extremes(bad=theme_named(theme).panel)
 
 
 def ink_on(theme: str, share: float) -> str:
-    """Black or white, whichever reads better on the colour at this place (0 to 1) of the table."""
-    if share != share:  # not a number has the colour of a panel
+    """Return black or white, whichever has more contrast with the colour at this share (0 to 1) of the table."""
+    if share != share:  # NaN is drawn in the panel colour
         return theme_named(theme).ink
     red, green, blue = (colour_table(theme)[round(255 * min(max(share, 0.0), 1.0))] / 255) ** 2.2
     luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -138,7 +130,7 @@ def ink_on(theme: str, share: float) -> str:
 
 
 def bar_colour(share: float, theme: str) -> tuple[float, float, float]:
-    """The colour of a bar or arrow for a share (0 to 1) of the largest; the palest still stands out."""
+    """Return the colour of a bar or arrow for a share (0 to 1) of the largest; 0 still stands out from the page."""
     share = min(max(share, 0.0), 1.0) if share == share else 0.0
     red, green, blue = colour_table(theme)[round(255 * (0.35 + 0.5 * share))] / 255
     return float(red), float(green), float(blue)

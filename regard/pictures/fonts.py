@@ -1,8 +1,8 @@
-"""Fonts that have the glyphs: never a box in place of a character.
+"""Fonts that have the glyphs of the tokens, including Chinese, Japanese and Korean.
 
-matplotlib draws with the first font of a list that has the glyph. DejaVu Sans, which comes with matplotlib,
-has no Chinese, Japanese or Korean; this finds an installed font that has. A character that no font has is
-written as its number (U+732B), and a warning names what to install.
+Matplotlib draws each character with the first font of a list that has its glyph. DejaVu Sans, which comes with
+matplotlib, has no CJK characters, so an installed font that has them is added to the list. A character that no font
+has is written as its code point (U+732B), and a warning names a package to install.
 """
 
 import unicodedata
@@ -12,35 +12,18 @@ from contextlib import suppress
 from functools import cache
 
 BASE = "DejaVu Sans"
-WIDE = (
-    "Noto Sans CJK SC",
-    "Noto Sans CJK JP",
-    "Noto Sans CJK TC",
-    "Noto Sans CJK KR",
-    "Noto Sans SC",
-    "Source Han Sans SC",
-    "Source Han Sans CN",
-    "Source Han Sans",
-    "PingFang SC",
-    "PingFang HK",
-    "Hiragino Sans GB",
-    "Microsoft YaHei",
-    "Microsoft JhengHei",
-    "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei",
-    "SimHei",
-    "SimSun",
-    "Heiti TC",
-    "Droid Sans Fallback",
-    "Arial Unicode MS",
-    "Unifont",
-)
+CJK_FONTS = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK TC", "Noto Sans CJK KR", "Noto Sans SC",
+    "Source Han Sans SC", "Source Han Sans CN", "Source Han Sans", "PingFang SC", "PingFang HK", "Hiragino Sans GB",
+    "Microsoft YaHei", "Microsoft JhengHei", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "SimHei", "SimSun",
+    "Heiti TC", "Droid Sans Fallback", "Arial Unicode MS", "Unifont",
+)  # fmt: skip
 INSTALL = "install one, such as fonts-noto-cjk (Debian, Ubuntu) or google-noto-sans-cjk-fonts (Fedora)"
 
 
 @cache
 def families() -> tuple[str, ...]:
-    """The fonts to draw with, in order: matplotlib's own, then the installed ones with wide characters.
+    """Return the fonts to draw with, in order: matplotlib's own, then installed fonts with CJK characters.
 
     >>> families()[0]
     'DejaVu Sans'
@@ -48,13 +31,13 @@ def families() -> tuple[str, ...]:
     from matplotlib import font_manager
 
     manager = font_manager.fontManager
-    if not any(font.name in WIDE for font in manager.ttflist):
-        # matplotlib keeps the list of fonts that it once found: what was installed since is not in it.
+    if not any(font.name in CJK_FONTS for font in manager.ttflist):
+        # Matplotlib caches its list of fonts, which does not contain fonts that were installed later.
         for path in set(font_manager.findSystemFonts()) - {font.fname for font in manager.ttflist}:
-            with suppress(OSError, RuntimeError):  # a file that is no font
+            with suppress(OSError, RuntimeError):  # the file is not a font
                 manager.addfont(path)
     installed = {font.name for font in manager.ttflist}
-    return (BASE, *[name for name in WIDE if name in installed][:3])
+    return (BASE, *[name for name in CJK_FONTS if name in installed][:3])
 
 
 @cache
@@ -67,29 +50,29 @@ def _glyphs(family: str) -> frozenset[int]:
 
 
 def legible(text: str) -> str:
-    """The text with what no font can draw, or what shows nothing, written in signs that can be seen.
+    """Return the text with invisible characters and those that no font has replaced by visible ones.
 
     >>> legible("a\\nb"), legible(" ")
     ('a↵b', '␣')
     """
-    shown = []
+    characters = []
     missing = []
     for c in "␣" * len(text) if text and text.isspace() and set(text) == {" "} else text:
         if c in "\n\r\t":
-            shown.append({"\n": "↵", "\r": "↵", "\t": "⇥"}[c])
+            characters.append({"\n": "↵", "\r": "↵", "\t": "⇥"}[c])
         elif unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn") or not _drawable(c):
-            shown.append(f"U+{ord(c):04X}")
+            characters.append(f"U+{ord(c):04X}")
             if unicodedata.category(c)[0] != "C":
                 missing.append(c)
         else:
-            shown.append(c)
+            characters.append(c)
     if missing:
         names = ", ".join(f"{c} (U+{ord(c):04X})" for c in dict.fromkeys(missing))
         warnings.warn(
-            f"no font that matplotlib finds has {names}; the picture shows the numbers instead: {INSTALL}",
+            f"no font that matplotlib finds has {names}; the picture shows their code points instead; {INSTALL}",
             stacklevel=3,
         )
-    return "".join(shown)
+    return "".join(characters)
 
 
 def _drawable(c: str) -> bool:
@@ -97,7 +80,7 @@ def _drawable(c: str) -> bool:
 
 
 def labels(tokens: Iterable[str], longest: int = 16) -> list[str]:
-    """The tokens as they are written beside a picture: legible, and shortened where very long.
+    """Return the tokens as labels: legible, and shortened where they are long.
 
     >>> labels(["The", "cat", "antidisestablishmentarianism"])
     ['The', 'cat', 'antidisestablis…']
@@ -106,19 +89,19 @@ def labels(tokens: Iterable[str], longest: int = 16) -> list[str]:
 
 
 def shorten(text: str, longest: int) -> str:
-    """The text in at most so many columns, a wide character counting two."""
+    """Return the text cut to this many columns, where a wide character counts as two."""
     if columns(text) <= longest:
         return text
-    kept = ""
+    start = ""
     for c in text:
-        if columns(kept + c) >= longest:
+        if columns(start + c) >= longest:
             break
-        kept += c
-    return kept + "…"
+        start += c
+    return start + "…"
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal the text takes; a fair measure of its width on paper.
+    """Return how many terminal columns the text takes, an approximate measure of its width on paper.
 
     >>> columns("cat"), columns("猫")
     (3, 2)

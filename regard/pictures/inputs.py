@@ -1,4 +1,4 @@
-"""What a picture is given: numbers of any kind, and names for their rows and columns."""
+"""Inputs of pictures: conversion of numbers to NumPy arrays, names of queries and keys, checks, number formats."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ Array = np.ndarray
 
 
 def to_float64(values: Any) -> Array:
-    """Arrays, nested lists and torch tensors (of any device and type) as float64.
+    """Return an array, a nested list or a torch tensor (any device and dtype) as a float64 array.
 
     >>> to_float64([[1, 2]])
     array([[1., 2.]])
@@ -28,26 +28,26 @@ def named_weights(
     dimensions: int,
     what: str = "weights",
 ) -> tuple[Array, list[str], list[str]]:
-    """The weights with exactly so many dimensions, the queries' names and the keys' names.
+    """Return the weights with exactly this many dimensions, the names of the queries and the names of the keys.
 
-    A `Trace` brings its own. Leading axes of size 1 are dropped or added; names are numbers when not given.
+    A `Trace` has its own names. Leading axes of size 1 are dropped or added; missing names are numbers.
 
     >>> named_weights([[[0.25, 0.75]]], None, ["a", "b"], 2)
     (array([[0.25, 0.75]]), ['0'], ['a', 'b'])
     """
     if isinstance(weights, Trace):
-        own, keys = list(weights.tokens), list(weights.key_tokens)
-        tokens, key_tokens = tokens or own, key_tokens or (keys if tokens is None or keys != own else None)
+        own, own_keys = list(weights.tokens), list(weights.key_tokens)
+        tokens, key_tokens = tokens or own, key_tokens or (own_keys if tokens is None or own_keys != own else None)
         weights = weights.weights
     array = to_float64(weights)
-    given = array.shape
+    shape = array.shape
     while array.ndim > dimensions and array.shape[0] == 1:
         array = array[0]
     while array.ndim < dimensions:
         array = array[None]
     if array.ndim != dimensions or 0 in array.shape:
         axes = {1: "(S,)", 2: "(L, S)", 3: "(H, L, S)", 4: "(layers, H, L, S)"}[dimensions]
-        raise ValueError(f"{what} must be of shape {axes} with no size 0, got {given}; choose one batch, layer or head")
+        raise ValueError(f"{what} must be of shape {axes} with no size 0, got {shape}; choose one batch, layer or head")
     queries, keys = array.shape[-2] if dimensions > 1 else 0, array.shape[-1]
     if key_tokens is None:
         key_tokens = tokens if tokens is not None and len(tokens) == keys else range(keys)  # type: ignore[assignment]
@@ -62,20 +62,20 @@ def named_weights(
 
 
 def check_names(name: str, tokens: Sequence[str], size: int, what: str) -> None:
-    """One name for each row or column."""
+    """Raise an error unless there is one name for each row or column."""
     if len(tokens) != size:
         raise ValueError(f"{name} must hold one name for each {what}, got {len(tokens)} names for {size}")
 
 
 def check_index(name: str, index: int, size: int) -> int:
-    """The index counted from 0, where negative ones count from the end."""
+    """Return the index counted from 0; negative ones count from the end."""
     if not -size <= index < size:
         raise ValueError(f"{name} must be between 0 and {size - 1}, got {index}")
     return index % size
 
 
 def largest(values: Array) -> float:
-    """The largest finite number, where colours and axes end; 1 when there is none above 0.
+    """Return the largest finite number, the end of colour scales and axes; 1 if none is above 0.
 
     >>> largest(np.array([0.25, np.nan])), largest(np.zeros(2))
     (0.25, 1.0)
@@ -85,7 +85,7 @@ def largest(values: Array) -> float:
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """A number as written on a picture: three significant digits, zeros and all, and a real minus sign.
+    """Return a number as text for a picture: three significant digits with trailing zeros, and a minus sign "−".
 
     >>> digits(0.123456), digits(-2), digits(1e-7), digits(0.1), digits(0), digits(1234)
     ('0.123', '−2.00', '1.00e−07', '0.100', '0', '1230')

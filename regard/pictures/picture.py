@@ -1,6 +1,6 @@
-"""A picture: shown in a notebook, saved for a paper or a browser.
+"""The class of all pictures: shown in a notebook, or saved as .png, .svg, .pdf or .html.
 
-matplotlib is used by its objects alone: no window, no current figure, and the user's own settings are neither
+Matplotlib is used through its objects only: no window, no current figure, and the user's own settings are neither
 read nor changed.
 """
 
@@ -26,9 +26,9 @@ DOTS_PER_INCH = 200
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A drawn figure with its title; every function of this room gives one.
+    """A figure with its title and theme; every drawing function of `regard.pictures` returns one.
 
-    `figure` is matplotlib's own, for those who want to add to it before saving.
+    `figure` is the matplotlib figure; it can be changed before saving.
 
     >>> from tempfile import TemporaryDirectory
     >>> from regard.pictures import weight_bars
@@ -45,7 +45,7 @@ class Picture:
     theme: str = "light"
 
     def save(self, file: str | os.PathLike[str]) -> Path:
-        """Write the picture as its ending says, whole or not at all, and return the path."""
+        """Write the picture atomically in the format of the file's ending, and return the path."""
         path = Path(file)
         ending = path.suffix.lower()
         if ending not in ENDINGS:
@@ -55,21 +55,16 @@ class Picture:
 
     def _draw(self, ending: str) -> bytes:
         buffer = BytesIO()
-        # No date and fixed names inside: the same picture gives the same file.
+        # No date and no random ids, so that the same picture gives the same file.
         metadata: dict[str, Any] = {"Title": self.title}
         metadata |= {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending, {})
         with drawing(self.theme):
-            self.figure.savefig(
-                buffer,
-                format=ending,
-                dpi=DOTS_PER_INCH,
-                metadata=metadata,
-                facecolor=self.figure.get_facecolor(),
-            )
+            background = self.figure.get_facecolor()
+            self.figure.savefig(buffer, format=ending, dpi=DOTS_PER_INCH, metadata=metadata, facecolor=background)
         return buffer.getvalue()
 
     def svg(self) -> str:
-        """The picture as an SVG element that says its title to a screen reader."""
+        """Return the picture as an SVG element, with its title for screen readers."""
         text = self._draw("svg").decode()
         element = text[text.index("<svg") :]
         label = escape(self.title, quote=True)
@@ -95,7 +90,7 @@ class Picture:
 
 @contextmanager
 def drawing(theme: str = "light") -> Iterator[None]:
-    """matplotlib's settings while a picture is made: our fonts and colours, text as text, `$` as `$`."""
+    """Apply matplotlib settings while a picture is drawn: fonts, theme colours, text as text, literal `$`."""
     import matplotlib
 
     colours = theme_named(theme)
@@ -126,11 +121,15 @@ def drawing(theme: str = "light") -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float, layout: str | None = "constrained") -> "Figure":
-    """An empty figure of so many inches, drawn in memory."""
+def new_figure(
+    width: float, height: float, *, title: str | None = None, layout: str | None = "constrained"
+) -> "Figure":
+    """Return an empty figure of this size in inches, drawn in memory, with a bold title if one is given."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
     FigureCanvasAgg(figure)
+    if title is not None:
+        figure.suptitle(title, fontweight="bold", fontsize=12)
     return figure

@@ -189,11 +189,11 @@ class TestArrows:
         assert any("d_k = 16, projected by PCA to 3" in text for text in texts(picture))
 
     def test_a_projection_keeps_what_lies_in_three_directions(self) -> None:
-        from regard.pictures.diagrams.query_arrows import in_space
+        from regard.pictures.diagrams.query_arrows import project_to_space
 
         base = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 3)))[0]
         flat = np.random.default_rng(1).normal(size=(5, 3)) @ base.T
-        points, kept = in_space(flat)
+        points, kept = project_to_space(flat)
         assert kept == pytest.approx(1)
         np.testing.assert_allclose(points @ points.T, flat @ flat.T, atol=1e-12)
         assert (points[0] >= 0).all()
@@ -253,7 +253,7 @@ class TestGrid:
     @pytest.mark.parametrize(
         ("weights", "square", "message"),
         [
-            (np.ones((42, 42)), None, "say which with square="),
+            (np.ones((42, 42)), None, "choose one with square="),
             (np.ones(41), None, r"must be \(42,\) or \(42, 42\) for 6 × 7 squares, got \(41,\)"),
             (np.ones((42, 42)), (6, 0), r"on 6 × 7 squares, got \(6, 0\)"),
         ],

@@ -1,8 +1,8 @@
-"""The computation flow of self-attention as a diagram, with the shapes of a real trace.
+"""Diagram of the computation of self-attention, with the shapes of a trace.
 
     X → Q, K, V → scores → scale → mask → softmax → context → merge → W_o
 
-Boxes are arrays with the letters and numbers of their shape; between them stands what is done.
+Boxes are arrays with their shapes in letters and numbers; arrows are labelled with the operations.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from regard.pictures.picture import Picture, drawing, new_figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BOX, GAP = 0.62, 0.42  # inches: a box's height, and the room for an arrow
+BOX, GAP = 0.62, 0.42  # inches: height of a box, and space for an arrow
 
 
 @dataclass(frozen=True)
 class Box:
-    """An array of the diagram: where its middle stands, what it is and what shape it has."""
+    """An array in the diagram: x of its centre, row, text, shape and width."""
 
     x: float
     row: int
@@ -31,7 +31,7 @@ class Box:
 
 
 def computation_flow(trace: Trace, *, title: str | None = None, theme: str = "light") -> Picture:
-    """The flow of one trace, from the tokens' vectors (or from Q, K and V) to the output.
+    """Draw the computation of one trace, from the tokens' vectors (or from Q, K and V) to the output.
 
     >>> from regard.attention import embed, projections, trace_layer
     >>> words = ["The", "cat", "sat"]
@@ -47,7 +47,7 @@ def computation_flow(trace: Trace, *, title: str | None = None, theme: str = "li
 
     centre, right = 3.7, 5.9
     boxes: dict[str, Box] = {}
-    notes: list[tuple[str, str, str]] = []  # from, to, what is done on the way
+    notes: list[tuple[str, str, str]] = []  # from, to, operation
     row = 0
     if layer:
         x, c = trace.inputs[0], next((p for p in trace.inputs if p.symbol in ("C", "context")), None)
@@ -73,10 +73,10 @@ def computation_flow(trace: Trace, *, title: str | None = None, theme: str = "li
     flow += [("mask", "masked scores", trace.part("mask"), f"mask: {masked}" if trace.mask else "no mask")]
     flow += [("weights", "weights: rows add up to 1", trace.part("weights"), "softmax over keys")]
     before = ""
-    for name, text, part, done in flow:
+    for name, text, part, operation in flow:
         boxes[name] = Box(middle, row, text, shape_of(part), 2.9)
         if before:
-            notes.append((before, name, done))
+            notes.append((before, name, operation))
         before = name
         row += 1
     notes += [("Q", "scores", "every query"), ("K", "scores", "with every key")]
@@ -98,15 +98,15 @@ def computation_flow(trace: Trace, *, title: str | None = None, theme: str = "li
         figure.suptitle(title, fontweight="bold", fontsize=13, y=1 - 0.28 / (tall + 1.0))
         letters = ", ".join(dict.fromkeys(f"{name} = {size}" for name, size in _sizes(trace).items()))
         figure.text(0.5, 1 - 0.62 / (tall + 1.0), letters, ha="center", fontsize=9, color=theme_named(theme).faint)
-        for start, end, done in notes:
-            _arrow(axes, boxes[start], boxes[end], done, theme)
+        for start, end, operation in notes:
+            _arrow(axes, boxes[start], boxes[end], operation, theme)
         for name, box in boxes.items():
             _draw_box(axes, box, theme, strong=name in ("weights", "output"))
     return Picture(figure, title, theme)
 
 
 def shape_of(part: Part) -> str:
-    """The letters of a shape and its numbers.
+    """Return the shape of an array in letters and numbers.
 
     >>> import numpy as np
     >>> shape_of(Part("Q", np.zeros((2, 6, 4)), ("H", "L", "d_k")))
@@ -152,8 +152,8 @@ def _draw_box(axes: "Axes", box: Box, theme: str, *, strong: bool) -> None:
     axes.text(box.x, _top(box) + 0.44, box.shape, ha="center", va="center", fontsize=8.5, color=colours.faint)
 
 
-def _arrow(axes: "Axes", start: Box, end: Box, done: str, theme: str) -> None:
-    """From the lower edge of one box to the upper edge of a later one, with what is done beside it."""
+def _arrow(axes: "Axes", start: Box, end: Box, operation: str, theme: str) -> None:
+    """Draw an arrow from the lower edge of one box to the upper edge of a later one, labelled with the operation."""
     colours = theme_named(theme)
     y0, y1 = _top(start) + BOX, _top(end)
     reach = end.width / 2 - 0.25
@@ -166,15 +166,15 @@ def _arrow(axes: "Axes", start: Box, end: Box, done: str, theme: str) -> None:
         "shrinkB": 0,
     }
     axes.annotate("", (x1, y1), (start.x, y0), arrowprops=style)
-    if done:
-        at = max(0.5, 1 - 0.5 * (GAP / (y1 - y0)))  # a long arrow is named near its tip
+    if operation:
+        at = max(0.5, 1 - 0.5 * (GAP / (y1 - y0)))  # the label of a long arrow is near its tip
         x = start.x + (x1 - start.x) * at
-        aside = 0.1 if abs(x1 - start.x) < GAP or y1 - y0 > 2 * GAP else 0.34  # clear of a flat arrow
-        leaning = x1 < start.x and y1 - y0 < 2 * GAP  # to the left: the name stands there too
+        aside = 0.1 if abs(x1 - start.x) < GAP or y1 - y0 > 2 * GAP else 0.34  # keeps the label off a flat arrow
+        leaning = x1 < start.x and y1 - y0 < 2 * GAP  # the label is on the side to which the arrow leans
         axes.text(
             x + (-aside if leaning else aside),
             y0 + (y1 - y0) * at,
-            done,
+            operation,
             ha="right" if leaning else "left",
             va="center",
             fontsize=8.5,

@@ -1,8 +1,8 @@
-"""Query and keys as arrows in space: keys that point where the query points get the weight.
+"""Query and keys as arrows in space: keys that point in the direction of the query get the weight.
 
-Three numbers can be drawn, so wider heads are projected: the three directions in which query and keys spread
-most (principal components, about the origin, which stays where it is: an arrow's direction matters). The
-picture says how much of the squared lengths the three directions keep.
+Vectors with more than three numbers are projected onto their first three principal components. These are taken about
+the origin, which stays fixed, because the direction of an arrow matters. A note states how much of the squared lengths
+the projection keeps.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ def query_arrows(
     title: str | None = None,
     theme: str = "light",
 ) -> Picture:
-    """One query (d_k,) and the keys (S, d_k) as 3-D arrows; a key's arrow is as wide as its weight.
+    """Draw one query (d_k,) and the keys (S, d_k) as 3-D arrows; the width of a key's arrow shows its weight.
 
-    `weights` (S,) are softmax(scale · keys · query) when not given, with scale 1/√d_k.
+    By default `weights` (S,) are softmax(scale · keys · query), with scale 1/√d_k.
 
     >>> picture = query_arrows([1.0, 0, 0], [[1.0, 0.2, 0], [0, 1.0, 0]], ["cat", "mat"])
     >>> "d_k" in picture.title
@@ -49,12 +49,12 @@ def query_arrows(
     if row.shape != (len(k),):
         raise ValueError(f"weights must hold one number for each of {len(k)} keys, got shape {row.shape}")
     d_k = len(q)
-    points, kept = in_space(np.vstack([q, k]))
+    points, share = project_to_space(np.vstack([q, k]))
     title = "Query and keys, width by weight" if title is None else title
     note = (
         f"d_k = {d_k}"
         if d_k <= 3
-        else f"d_k = {d_k}, projected by PCA to 3: keeps {100 * kept:.0f} % of the squared length"
+        else f"d_k = {d_k}, projected by PCA to 3: keeps {100 * share:.0f} % of the squared length"
     )
     with drawing(theme):
         figure = new_figure(7.4, 5.6, layout=None)
@@ -66,10 +66,10 @@ def query_arrows(
     return Picture(figure, title, theme)
 
 
-def in_space(vectors: Array) -> tuple[Array, float]:
-    """The vectors in three numbers each, and the share of their squared lengths that is kept.
+def project_to_space(vectors: Array) -> tuple[Array, float]:
+    """Return the vectors projected to three dimensions, and the share of their squared lengths that is kept.
 
-    >>> in_space(np.array([[3.0, 4.0]]))
+    >>> project_to_space(np.array([[3.0, 4.0]]))
     (array([[3., 4., 0.]]), 1.0)
     """
     count, width = vectors.shape
@@ -77,11 +77,11 @@ def in_space(vectors: Array) -> tuple[Array, float]:
         return np.hstack([vectors, np.zeros((count, 3 - width))]), 1.0
     _, _, directions = np.linalg.svd(vectors, full_matrices=False)
     directions = directions[:3]
-    # The sign of a direction is arbitrary; the query (the first vector) points into the positive octant.
+    # The sign of a principal component is arbitrary; choose it so that the query has positive coordinates.
     directions *= np.where(directions @ vectors[0] < 0, -1, 1)[:, None]
     points = vectors @ directions.T
-    kept = float((points**2).sum() / ((vectors**2).sum() or 1.0))
-    return np.hstack([points, np.zeros((count, 3 - points.shape[1]))]), kept
+    share = float((points**2).sum() / ((vectors**2).sum() or 1.0))
+    return np.hstack([points, np.zeros((count, 3 - points.shape[1]))]), share
 
 
 def _draw_arrows(axes: Any, points: Array, row: Array, names: list[str], query: str, theme: str) -> None:
@@ -99,8 +99,8 @@ def _draw_arrows(axes: Any, points: Array, row: Array, names: list[str], query: 
         _arrow(axes, points[1 + i], colour, width)
         handles[i] = Line2D([], [], color=colour, linewidth=width, label=f"{names[i]}  {digits(row[i])}")
     _arrow(axes, points[0], colours.accent, 2.2, dashed=True)
-    shown = list(order[::-1][:14])
-    for i in shown[:8]:
+    listed = list(order[::-1][:14])
+    for i in listed[:8]:
         axes.text(*beyond(points[1 + i], reach), names[i], fontsize=9, ha="center", va="center", color=colours.ink)
     axes.text(
         *(beyond(points[0], reach) + np.array([0, 0, 0.1 * reach])),
@@ -121,9 +121,9 @@ def _draw_arrows(axes: Any, points: Array, row: Array, names: list[str], query: 
         axis._axinfo["grid"].update(color=colours.line, linewidth=0.6)
     lines = [
         Line2D([], [], color=colours.accent, linewidth=2.2, linestyle="--", label=query),
-        *(handles[i] for i in shown),
+        *(handles[i] for i in listed),
     ]
-    more = f"\n({len(row) - len(shown)} smaller not listed)" if len(shown) < len(row) else ""
+    more = f"\n({len(row) - len(listed)} smaller not listed)" if len(listed) < len(row) else ""
     axes.legend(
         handles=lines,
         title=f"key  weight{more}",
@@ -138,7 +138,7 @@ def _draw_arrows(axes: Any, points: Array, row: Array, names: list[str], query: 
 
 
 def beyond(tip: Array, reach: float) -> Array:
-    """A little further than an arrow's tip, where its name stands."""
+    """Return a point slightly beyond an arrow's tip, for its name."""
     length = float(np.linalg.norm(tip))
     return tip * (1 + 0.11 * reach / length) if length else tip
 

@@ -1,4 +1,4 @@
-"""The curves of a board network's training: what it is worth by the solver's judgement, and the loss below."""
+"""Curves of a board network's training: moves that lose according to the solver, games won, and the loss."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -14,51 +14,50 @@ THIRDS = (("begin", "o", "-"), ("middle", "s", "--"), ("end", "^", ":"))
 def board_training_curves(
     rows: Sequence[Mapping[str, Any]], *, title: str | None = None, theme: str = "light"
 ) -> Picture:
-    """Errors by minute, over the loss, from the rows of a run's metrics.jsonl.
+    """Draw error, games won and loss by minute, from the rows of a run's metrics.jsonl.
 
-    Rows of the split "grade" have "seconds" and "error" (and "error_begin" …, and "won_against_…", shares of games),
-    those of "train" have "loss". Where the number of "labels" that a run learns from changes, so do the positions that
-    it is graded on: the curves break there.
+    Rows of the split "grade" have "seconds" and "error", and optionally "error_begin" … and "won_against_…" (shares of
+    games); rows of the split "train" have "loss". Where the number of "labels" changes, the evaluation positions change
+    too, so the curves are interrupted there.
 
     >>> rows = [{"split": "grade", "seconds": 60, "error": 0.1}, {"split": "train", "seconds": 30, "loss": 1.2}]
     >>> board_training_curves(rows).title
     'Training'
     """
-    graded = [row for row in rows if row["split"] == "grade"]
-    learnt = [row for row in rows if row["split"] == "train"]
-    if not graded:
-        raise ValueError("there is nothing to draw: no row is of the split “grade”")
-    won = sorted({name for row in graded for name in row if name.startswith("won_against_")})
+    evaluations = [row for row in rows if row["split"] == "grade"]
+    training = [row for row in rows if row["split"] == "train"]
+    if not evaluations:
+        raise ValueError("there is nothing to draw: no row has the split “grade”")
+    won = sorted({name for row in evaluations for name in row if name.startswith("won_against_")})
     title = "Training" if title is None else title
     colours = theme_named(theme)
     from matplotlib.ticker import LogLocator, NullFormatter
 
     with drawing(theme):
-        count = 1 + bool(learnt) + bool(won)
-        figure = new_figure(7.2, 1.6 + 1.9 * count)
-        figure.suptitle(title, fontweight="bold", fontsize=12)
+        count = 1 + bool(training) + bool(won)
+        figure = new_figure(7.2, 1.6 + 1.9 * count, title=title)
         axes = list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
         top = axes[0]
         for name, marker, dashes in THIRDS:
-            here = [row for row in graded if f"error_{name}" in row]
-            for number, alike in enumerate(_alike(here)):
+            here = [row for row in evaluations if f"error_{name}" in row]
+            for number, group in enumerate(_by_labels(here)):
                 top.plot(
-                    *_by_minute(alike, f"error_{name}", 100), color=colours.faint, linewidth=1, linestyle=dashes,
+                    *_by_minute(group, f"error_{name}", 100), color=colours.faint, linewidth=1, linestyle=dashes,
                     marker=marker, markersize=3, label=None if number else name,
                 )  # fmt: skip
-        for number, alike in enumerate(_alike(graded)):
+        for number, group in enumerate(_by_labels(evaluations)):
             top.plot(
-                *_by_minute(alike, "error", 100), color=colours.accent, linewidth=1.8, label=None if number else "mean",
-                marker="o" if len(alike) == 1 else "", markersize=3,
+                *_by_minute(group, "error", 100), color=colours.accent, linewidth=1.8, label=None if number else "mean",
+                marker="o" if len(group) == 1 else "", markersize=3,
             )  # fmt: skip
             if number:
-                top.axvline(alike[0]["seconds"] / 60, color=colours.faint, linewidth=0.8, linestyle=":")
+                top.axvline(group[0]["seconds"] / 60, color=colours.faint, linewidth=0.8, linestyle=":")
                 top.annotate(
-                    f"{alike[0]['labels'] / 1e6:.2g} M labels", (alike[0]["seconds"] / 60, 1), xytext=(3, -3),
+                    f"{group[0]['labels'] / 1e6:.2g} M labels", (group[0]["seconds"] / 60, 1), xytext=(3, -3),
                     xycoords=("data", "axes fraction"), textcoords="offset points", va="top", fontsize=7,
                     color=colours.faint,
                 )  # fmt: skip
-        best = min(_alike(graded)[-1], key=lambda row: row["error"])
+        best = min(_by_labels(evaluations)[-1], key=lambda row: row["error"])
         top.annotate(
             f"{100 * best['error']:.2f} %", (best["seconds"] / 60, 100 * best["error"]), xytext=(0, -12),
             textcoords="offset points", ha="center", va="center", fontsize=9, color=colours.accent,
@@ -72,7 +71,7 @@ def board_training_curves(
         top.legend(frameon=False, ncols=4, fontsize=8)
         if won:
             for name, (_, marker, dashes) in zip(won, THIRDS * 3, strict=False):
-                here = [row for row in graded if name in row]
+                here = [row for row in evaluations if name in row]
                 label = name.removeprefix("won_against_").replace("_", ":")
                 axes[1].plot(
                     *_by_minute(here, name, 100), color=colours.accent, linestyle=dashes, marker=marker, markersize=3,
@@ -81,8 +80,8 @@ def board_training_curves(
             axes[1].set_ylim(0, 100)
             axes[1].set_ylabel("games won (%)")
             axes[1].legend(frameon=False, fontsize=8)
-        if learnt:
-            axes[-1].plot(*_by_minute(learnt, "loss", 1), color=colours.faint, linewidth=1)
+        if training:
+            axes[-1].plot(*_by_minute(training, "loss", 1), color=colours.faint, linewidth=1)
             axes[-1].set_ylabel("loss")
         for one in axes:
             simplify_frame(one, theme)
@@ -90,8 +89,8 @@ def board_training_curves(
     return Picture(figure, title, theme)
 
 
-def _alike(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """The rows in groups that are graded on the same positions."""
+def _by_labels(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Return the rows in groups that were evaluated on the same positions."""
     return [list(group) for _, group in groupby(rows, key=lambda row: row.get("labels"))]
 
 

@@ -1,4 +1,4 @@
-"""Two configurations compared: the errors of each seed's networks, and the games between them."""
+"""Comparison of two configurations: errors of the networks of each seed, and the games between them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,18 +10,18 @@ from regard.pictures.picture import Picture, drawing, new_figure
 GRADES = (("error", "all"), ("error_begin", "begin"), ("error_middle", "middle"), ("error_end", "end"))
 
 
-def comparison(found: Mapping[str, Any], *, title: str | None = None, theme: str = "light") -> Picture:
-    """Errors by third of the board, a dot for each seed, and the score of A against B with its interval.
+def comparison(results: Mapping[str, Any], *, title: str | None = None, theme: str = "light") -> Picture:
+    """Draw the errors by third of the game, one dot for each seed, and the score of A against B with its interval.
 
-    `found` is what `regard connectx compare` writes: "configurations", "grades" (rows with "error" …) and "games".
+    `results` is what `regard connectx compare` writes: "configurations", "grades" (rows with "error" …) and "games".
 
     >>> rows = [{"error": 0.1}], [{"error": 0.2}]
     >>> games = {"score": 0.6, "low": 0.5, "high": 0.7, "won": 6, "drawn": 0, "lost": 4}
-    >>> found = {"configurations": ["a", "b"], "grades": dict(zip("ab", rows)), "games": games}
-    >>> comparison(found).title
+    >>> results = {"configurations": ["a", "b"], "grades": dict(zip("ab", rows)), "games": games}
+    >>> comparison(results).title
     'a against b'
     """
-    a, b = found["configurations"]
+    a, b = results["configurations"]
     title = f"{a} against {b}" if title is None else title
     colours = theme_named(theme)
     with drawing(theme):
@@ -31,10 +31,10 @@ def comparison(found: Mapping[str, Any], *, title: str | None = None, theme: str
         names = [
             (key, label)
             for key, label in GRADES
-            if all(key in row for row in (*found["grades"][a], *found["grades"][b]))
+            if all(key in row for row in (*results["grades"][a], *results["grades"][b]))
         ]
         for which, (name, colour, marker) in enumerate(((a, colours.accent, "o"), (b, colours.faint, "s"))):
-            rows = found["grades"][name]
+            rows = results["grades"][name]
             for at, (key, _) in enumerate(names):
                 values = [100 * row[key] for row in rows]
                 place = at + (which - 0.5) * 0.3
@@ -47,7 +47,7 @@ def comparison(found: Mapping[str, Any], *, title: str | None = None, theme: str
         left.set_ylim(bottom=0)
         left.set_ylabel("moves that lose (%)")
         left.legend(frameon=False, fontsize=8)
-        games = found["games"]
+        games = results["games"]
         score, low, high = (100 * games[key] for key in ("score", "low", "high"))
         right.errorbar([0], [score], yerr=[[score - low], [high - score]], fmt="o", color=colours.accent, capsize=4)
         right.axhline(50, color=colours.faint, linewidth=1, linestyle=":")

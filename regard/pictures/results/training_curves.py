@@ -1,4 +1,4 @@
-"""The curves of a training run: loss while learning and on what is held out, and the learning rate below."""
+"""Curves of a training run: training and validation loss, and the learning rate below."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from regard.pictures.picture import Picture, drawing, new_figure
 
 
 def training_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = None, theme: str = "light") -> Picture:
-    """The loss by step, from the rows of a run's metrics.jsonl.
+    """Draw the loss by step, from the rows of a run's metrics.jsonl.
 
     Each row has "step", "split" ("train" or "valid") and "loss"; rows of "train" may have "learning_rate".
 
@@ -19,28 +19,32 @@ def training_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = No
     >>> training_curves(rows).title
     'Training'
     """
-    learnt = [row for row in rows if row["split"] == "train"]
-    held = [row for row in rows if row["split"] == "valid"]
-    if not learnt and not held:
-        raise ValueError("there is nothing to draw: no row is of the split “train” or “valid”")
-    rates = [row for row in learnt if "learning_rate" in row]
+    training = [row for row in rows if row["split"] == "train"]
+    validation = [row for row in rows if row["split"] == "valid"]
+    if not training and not validation:
+        raise ValueError("there is nothing to draw: no row has the split “train” or “valid”")
+    rates = [row for row in training if "learning_rate" in row]
     title = "Training" if title is None else title
     colours = theme_named(theme)
     with drawing(theme):
-        figure = new_figure(7.2, 4.6 if rates else 3.6)
-        figure.suptitle(title, fontweight="bold", fontsize=12)
+        figure = new_figure(7.2, 4.6 if rates else 3.6, title=title)
         axes = figure.subplots(
             2 if rates else 1, 1, sharex=True, squeeze=False, height_ratios=[3.4, 1][: 1 + bool(rates)]
         )
         top = axes[0, 0]
-        losses = np.array([row["loss"] for row in (*learnt, *held)], dtype=np.float64)
-        if learnt:
-            top.plot(*_points(learnt, "loss"), color=colours.faint, linewidth=1, label="train")
-        if held:
+        losses = np.array([row["loss"] for row in (*training, *validation)], dtype=np.float64)
+        if training:
+            top.plot(*_points(training, "loss"), color=colours.faint, linewidth=1, label="train")
+        if validation:
             top.plot(
-                *_points(held, "loss"), color=colours.accent, linewidth=1.6, marker="o", markersize=3.5, label="valid"
+                *_points(validation, "loss"),
+                color=colours.accent,
+                linewidth=1.6,
+                marker="o",
+                markersize=3.5,
+                label="valid",
             )
-            best = min(held, key=lambda row: row["loss"])
+            best = min(validation, key=lambda row: row["loss"])
             top.annotate(
                 f"{best['loss']:.3g}", (best["step"], best["loss"]), xytext=(0, -6), textcoords="offset points",
                 ha="center", va="top", fontsize=9, color=colours.accent,

@@ -1,6 +1,6 @@
-"""Attention over an image or a board: what one square looks at.
+"""Attention of one square over an image or a board, as a heatmap of the squares.
 
-Squares are counted row by row, as `SpatialAttention` does: square r·W + c is row r, column c.
+Squares are numbered row by row, as in `SpatialAttention`: square r·W + c is row r, column c.
 """
 
 from collections.abc import Sequence
@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from regard.pictures.axes import add_colour_bar, draw_cell_grid, write_in_cell
 from regard.pictures.colours import colour_map, ink_on, theme_named
 from regard.pictures.inputs import to_float64
 from regard.pictures.picture import Picture, drawing, new_figure
 from regard.pictures.weights.heatmap import in_cell
 
-RINGS: tuple[Any, Any] = ("-", (0, (2, 1.6)))  # the first player's stones and the second's: full and broken
+RINGS: tuple[Any, Any] = ("-", (0, (2, 1.6)))  # rings of the first and second player's stones
 
 
 def attention_grid(
@@ -28,12 +29,12 @@ def attention_grid(
     title: str | None = None,
     theme: str = "light",
 ) -> Picture:
-    """The weights of one square on all squares, as heat over rows × columns.
+    """Draw the weights of one square on all squares, as a heatmap of rows × columns.
 
     weights  (rows·columns,) of one square, or (rows·columns, rows·columns) with `square` = (row, column)
-    square   the square that looks, counted from 0 at the top left; it is framed
-    stones   (rows, columns) of 0, 1 and 2, row 0 on top, as Kaggle's ConnectX counts: drawn in outline
-    image    (h, w) or (h, w, 3) between 0 and 1, drawn beside the heat
+    square   (row, column) of the query, counted from 0 at the top left; it gets a frame
+    stones   (rows, columns) of 0, 1 and 2, row 0 on top, as in Kaggle's ConnectX; drawn as rings
+    image    (h, w) or (h, w, 3) between 0 and 1, drawn beside the heatmap
 
     >>> picture = attention_grid(np.full((42, 42), 1 / 42), 6, 7, square=(5, 3))
     >>> picture.title
@@ -44,7 +45,7 @@ def attention_grid(
     if array.shape == (squares, squares):
         if square is None:
             raise ValueError(
-                f"weights of shape {array.shape} hold a row for each square; say which with square=(row, column)"
+                f"weights of shape {array.shape} hold a row for each square; choose one with square=(row, column)"
             )
         _check_square(square, rows, columns)
         array = array[square[0] * columns + square[1]]
@@ -55,16 +56,16 @@ def attention_grid(
     if square is not None:
         _check_square(square, rows, columns)
     heat = array.reshape(rows, columns)
-    named = "Attention over the squares" if square is None else f"Attention from row {square[0]}, column {square[1]}"
-    title = named if title is None else title
+    if title is None:
+        title = "Attention over the squares"
+        title = title if square is None else f"Attention from row {square[0]}, column {square[1]}"
     high = float(heat.max()) or 1.0
     cell = 0.62 if max(rows, columns) <= 12 else 6.0 / max(rows, columns)
     with drawing(theme):
         colours = theme_named(theme)
-        shown = 1 if image is None else 2
-        figure = new_figure(max(shown * cell * columns + 1.9, 4.4), max(cell * rows + 1.4, 2.8))
-        figure.suptitle(title, fontweight="bold", fontsize=12)
-        panels = figure.subplots(1, shown, squeeze=False)[0]
+        count = 1 if image is None else 2
+        figure = new_figure(max(count * cell * columns + 1.9, 4.4), max(cell * rows + 1.4, 2.8), title=title)
+        panels = figure.subplots(1, count, squeeze=False)[0]
         axes = panels[-1]
         if image is not None:
             picture = to_float64(image)
@@ -80,18 +81,14 @@ def attention_grid(
             _numbers_and_stones(axes, heat, high, None if stones is None else to_float64(stones), names, theme, cell)
             axes.set_xticks(range(columns))
             axes.set_yticks(range(rows))
-            axes.set_xticks(np.arange(1, columns) - 0.5, minor=True)
-            axes.set_yticks(np.arange(1, rows) - 0.5, minor=True)
-            axes.grid(which="minor", color=colours.line, linewidth=0.8)
+            draw_cell_grid(axes, rows, columns, colours.line, 0.8)
         axes.tick_params(which="both", length=0, labelsize=9)
         for spine in axes.spines.values():
             spine.set_color(colours.line)
         if square is not None:
             _frame(axes, (square[1] - 0.5, square[0] - 0.5), 1, 1, colours.accent)
         axes.set(xlabel="column", ylabel="row")
-        bar = figure.colorbar(heatmap, ax=axes, label="weight", aspect=24, pad=0.03)
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(labelsize=8)
+        add_colour_bar(figure, heatmap, axes, "weight")
     return Picture(figure, title, theme)
 
 
@@ -115,11 +112,10 @@ def _numbers_and_stones(
     if stones is not None and stones.shape != heat.shape:
         raise ValueError(f"stones must be of shape {heat.shape}, one number for each square, got {stones.shape}")
     for (r, c), weight in np.ndenumerate(heat):
-        ink = ink_on(theme, weight / high)
-        axes.text(c, r, in_cell(weight), ha="center", va="center", fontsize=8 if cell > 0.5 else 6.5, color=ink)
+        write_in_cell(axes, r, c, in_cell(weight), weight / high, theme, 8 if cell > 0.5 else 6.5)
         stone = 0 if stones is None else int(stones[r, c])
-        if stone:  # a full and a broken ring: told apart without colour
-            style = RINGS[0] if stone == 1 else RINGS[1]
+        if stone:  # solid and dashed rings, distinguishable without colour
+            style, ink = RINGS[0] if stone == 1 else RINGS[1], ink_on(theme, weight / high)
             axes.add_patch(Circle((c, r), 0.42, fill=False, edgecolor=ink, linewidth=2, linestyle=style))
     if stones is not None:
         ink = theme_named(theme).ink

@@ -1,6 +1,6 @@
-"""The head view: a line from every query to every key, as wide and as strong as the weight.
+"""Lines from every query to every key, whose width and opacity show the weight; one panel for each head.
 
-Each head has a panel of its own and all panels have one scale: a wider line is a larger weight everywhere.
+All panels have one scale: in every panel a wider line is a larger weight.
 """
 
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.pictures.axes import hide_spines, label_width
 from regard.pictures.colours import theme_named
 from regard.pictures.fonts import columns, labels
 from regard.pictures.inputs import check_index, named_weights
 from regard.pictures.picture import Picture, drawing, new_figure
-from regard.pictures.weights.heatmap import LETTER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,45 +33,45 @@ def head_lines(
     title: str | None = None,
     theme: str = "light",
 ) -> Picture:
-    """Lines between queries (left) and keys (right) for some heads of weights (H, L, S), or of a `Trace`.
+    """Draw lines between queries (left) and keys (right) for heads of weights (H, L, S), or of a `Trace`.
 
-    heads   which ones, each in its own panel; the first four when not given
-    query   draw the lines of this query alone
-    least   weights below this are not drawn, and the picture says so; 0.01, or 2/S for more than 16 keys
+    heads   heads to draw, each in its own panel; by default the first four
+    query   draw the lines of this query only
+    least   weights below this are not drawn, which a note states; by default 0.01, or 2/S for more than 16 keys
 
     >>> picture = head_lines([[0.9, 0.1], [0.5, 0.5]], ["The", "cat"])
     >>> len(picture.figure.axes[0].collections[0].get_linewidths())
     4
     """
     array, queries, keys = named_weights(weights, tokens, key_tokens, 3)
-    chosen = [check_index("heads", h, len(array)) for h in (heads if heads is not None else range(min(4, len(array))))]
-    if not chosen:
+    indices = [check_index("heads", h, len(array)) for h in (heads if heads is not None else range(min(4, len(array))))]
+    if not indices:
         raise ValueError("heads must name at least one head, got none")
-    least = (0.01 if len(keys) <= 16 else 2 / len(keys)) if least is None else least
+    least = default_least(len(keys)) if least is None else least
     rows = range(len(queries)) if query is None else [check_index("query", query, len(queries))]
-    title = _title(len(array), chosen) if title is None else title
+    title = _title(len(array), indices) if title is None else title
     with drawing(theme):
         left, right = labels(queries), labels(keys)
         step = 0.3 if max(len(left), len(right)) <= 24 else 0.17
-        margins = LETTER * (max(map(columns, left)) + max(map(columns, right))) + 0.3
-        across = min(len(chosen), 4)
-        down = -(-len(chosen) // across)
+        margins = label_width(left) + label_width(right) + 0.3
+        across = min(len(indices), 4)
+        down = -(-len(indices) // across)
         figure = new_figure(
             max(across * (margins + 2.0), 5.6, 0.6 + 0.11 * columns(title)),
             down * (0.55 + step * max(len(left), len(right))) + 0.8,
+            title=title,
         )
-        figure.suptitle(title, fontweight="bold", fontsize=12)
         grid = figure.subplots(down, across, squeeze=False)
-        largest = float(array[chosen].max()) or 1.0
-        for axes, head in zip(grid.flat, chosen, strict=False):
-            shown = np.zeros_like(array[head])
-            shown[list(rows)] = array[head][list(rows)]
-            draw_lines(axes, shown, least, largest, theme)
+        largest = float(array[indices].max()) or 1.0
+        for axes, head in zip(grid.flat, indices, strict=False):
+            drawn_weights = np.zeros_like(array[head])
+            drawn_weights[list(rows)] = array[head][list(rows)]
+            draw_lines(axes, drawn_weights, least, largest, theme)
             size = 10 if step > 0.2 else 8
             name_sides(axes, left, right, size, theme, strong=None if query is None else rows[0])
-            if len(chosen) > 1:
+            if len(indices) > 1:
                 axes.set_title(f"head {head}", fontsize=10)
-        for axes in list(grid.flat)[len(chosen) :]:
+        for axes in list(grid.flat)[len(indices) :]:
             axes.set_visible(False)
         note = f"query → key; line width and strength by weight, widest {largest:.3g}"
         figure.supxlabel(
@@ -80,21 +80,26 @@ def head_lines(
     return Picture(figure, title, theme)
 
 
-def _title(count: int, chosen: list[int]) -> str:
+def default_least(keys: int) -> float:
+    """Return the smallest weight that is drawn by default."""
+    return 0.01 if keys <= 16 else 2 / keys
+
+
+def _title(count: int, heads: list[int]) -> str:
     if count == 1:
         return "Attention from query to key"
-    if len(chosen) == 1:
-        return f"Attention from query to key, head {chosen[0]}"
-    of = "" if len(chosen) == count else f" of {count}"
-    return f"Attention from query to key, {len(chosen)}{of} heads"
+    if len(heads) == 1:
+        return f"Attention from query to key, head {heads[0]}"
+    of = "" if len(heads) == count else f" of {count}"
+    return f"Attention from query to key, {len(heads)}{of} heads"
 
 
 def draw_lines(
     axes: "Axes", weights: Array, least: float, largest: float, theme: str, *, upright: bool = False
 ) -> None:
-    """One line for each weight of at least `least`, the strongest on top.
+    """Draw one line for each weight of at least `least`, the strongest on top.
 
-    Queries stand on the left and keys on the right, or, `upright`, queries above and keys below.
+    Queries are on the left and keys on the right; with `upright`, queries are above and keys below.
     """
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgb
@@ -102,10 +107,10 @@ def draw_lines(
     pairs = np.argwhere((weights >= least) & (weights > 0))
     pairs = pairs[np.argsort(weights[tuple(pairs.T)], kind="stable")]
     strength = np.clip(weights[tuple(pairs.T)] / largest, 0, 1)
-    # The shorter side is spread over the length of the longer, so that lines do not all lean one way.
+    # The shorter side is spread over the length of the longer one, so that the lines are not all slanted one way.
     across, down = (spread(n, max(weights.shape)) for n in weights.shape)
     curve = np.linspace(0, 1, 24)
-    smooth = curve * curve * (3 - 2 * curve)  # leaves and arrives straight, which keeps the ends apart
+    smooth = curve * curve * (3 - 2 * curve)  # horizontal at both ends, which keeps the ends apart
     paths = [np.stack([curve, across[i] + (down[j] - across[i]) * smooth], axis=1) for i, j in pairs]
     if upright:
         paths = [np.stack([path[:, 1], 1 - path[:, 0]], axis=1) for path in paths]
@@ -116,7 +121,7 @@ def draw_lines(
 
 
 def spread(count: int, over: int) -> Array:
-    """Places for `count` names over the length of `over` of them, evenly.
+    """Return positions of `count` names, evenly spread over the length of `over` names.
 
     >>> spread(2, 4)
     array([0.5, 2.5])
@@ -127,7 +132,7 @@ def spread(count: int, over: int) -> Array:
 def name_sides(
     axes: "Axes", left: list[str], right: list[str], size: float, theme: str, strong: int | None = None
 ) -> None:
-    """The queries' names on the left, the keys' on the right, nothing else."""
+    """Write the queries' names on the left and the keys' on the right, without frame."""
     longest = max(len(left), len(right))
     axes.set_xlim(0, 1)
     axes.set_ylim(longest - 0.5, -0.5)
@@ -137,8 +142,7 @@ def name_sides(
     other.set_yticks(spread(len(right), longest), right, fontsize=size)
     for part in (axes, other):
         part.tick_params(length=0)
-        for spine in part.spines.values():
-            spine.set_visible(False)
+        hide_spines(part)
     if strong is not None:
         axes.get_yticklabels()[strong].set_fontweight("bold")
         axes.get_yticklabels()[strong].set_color(theme_named(theme).accent)

@@ -1,8 +1,7 @@
 """Heatmaps with token names: rows are queries, columns are keys.
 
-`weight_heatmap` draws the weights, `similarity_heatmap` the scores they come from, QKᵀ: the dot product of
-every query with every key. (An outer product of one row of similarities with itself, sometimes drawn under
-this name, compares nothing with nothing.)
+`weight_heatmap` draws the weights, `similarity_heatmap` the scores QKᵀ: the dot product of every query with every key.
+(Some texts draw the outer product of one row of similarities with itself instead, which has no meaning.)
 """
 
 from collections.abc import Sequence
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.pictures.colours import colour_map, ink_on, theme_named
+from regard.pictures.axes import add_colour_bar, draw_cell_grid, hide_spines, label_width, must_rotate, write_in_cell
+from regard.pictures.colours import colour_map, theme_named
 from regard.pictures.fonts import columns, labels
 from regard.pictures.inputs import check_index, digits, largest, named_weights, to_float64
 from regard.pictures.picture import Picture, drawing, new_figure
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 Array = np.ndarray
-
-LETTER = 0.082  # inches that one column of a label of 10 points takes, about
 
 
 def weight_heatmap(
@@ -34,9 +32,10 @@ def weight_heatmap(
     title: str | None = None,
     theme: str = "light",
 ) -> Picture:
-    """The weights (L, S) of one head, a cell for each pair, with the number where there is room for it.
+    """Draw the weights (L, S) of one head, one cell for each pair, with numbers if the cells are large enough.
 
-    Of weights (H, L, S) or a `Trace`, `head` is drawn. Colours go from 0 to `highest` (the largest weight).
+    For weights (H, L, S) or a `Trace`, `head` chooses the head. Colours range from 0 to `highest`, by default the
+    largest weight.
 
     >>> import regard
     >>> from regard.attention import embed, projections, trace_layer
@@ -47,10 +46,9 @@ def weight_heatmap(
     """
     array, queries, keys = named_weights(weights, tokens, key_tokens, 3)
     head = check_index("head", head, len(array))
-    named = "Attention weights" + (f", head {head}" if len(array) > 1 else "")
-    shown = array[head]
-    limits = (0.0, largest(shown) if highest is None else highest)
-    return _heatmap(shown, queries, keys, limits, "weight", named if title is None else title, theme)
+    default_title = "Attention weights" + (f", head {head}" if len(array) > 1 else "")
+    limits = (0.0, largest(array[head]) if highest is None else highest)
+    return _heatmap(array[head], queries, keys, limits, "weight", default_title if title is None else title, theme)
 
 
 def similarity_heatmap(
@@ -63,7 +61,7 @@ def similarity_heatmap(
     title: str | None = None,
     theme: str = "light",
 ) -> Picture:
-    """The similarity of every query (L, d_k) to every key (S, d_k): QKᵀ, times `scale`.
+    """Draw the similarity of every query (L, d_k) with every key (S, d_k): QKᵀ times `scale`.
 
     >>> picture = similarity_heatmap([[1.0, 2.0]], [[3.0, 0.0], [0.0, 1.0]], ["cat"], ["a", "b"])
     >>> picture.figure.axes[0].images[0].get_array().tolist()
@@ -90,72 +88,66 @@ def _heatmap(
 ) -> Picture:
     cell = cell_size(max(values.shape))
     with drawing(theme):
-        rows, heads = labels(queries), labels(keys)
-        left = 0.45 + LETTER * max(map(columns, rows))
-        top = 0.75 + (LETTER * max(map(columns, heads)) if lie_down(heads, cell) else 0.2)
+        rows, tops = labels(queries), labels(keys)
+        left = 0.45 + label_width(rows)
+        top = 0.75 + (label_width(tops) if must_rotate(tops, cell) else 0.2)
         figure = new_figure(
-            max(left + cell * len(keys) + 1.15, 0.5 + 0.1 * columns(title)), max(top + cell * len(queries) + 0.35, 2.4)
+            max(left + cell * len(keys) + 1.15, 0.5 + 0.1 * columns(title)),
+            max(top + cell * len(queries) + 0.35, 2.4),
+            title=title,
         )
         axes = figure.subplots()
-        figure.suptitle(title, fontweight="bold", fontsize=12)
-        image = draw_heat(axes, values, rows, heads, limits, theme, cell)
-        axes.set_xlabel("key")
-        axes.xaxis.set_label_position("top")
-        axes.set_ylabel("query")
-        bar = figure.colorbar(image, ax=axes, label=what, aspect=28, pad=0.03)
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(labelsize=8)
+        image = draw_heat(axes, values, rows, tops, limits, theme, cell)
+        label_axes(axes)
+        add_colour_bar(figure, image, axes, what, aspect=28)
     return Picture(figure, title, theme)
 
 
 def cell_size(count: int) -> float:
-    """Inches for a cell when so many stand side by side: room for a number, for a name, or for neither."""
+    """Return the inches of a cell among this many: enough for a number, for a name, or for neither."""
     return 0.56 if count <= 16 else max(0.19, min(0.3, 9 / count)) if count <= 64 else max(9 / count, 0.001)
 
 
-def lie_down(names: list[str], cell: float) -> bool:
-    """Whether names over columns of this width must be turned."""
-    return max(map(columns, names)) * LETTER > 0.95 * cell
+def label_axes(axes: "Axes") -> None:
+    """Label the axes of a heatmap, the keys at the top."""
+    axes.set_xlabel("key")
+    axes.xaxis.set_label_position("top")
+    axes.set_ylabel("query")
 
 
 def draw_heat(
     axes: "Axes",
     values: Array,
     rows: list[str],
-    heads: list[str],
+    tops: list[str],
     limits: tuple[float, float],
     theme: str,
     cell: float,
     *,
     with_numbers: bool = True,
 ) -> "AxesImage":
-    """The cells, the names along two sides, and the numbers if a cell is large enough."""
+    """Draw the cells, the names at the left and top, and numbers if the cells are large enough."""
     low, high = limits if limits[1] > limits[0] else (limits[0] - 0.5, limits[0] + 0.5)
     image = axes.imshow(values, cmap=colour_map(theme), vmin=low, vmax=high, interpolation="nearest", aspect="equal")
     size = 10 if cell >= 0.3 else max(5.0, min(8.5, 44 * cell))
     every = max(1, int(np.ceil(0.105 * size / 7 / cell)))
     axes.set_xticks(
-        np.arange(0, len(heads), every), heads[::every], rotation=90 if lie_down(heads, cell) else 0, fontsize=size
+        np.arange(0, len(tops), every), tops[::every], rotation=90 if must_rotate(tops, cell) else 0, fontsize=size
     )
     axes.set_yticks(np.arange(0, len(rows), every), rows[::every], fontsize=size)
     axes.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    hide_spines(axes)
     if max(values.shape) <= 64:
-        colour = theme_named(theme).background
-        axes.set_xticks(np.arange(1, len(heads)) - 0.5, minor=True)
-        axes.set_yticks(np.arange(1, len(rows)) - 0.5, minor=True)
-        axes.grid(which="minor", color=colour, linewidth=1.2 if cell > 0.3 else 0.5)
+        draw_cell_grid(axes, len(rows), len(tops), theme_named(theme).background, 1.2 if cell > 0.3 else 0.5)
         axes.tick_params(which="minor", length=0)
     if with_numbers and cell >= 0.45:
         for (i, j), value in np.ndenumerate(values):
-            ink = ink_on(theme, (value - low) / (high - low))
-            axes.text(j, i, in_cell(value), ha="center", va="center", fontsize=8.5, color=ink)
+            write_in_cell(axes, i, j, in_cell(value), (value - low) / (high - low), theme)
     return image
 
 
 def in_cell(value: float) -> str:
-    """The number as it fits a cell: three significant digits, fewer where it is small.
+    """Return a number as text that fits a cell: three significant digits, fewer for small numbers.
 
     >>> in_cell(0.12345), in_cell(0.0), in_cell(0.00012), in_cell(-12.34), in_cell(1.0), in_cell(0.0804)
     ('0.123', '0', '1e−4', '−12.3', '1.00', '0.0804')

@@ -1,7 +1,7 @@
-"""Layers × heads: the whole model in one picture, one number or one thumbnail a head.
+"""Overview of a model, layers × heads: one number and one thumbnail of the weights for each head.
 
-The number is by default the mean entropy of the head's rows, in nats: 0 when every query looks at one key
-alone, log S when all keys count the same.
+By default the number is the mean entropy of the head's rows in nats: 0 if every query attends to one key only, log S
+if it attends to all keys equally.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.pictures.colours import colour_map, ink_on
+from regard.pictures.axes import hide_spines, write_in_cell
+from regard.pictures.colours import colour_map
 from regard.pictures.inputs import to_float64
 from regard.pictures.picture import Picture, drawing, new_figure
 from regard.pictures.weights.heatmap import in_cell
@@ -18,7 +19,7 @@ Array = np.ndarray
 
 
 def entropies(weights: Any) -> Array:
-    """The mean entropy of each head's rows in nats, from weights (..., L, S); empty rows are left out.
+    """Return the mean entropy of each head's rows in nats, from weights (..., L, S), without empty rows.
 
     >>> entropies([[[0.5, 0.5], [1.0, 0.0]]]).round(3)
     array([0.347])
@@ -38,10 +39,10 @@ def layer_overview(
     title: str | None = None,
     theme: str = "light",
 ) -> Picture:
-    """One number for each layer and head, (layers, H), and a thumbnail of each head where weights are given.
+    """Draw one number for each layer and head, (layers, H), and a thumbnail of each head if weights are given.
 
-    `weights` holds one array (H, L, S) for each layer; with weights alone the number is the mean entropy of a
-    head's rows. Layers may have different numbers of heads: missing ones are not a number in `values`.
+    `weights` has one array (H, L, S) for each layer; without `values` the number is the mean entropy of a head's
+    rows. Layers may have different numbers of heads; missing heads are NaN in `values`.
 
     >>> weights = np.full((2, 3, 4, 4), 0.25)                   # 2 layers of 3 heads, all uniform
     >>> picture = layer_overview(weights=weights)
@@ -76,17 +77,17 @@ def _draw(table: Array, maps: list[Array] | None, names: list[str], what: str, t
         side = 0.62
         panel = side * across + 0.3
         figure = new_figure(
-            (panel + 1.9) * (1 if maps is None else 2) - (0 if maps is None else 1.2), side * down + 1.4
+            (panel + 1.9) * (1 if maps is None else 2) - (0 if maps is None else 1.2),
+            side * down + 1.4,
+            title=title,
         )
-        figure.suptitle(title, fontweight="bold", fontsize=12)
         panels = figure.subplots(1, 1 if maps is None else 2, squeeze=False)[0]
         low, high = float(np.nanmin(table)), float(np.nanmax(table))
         low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
         image = panels[0].imshow(table, cmap=colour_map(theme), vmin=low, vmax=high)
         for (i, j), value in np.ndenumerate(table):
             if np.isfinite(value):
-                ink = ink_on(theme, (value - low) / (high - low))
-                panels[0].text(j, i, in_cell(value), ha="center", va="center", fontsize=8.5, color=ink)
+                write_in_cell(panels[0], i, j, in_cell(value), (value - low) / (high - low), theme)
         panels[0].set_title(what, fontsize=10)
         bar = figure.colorbar(image, cax=panels[0].inset_axes((1.02, 0.0, 0.02, 1.0)))  # as tall as the table
         bar.outline.set_visible(False)
@@ -97,8 +98,8 @@ def _draw(table: Array, maps: list[Array] | None, names: list[str], what: str, t
             for i, layer in enumerate(maps):
                 for j, head in enumerate(layer):
                     place = (j - 0.46, j + 0.46, i + 0.46, i - 0.46)
-                    shown = thumbnail(head, 64)
-                    panels[1].imshow(shown / (shown.max() or 1), cmap=colour_map(theme), vmin=0, vmax=1, extent=place)
+                    small = thumbnail(head, 64)
+                    panels[1].imshow(small / (small.max() or 1), cmap=colour_map(theme), vmin=0, vmax=1, extent=place)
             panels[1].set_xlim(-0.5, across - 0.5)
             panels[1].set_ylim(down - 0.5, -0.5)
         for axes in panels:
@@ -106,13 +107,12 @@ def _draw(table: Array, maps: list[Array] | None, names: list[str], what: str, t
             axes.set_yticks(range(down), names)
             axes.set_xlabel("head")
             axes.tick_params(length=0)
-            for spine in axes.spines.values():
-                spine.set_visible(False)
+            hide_spines(axes)
     return Picture(figure, title, theme)
 
 
 def thumbnail(weights: Array, most: int) -> Array:
-    """The map (L, S) in at most `most` × `most` cells, each the largest weight of those it stands for.
+    """Return the weights (L, S) reduced to at most `most` × `most` cells, each the largest weight of its rectangle.
 
     >>> thumbnail(np.eye(5), 2)
     array([[1., 0.],

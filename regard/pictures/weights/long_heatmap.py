@@ -1,12 +1,12 @@
-"""Long sequences: 32,768 tokens on a thousand pixels, without ever holding the S×S matrix.
+"""Heatmap of a long sequence, for example 32,768 tokens on 1,024 pixels, without the S×S matrix in memory.
 
-A pixel stands for a rectangle of pairs, and shows the largest weight in it (so that a single strong pair is
-never lost) or the mean (so that a faint broad band is seen). Both are gathered from a few rows at a time:
+A pixel represents a rectangle of pairs. It shows the largest weight in it (so that a single strong pair stays visible)
+or the mean (so that a faint broad band is visible). Both are accumulated from a few rows at a time:
 
     weights(slice(0, 64)) → (64, S) → max and sum over the keys of each pixel → added to the pixel's row
 
-The memory is that of the picture and of one strip. When the size does not divide, pixels differ by one in the
-number of rows they stand for, and every mean is over its own number of pairs.
+The memory needed is that of the picture and of one strip. If the size is not divisible, the pixels' numbers of rows
+differ by one, and every mean is over its own number of pairs.
 """
 
 from collections.abc import Callable
@@ -24,10 +24,9 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Pyramid:
-    """Maximum and mean over the rectangles of a long weight matrix; `levels` halve them again and again.
+    """Maximum and mean over rectangles of a long weight matrix; `levels` returns ever coarser ones.
 
-    `row_edges` and `column_edges` say which queries and keys a pixel stands for: those from edge i up to,
-    not including, edge i + 1.
+    Pixel i represents the queries (keys) from `row_edges[i]` (`column_edges[i]`) up to, not including, edge i + 1.
     """
 
     maximum: Array
@@ -36,11 +35,11 @@ class Pyramid:
     column_edges: Array
 
     def levels(self) -> list["Pyramid"]:
-        """This and ever smaller pyramids, each with half the pixels of the one before, down to one pixel."""
-        found = [self]
-        while max(found[-1].maximum.shape) > 1:
-            found.append(_halved(found[-1]))
-        return found
+        """Return this pyramid and smaller ones, each with half the pixels on a side, down to one pixel."""
+        levels = [self]
+        while max(levels[-1].maximum.shape) > 1:
+            levels.append(_halve(levels[-1]))
+        return levels
 
 
 def max_mean_pyramid(
@@ -53,7 +52,7 @@ def max_mean_pyramid(
 ) -> Pyramid:
     """Reduce a weight matrix (queries, keys), given strip by strip, to at most pixels × pixels.
 
-    weights  called with slices of queries in order, each of at most `strip` rows; gives (rows, keys)
+    weights  called with consecutive slices of at most `strip` queries; returns weights (rows, keys)
 
     >>> whole = np.arange(12.0).reshape(3, 4)
     >>> p = max_mean_pyramid(lambda rows: whole[rows], 3, 4, pixels=2, strip=1)
@@ -98,46 +97,43 @@ def long_heatmap(
     title: str | None = None,
     theme: str = "light",
 ) -> Picture:
-    """The maximum and the mean of a long weight matrix side by side, as `max_mean_pyramid` gathers them.
+    """Draw the maximum and the mean of a long weight matrix side by side, as `max_mean_pyramid` computes them.
 
-    `weights` is called with slices of queries, or is an array (L, S), or a `Pyramid` made before. Colours
-    follow the logarithm of the weight: a mean over many pairs is small, and must still be seen.
+    `weights` is a function of slices of queries, an array (L, S), or a `Pyramid`. The colour scale is logarithmic,
+    because a mean over many pairs is small.
 
     >>> long_heatmap(np.full((2000, 2000), 1 / 2000), pixels=64).title
     'Attention of 2,000 queries over 2,000 keys'
     """
     if isinstance(weights, Pyramid):
-        found = weights
+        pyramid = weights
     elif callable(weights):
         if queries is None or keys is None:
             raise ValueError("with a function for weights, give queries= and keys=, the size of the whole matrix")
-        found = max_mean_pyramid(weights, queries, keys, pixels=pixels, strip=strip)
+        pyramid = max_mean_pyramid(weights, queries, keys, pixels=pixels, strip=strip)
     else:
         whole = to_float64(weights)
         if whole.ndim != 2:
             raise ValueError(f"weights must be of shape (L, S), got {whole.shape}; choose one head")
-        found = max_mean_pyramid(lambda rows: whole[rows], *whole.shape, pixels=pixels, strip=strip)
-    queries, keys = int(found.row_edges[-1]), int(found.column_edges[-1])
+        pyramid = max_mean_pyramid(lambda rows: whole[rows], *whole.shape, pixels=pixels, strip=strip)
+    queries, keys = int(pyramid.row_edges[-1]), int(pyramid.column_edges[-1])
     title = f"Attention of {queries:,} queries over {keys:,} keys" if title is None else title
-    return _draw(found, queries, keys, title, theme)
+    return _draw(pyramid, queries, keys, title, theme)
 
 
-def _draw(found: Pyramid, queries: int, keys: int, title: str, theme: str) -> Picture:
+def _draw(pyramid: Pyramid, queries: int, keys: int, title: str, theme: str) -> Picture:
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import FuncFormatter
 
     with drawing(theme):
-        figure = new_figure(13.2, 6.4)
-        figure.suptitle(title, fontweight="bold", fontsize=12)
-        tall, wide = found.maximum.shape
+        figure = new_figure(13.2, 6.4, title=title)
+        tall, wide = pyramid.maximum.shape
         per = f"{queries / tall:.4g} × {keys / wide:.4g} pairs a pixel"
         for axes, values, name in zip(
-            figure.subplots(1, 2), (found.maximum, found.mean), ("largest weight", "mean weight"), strict=True
+            figure.subplots(1, 2), (pyramid.maximum, pyramid.mean), ("largest weight", "mean weight"), strict=True
         ):
             high = float(values.max()) or 1.0
-            seen = values[values > 0]
-            low = max(float(seen.min()) if seen.size else high, high * 1e-4) if seen.size else high / 10
-            low = min(low, high / 10)
+            low = min(max(float(values[values > 0].min(initial=high)), high * 1e-4), high / 10)
             image = axes.imshow(
                 np.maximum(values, low),
                 cmap=colour_map(theme),
@@ -158,8 +154,8 @@ def _draw(found: Pyramid, queries: int, keys: int, title: str, theme: str) -> Pi
     return Picture(figure, title, theme)
 
 
-def _halved(p: Pyramid) -> Pyramid:
-    """Pixels taken two by two; a last odd one stands alone. Means are weighted by the pairs they stand for."""
+def _halve(p: Pyramid) -> Pyramid:
+    """Merge pixels two by two, an odd last one alone; means are weighted by their numbers of pairs."""
     maximum, total = p.maximum, p.mean * (np.diff(p.row_edges)[:, None] * np.diff(p.column_edges)[None, :])
     edges = []
     for axis, own in enumerate((p.row_edges, p.column_edges)):
