@@ -39,12 +39,7 @@ class Theme:
 THEMES = {
     "light": Theme(
         name="light",
-        background="#ffffff",
-        ink="#1c2430",
-        faint="#566171",
-        line="#d5dbe4",
-        panel="#f3f5f9",
-        accent="#c2410c",
+        background="#ffffff", ink="#1c2430", faint="#566171", line="#d5dbe4", panel="#f3f5f9", accent="#c2410c",
         path=(
             (0.980, -0.004, 0.010), (0.880, -0.035, 0.030), (0.740, -0.070, -0.020),
             (0.560, -0.040, -0.090), (0.400, 0.000, -0.120), (0.260, 0.025, -0.085),
@@ -52,12 +47,7 @@ THEMES = {
     ),
     "dark": Theme(
         name="dark",
-        background="#14181f",
-        ink="#e8ecf2",
-        faint="#a3aebd",
-        line="#333c49",
-        panel="#1d232d",
-        accent="#ffa94d",
+        background="#14181f", ink="#e8ecf2", faint="#a3aebd", line="#333c49", panel="#1d232d", accent="#ffa94d",
         path=(
             (0.235, 0.000, -0.018), (0.360, 0.030, -0.100), (0.520, 0.120, -0.050),
             (0.670, 0.125, 0.060), (0.820, 0.050, 0.120), (0.970, -0.010, 0.060),

@@ -9,7 +9,7 @@ from regard.languages import Bilingual, bilingual, read_texts
 FILE = Path(__file__).with_name("labels.toml")
 PATTERNS = (
     (r"(\d+) heads?", r"\g<0>", r"\1 头"),
-    (r"attention every (\d+)", r"attention every \1 blocks", r"每 \1 块一次注意力"),
+    (r"attention every (\d+)", r"attention every \1 block(s)", r"每 \1 块一次注意力"),
 )
 
 

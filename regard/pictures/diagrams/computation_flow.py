@@ -6,7 +6,7 @@ Boxes are arrays with their shapes in letters and numbers; arrows are labelled w
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regard.attention import Part, Trace
 from regard.pictures.colours import theme_named
@@ -137,17 +137,10 @@ def _draw_box(axes: "Axes", box: Box, theme: str, *, strong: bool) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     colours = theme_named(theme)
-    axes.add_patch(
-        FancyBboxPatch(
-            (box.x - box.width / 2, _top(box)),
-            box.width,
-            BOX,
-            boxstyle="round,pad=0,rounding_size=0.09",
-            facecolor=colours.panel,
-            edgecolor=colours.accent if strong else colours.faint,
-            linewidth=1.8 if strong else 0.9,
-        )
-    )
+    edge, width = (colours.accent, 1.8) if strong else (colours.faint, 0.9)
+    corner, rounded = (box.x - box.width / 2, _top(box)), "round,pad=0,rounding_size=0.09"
+    style: Any = {"facecolor": colours.panel, "edgecolor": edge, "linewidth": width}
+    axes.add_patch(FancyBboxPatch(corner, box.width, BOX, boxstyle=rounded, **style))
     axes.text(box.x, _top(box) + 0.2, box.text, ha="center", va="center", fontsize=10.5, fontweight="bold")
     axes.text(box.x, _top(box) + 0.44, box.shape, ha="center", va="center", fontsize=8.5, color=colours.faint)
 
@@ -158,13 +151,8 @@ def _arrow(axes: "Axes", start: Box, end: Box, operation: str, theme: str) -> No
     y0, y1 = _top(start) + BOX, _top(end)
     reach = end.width / 2 - 0.25
     x1 = min(max(start.x, end.x - reach), end.x + reach)
-    style = {
-        "arrowstyle": "-|>,head_width=0.18,head_length=0.35",
-        "color": colours.faint,
-        "linewidth": 1.1,
-        "shrinkA": 0,
-        "shrinkB": 0,
-    }
+    head = "-|>,head_width=0.18,head_length=0.35"
+    style = {"arrowstyle": head, "color": colours.faint, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 0}
     axes.annotate("", (x1, y1), (start.x, y0), arrowprops=style)
     if operation:
         at = max(0.5, 1 - 0.5 * (GAP / (y1 - y0)))  # the label of a long arrow is near its tip
@@ -172,12 +160,7 @@ def _arrow(axes: "Axes", start: Box, end: Box, operation: str, theme: str) -> No
         aside = 0.1 if abs(x1 - start.x) < GAP or y1 - y0 > 2 * GAP else 0.34  # keeps the label off a flat arrow
         leaning = x1 < start.x and y1 - y0 < 2 * GAP  # the label is on the side to which the arrow leans
         axes.text(
-            x + (-aside if leaning else aside),
-            y0 + (y1 - y0) * at,
-            operation,
-            ha="right" if leaning else "left",
-            va="center",
-            fontsize=8.5,
-            color=colours.accent,
+            x + (-aside if leaning else aside), y0 + (y1 - y0) * at, operation, ha="right" if leaning else "left",
+            va="center", fontsize=8.5, color=colours.accent,
             bbox={"facecolor": colours.background, "edgecolor": "none", "pad": 1.0},
-        )
+        )  # fmt: skip

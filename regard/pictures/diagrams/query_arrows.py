@@ -102,14 +102,8 @@ def _draw_arrows(axes: Any, points: Array, row: Array, names: list[str], query: 
     listed = list(order[::-1][:14])
     for i in listed[:8]:
         axes.text(*beyond(points[1 + i], reach), names[i], fontsize=9, ha="center", va="center", color=colours.ink)
-    axes.text(
-        *(beyond(points[0], reach) + np.array([0, 0, 0.1 * reach])),
-        query,
-        fontsize=10,
-        ha="center",
-        color=colours.accent,
-        fontweight="bold",
-    )
+    above_tip = beyond(points[0], reach) + np.array([0, 0, 0.1 * reach])
+    axes.text(*above_tip, query, fontsize=10, ha="center", color=colours.accent, fontweight="bold")
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), zlim=(-reach, reach))
     axes.set_box_aspect((1, 1, 1), zoom=1.1)
     axes.view_init(elev=20, azim=-52)
@@ -125,16 +119,9 @@ def _draw_arrows(axes: Any, points: Array, row: Array, names: list[str], query: 
     ]
     more = f"\n({len(row) - len(listed)} smaller not listed)" if len(listed) < len(row) else ""
     axes.legend(
-        handles=lines,
-        title=f"key  weight{more}",
-        loc="center left",
-        bbox_to_anchor=(1.13, 0.5),
-        frameon=False,
-        fontsize=9,
-        title_fontsize=9,
-        handlelength=2.4,
-        labelspacing=0.7,
-    )
+        handles=lines, title=f"key  weight{more}", loc="center left", bbox_to_anchor=(1.13, 0.5), frameon=False,
+        fontsize=9, title_fontsize=9, handlelength=2.4, labelspacing=0.7,
+    )  # fmt: skip
 
 
 def beyond(tip: Array, reach: float) -> Array:
