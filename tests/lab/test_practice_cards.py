@@ -41,7 +41,7 @@ class TestDrills:
         drill = find_drill(name)
         page = opened(f"#/practice?tab=drills&drill={name}")
         expect(page.tab.locator(".drill h2")).to_have_text(drill.title["en"])
-        own = dict(drill.given)
+        own = dict(drill.inputs)
         own[drill.steps[0].name] = [[x + type(x)(x.rational * 0 + 1) for x in row] for row in drill.answers()["scores"]]  # type: ignore[union-attr]
         for step in drill.steps[1:]:
             own[step.name] = step.compute(own)
@@ -68,7 +68,7 @@ class TestDrills:
         name = "causal:3:0"
         drill = find_drill(name)
         page = opened(f"#/practice?tab=drills&drill={name}")
-        own = dict(drill.given)
+        own = dict(drill.inputs)
         for i, step in enumerate(drill.steps):
             if i == 0:
                 wrong = next(mistake for mistake in step.mistakes if mistake.name == "v-for-k")
