@@ -1,17 +1,17 @@
-"""The board game beside its peers: random play in batches, budgets kept, and the exported solver on Kaggle's board.
+"""Compare the board game with its peers: random play in batches, time budgets, and the exported solver on Kaggle.
 
     python bench/connectx.py [speed] [budget] [kaggle] [--moves N]
 
-Without names, all three. Prints tables and writes bench/results/connectx.json; exit code 1 when a bound is missed.
-Peers that are not installed are named in their rows (pgx, OpenSpiel and kaggle-environments come with
-`pip install -c constraints.txt pgx 'regard[kaggle]'`). One core is used throughout.
+Without names it runs all three. It prints tables and writes bench/results/connectx.json; exit code 1 if a bound is
+missed. Peers that are not installed are named in their rows (pgx, OpenSpiel and kaggle-environments come with
+`pip install -c constraints.txt pgx 'regard[kaggle]'`). All run on one core.
 
-- speed: moves a second of random play with 4,096 boards, every game begun anew when it ends. Ours and pgx take turns,
-  the best of several rounds counts. pgx runs many steps in one compiled loop; in the row without observations its own
-  are dropped inside the loop, so that it need not compute them.
-- budget: the longest of N moves with 100 ms, from positions of random games; then again while another process keeps a
-  core busy. On a machine where more processes want to run than there are cores, wall time is theirs as well: the
-  processor's own time stands beside it.
+- speed: moves per second of random play with 4,096 boards, where finished games restart. regard and the peer run in
+  turns, and the best of several rounds counts. pgx runs many steps in one compiled loop; in the row without
+  observations they are dropped inside the loop, so that it need not compute them.
+- budget: the longest of N moves with a budget of 100 ms, from positions of random games; then again while another
+  process keeps a core busy. If more processes run than there are cores, the wall time includes time of the others, so the
+  processor time is shown as well.
 - kaggle: the exported solver in kaggle-environments, 20 games as first player against negamax.
 """
 
@@ -37,11 +37,11 @@ from regard.connectx import Board, Boards, export, player
 from regard.connectx.kaggle import validation
 
 BOARDS = 4096
-BUDGET, LONGEST = 0.1, 0.13  # seconds: given, and allowed
+BUDGET, LONGEST = 0.1, 0.13  # seconds: the budget, and the bound of the longest move
 
 
 def moves_a_second(play: Callable[[], int], rounds: int) -> list[float]:
-    """One figure a round; `play` returns how many moves it made."""
+    """Return the moves per second of each round; `play` returns the number of moves it made."""
     figures = []
     for _ in range(rounds):
         start = time.process_time()
@@ -66,7 +66,7 @@ def ours(planes: bool) -> Callable[[], int]:
 
 
 def theirs_pgx(planes: bool) -> Callable[[], int]:
-    """The quickest of the ways tried: one scan, uniform draws, ended games replaced by a new one."""
+    """Run pgx in one scan with uniform random moves; finished games are replaced by new ones. The fastest way found."""
     import jax
     import jax.numpy as jnp
     import pgx
@@ -108,14 +108,14 @@ def theirs_openspiel() -> Callable[[], int]:
     import pyspiel
 
     game = pyspiel.load_game("connect_four")
-    lot = random.Random(0)
+    generator = random.Random(0)
 
     def play() -> int:
         moves = 0
         while moves < 20_000:
             state = game.new_initial_state()
             while not state.is_terminal():
-                state.apply_action(lot.choice(state.legal_actions()))
+                state.apply_action(generator.choice(state.legal_actions()))
                 moves += 1
         return moves
 
@@ -129,7 +129,7 @@ def theirs_pettingzoo() -> Callable[[], int]:
     from pettingzoo.classic.connect_four.connect_four import env as make
 
     env = make()
-    lot = random.Random(0)
+    generator = random.Random(0)
 
     def play() -> int:
         moves = 0
@@ -139,7 +139,7 @@ def theirs_pettingzoo() -> Callable[[], int]:
                 seen, _, ended, cut, _ = env.last()
                 if ended or cut:
                     break
-                env.step(lot.choice(np.flatnonzero(seen["action_mask"]).tolist()))
+                env.step(generator.choice(np.flatnonzero(seen["action_mask"]).tolist()))
                 moves += 1
         return moves
 
@@ -162,7 +162,7 @@ def theirs_kaggle() -> Callable[[], int]:
 
 
 def speed(rows: list[dict[str, Any]]) -> bool:
-    """Random play, ours against each peer."""
+    """Compare random play with each peer."""
     met = True
     mine = {planes: ours(planes) for planes in (False, True)}
     peers: list[tuple[str, bool, Callable[[], Callable[[], int]], float | None]] = [
@@ -202,21 +202,21 @@ def _load(stop: Any) -> None:
 
 
 def positions(count: int) -> list[Board]:
-    """Boards of random games in which there is something to think about."""
-    lot, found = random.Random(0), []
-    while len(found) < count:
+    """Return boards of unfinished random games."""
+    generator, boards = random.Random(0), []
+    while len(boards) < count:
         board = Board()
-        for _ in range(lot.randrange(30)):
+        for _ in range(generator.randrange(30)):
             if board.over:
                 break
-            board = board.play(lot.choice(board.legal))
+            board = board.play(generator.choice(board.legal))
         if not board.over:
-            found.append(board)
-    return found
+            boards.append(board)
+    return boards
 
 
 def budget(rows: list[dict[str, Any]], count: int) -> bool:
-    """The longest move with 100 ms, alone and beside a process that wants the same core."""
+    """Measure the longest move with 100 ms, alone and beside a busy process."""
     met = True
     table = Table(title=f"{1000 * BUDGET:.0f} ms a move, {count} moves each: milliseconds", title_justify="left")
     for name in ("player", "", "mean", "99.9 %", "longest", "bound", "longest, processor's time"):
@@ -249,7 +249,7 @@ def budget(rows: list[dict[str, Any]], count: int) -> bool:
 
 
 def kaggle(rows: list[dict[str, Any]]) -> bool:
-    """The exported solver against negamax."""
+    """Play the exported solver against negamax."""
     file = export("solver", RESULTS / "submission.py")
     size = file.stat().st_size
     matches = list(validation.validate(file, [("negamax", 1, (6, 7, 4))] * 20))
@@ -267,12 +267,12 @@ def kaggle(rows: list[dict[str, Any]]) -> bool:
 
 
 def main() -> int:
-    """Measure, print, write; 1 when a bound is missed."""
-    parser = argparse.ArgumentParser(description="The board game beside its peers.")
+    """Run the benchmarks; return 1 if a bound is missed."""
+    parser = argparse.ArgumentParser(description="Compare the board game with its peers.")
     parser.add_argument("parts", nargs="*", choices=["speed", "budget", "kaggle", []], default=[])
     parser.add_argument("--moves", type=int, default=2000, help="moves for each row of budget")
-    given = parser.parse_args()
-    parts = given.parts or ["speed", "budget", "kaggle"]
+    arguments = parser.parse_args()
+    parts = arguments.parts or ["speed", "budget", "kaggle"]
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     one_thread()
     RESULTS.mkdir(exist_ok=True)
@@ -282,8 +282,8 @@ def main() -> int:
         met &= speed(rows)
     if "budget" in parts:
         if cores:
-            os.sched_setaffinity(0, cores)  # keeping time is the system's business as well: it may choose the core
-        met &= budget(rows, given.moves)
+            os.sched_setaffinity(0, cores)  # the operating system may choose the core, as in real use
+        met &= budget(rows, arguments.moves)
     if "kaggle" in parts:
         met &= kaggle(rows)
     content = {"machine": machine(), "command": "python bench/connectx.py " + " ".join(parts), "rows": rows}

@@ -1,17 +1,16 @@
-"""The solver on the standard position sets, side by side with bitbully; and checks too long for the tests.
+"""Compare the solver with bitbully on the standard position sets; and checks that take too long for the tests.
 
     python bench/solver.py                   # times on the six sets against bitbully, at most 70 s for each
     python bench/solver.py --only L1_R3 --seconds 480     # one set, every position or as many as the time allows
     python bench/solver.py check             # all 6,000 positions, all moves, against the published scores; resumable
     python bench/solver.py random            # 1,000 random positions of 0-20 stones, all moves, with the shipped book
-    python bench/solver.py layer             # of all positions with 10 stones, the hardest for that book, 500; no bound
+    python bench/solver.py layer             # 500 positions with 10 stones, the hardest ones with that book; no bound
 
-Both solvers get the same positions in the same run on one core, in turns and in an order that is random but always the
-same, with no book and an empty table for each set, which they keep within it. The sets stand in
-../shared/data/connect4, or in the folder given by --sets. Results go to bench/results/solver*.json; a set measured
-alone replaces its own row there.
-Targets: at most 1.0 times bitbully's time on five of six sets, 1.3 on each; 7 million nodes a second; with the book a
-median of 20 ms and a maximum of 1 s; no wrong score.
+Both solvers solve the same positions in the same run on one core, in turns and in a fixed random order, without a book.
+Their tables are cleared before each set. The sets are read from ../shared/data/connect4, or from the folder that --sets
+names. Results are written to bench/results/solver*.json; a set measured alone replaces its row there.
+Bounds: at most 1.0 times bitbully's time on five of six sets and 1.3 on each; 7 million nodes per second; with the book
+a median of 20 ms and a maximum of 1 s; no wrong score.
 """
 
 import argparse
@@ -41,16 +40,16 @@ console = Console(width=130)  # a table of ten columns, also when written to a f
 
 
 def read(folder: Path, name: str) -> list[tuple[str, int, list[int | None]]]:
-    """Moves, score and the score of every column, of all positions of a set."""
-    found = []
+    """Return moves, score and the score of every column of all positions of a set."""
+    positions = []
     for line in (folder / f"{name}.txt").read_text().splitlines():
         moves, score, *scores = line.split()
-        found.append((moves, int(score), [None if s == "x" else int(s) for s in scores]))
-    return found
+        positions.append((moves, int(score), [None if s == "x" else int(s) for s in scores]))
+    return positions
 
 
 def compare(folder: Path, names: Sequence[str], seconds: float) -> bool:
-    """Mean time a position against bitbully."""
+    """Compare the mean time per position with bitbully's."""
     from bitbully import bitbully_core as bitbully
 
     ours, theirs = Solver(book=None), bitbully.BitBullyCore()
@@ -103,7 +102,7 @@ def compare(folder: Path, names: Sequence[str], seconds: float) -> bool:
     for row in rows:
         table.add_row(
             row["set"], str(row["positions"]), f"{row['ms']:.4f}", f"{row['bitbully_ms']:.4f}", f"{row['ratio']:.2f}",
-            said(row["ratio"] <= RATIO), f"{row['nodes']:,.0f}", f"{row['bitbully_nodes']:,.0f}",
+            verdict(row["ratio"] <= RATIO), f"{row['nodes']:,.0f}", f"{row['bitbully_nodes']:,.0f}",
             f"{row['nodes_per_second'] / 1e6:.1f}",
             f"{row['bitbully_nodes_per_second'] / 1e6:.1f}", str(row["wrong"]),
         )  # fmt: skip
@@ -115,18 +114,17 @@ def compare(folder: Path, names: Sequence[str], seconds: float) -> bool:
         row["ms"] * row["positions"] / 1e3 for row in rows
     )
     console.print(
-        f"{speed / 1e6:.1f} million nodes a second over all (bound: {NODES / 1e6:.0f}, {said(speed >= NODES)})"
+        f"{speed / 1e6:.1f} million nodes a second over all (bound: {NODES / 1e6:.0f}, {verdict(speed >= NODES)})"
     )
     return quick >= len(rows) - 1 and all(row["ratio"] <= RATIO for row in rows) and speed >= NODES
 
 
-def said(met: bool) -> str:
-    """The verdict on a bound."""
+def verdict(met: bool) -> str:
     return "met" if met else "missed"
 
 
 def check(folder: Path) -> bool:
-    """Every move of every position against the published scores; goes on where it was stopped."""
+    """Compare the scores of all moves of all positions with the published ones; continues after an interruption."""
     file = RESULTS / "solver_check.json"
     done = json.loads(file.read_text()) if file.exists() else {}
     solver = Solver(table_bits=25)
@@ -168,8 +166,8 @@ def layer_positions(stones: int, count: int) -> list[Board]:
     return [Board.from_bits(int(positions[i]), int(masks[i]), check=False) for i in chosen]
 
 
-def any_position(boards: Sequence[Board], seconds: float | None, *, bound: bool = True) -> bool:
-    """How long all moves of these positions take with the shipped book."""
+def time_positions(boards: Sequence[Board], seconds: float | None, *, bound: bool = True) -> bool:
+    """Measure the time for all moves of these positions with the shipped book."""
     solver = Solver()
     solver.get_ready()
     times: list[list[float]] = [[] for _ in range(43)]
@@ -193,14 +191,14 @@ def any_position(boards: Sequence[Board], seconds: float | None, *, bound: bool 
         console.print(table)
         return True
     met = rows[-1]["median"] <= MEDIAN, rows[-1]["maximum"] <= MAXIMUM
-    table.add_row("bound", "", f"≤ {1e3 * MEDIAN:.0f} {said(met[0])}", f"≤ {1e3 * MAXIMUM:.0f} {said(met[1])}")
+    table.add_row("bound", "", f"≤ {1e3 * MEDIAN:.0f} {verdict(met[0])}", f"≤ {1e3 * MAXIMUM:.0f} {verdict(met[1])}")
     console.print(table)
     write("solver_random", rows)
     return all(met)
 
 
 def write(name: str, found: object) -> None:
-    """Write a result to bench/results, whole or not at all."""
+    """Write a result to bench/results."""
     RESULTS.mkdir(exist_ok=True)
     part = RESULTS / f"{name}.json.part"
     part.write_text(json.dumps(found, indent=2, default=float) + "\n", encoding="utf-8")
@@ -208,14 +206,16 @@ def write(name: str, found: object) -> None:
 
 
 def main() -> int:
-    """Run what was asked for; 1 when a bound is missed."""
+    """Run one benchmark; return 1 if a bound is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="?", default="compare", choices=["compare", "check", "random", "layer"])
     parser.add_argument("--only", nargs="+", choices=SETS, default=SETS, metavar="SET", help="compare only these sets")
     parser.add_argument("--sets", type=Path, default=Path(__file__).parents[2] / "shared" / "data" / "connect4")
-    parser.add_argument("--count", type=int, help="positions: 1,000 random ones, 500 of a layer")
-    parser.add_argument("--stones", type=int, help="most stones of a random position (20), or those of the layer (10)")
-    parser.add_argument("--seconds", type=float, help="stop each set, or the random positions, after so long")
+    parser.add_argument("--count", type=int, help="number of positions; default 1,000 random ones, 500 of a layer")
+    parser.add_argument(
+        "--stones", type=int, help="most stones of a random position (default 20), or stones of the layer (default 10)"
+    )
+    parser.add_argument("--seconds", type=float, help="stop each set, or the random positions, after this many seconds")
     arguments = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -228,11 +228,11 @@ def main() -> int:
         return int(not check(arguments.sets))
     if arguments.what == "layer":
         some = layer_positions(arguments.stones or 10, arguments.count or 500)
-        return int(not any_position(some, arguments.seconds, bound=False))
-    dice = random.Random(2026)
+        return int(not time_positions(some, arguments.seconds, bound=False))
+    generator = random.Random(2026)
     most = 20 if arguments.stones is None else arguments.stones
-    some = [random_position(dice.randint(0, most), dice) for _ in range(arguments.count or 1000)]
-    return int(not any_position(some, arguments.seconds))
+    some = [random_position(generator.randint(0, most), generator) for _ in range(arguments.count or 1000)]
+    return int(not time_positions(some, arguments.seconds))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
-"""Connect Four and its relatives: board, perfect solver, environments, search, arena, Kaggle export.
+"""Connect Four and its relatives: board, perfect solver, search, players, arena, training, Kaggle export.
 
-Names are loaded when first used.
+`game` has the rules: boards as bits, one at a time or in batches. `solver` computes exact scores, `search` alpha-beta,
+MCTS and PUCT; `players` gives each of them a name. `data` labels positions with the solver, `training` fits networks to
+labels or by self-play, `arena` measures players by games and by comparison with perfect play. `environments` wraps the
+game for reinforcement learning, `kaggle` exports and validates players. Names are loaded when first used.
 """
 
 import lazy_loader

@@ -61,7 +61,7 @@ def test_openings_are_nobodys_moves() -> None:
 
 
 def test_sets_are_read(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"must hold the six standard sets, but there is no L3_R1\.txt"):
+    with pytest.raises(ValueError, match=r"must contain the six standard sets, but L3_R1\.txt"):
         find_sets(tmp_path)
     file = tmp_path / "L3_R1.txt"
     file.write_text("444444 1 1 2 -3 x 0 0 0\n")

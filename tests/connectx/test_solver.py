@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.cli import main
-from regard.connectx import Book, Solver, load_book, solve_layer
+from regard.cli.connectx.book import build_book
+from regard.connectx import Board, Book, Solver, load_book, load_layers, solve_layer
 from regard.connectx.solver.build_book import positions_with
-from regard.connectx.solver.opening_book import layer_size
+from regard.connectx.solver.position_index import index_tables, layer_size, position_index
 
 Array = np.ndarray
 SETS = Path(__file__).parents[1] / "data" / "connect4"

@@ -1,1 +1,1 @@
-"""Measuring players: games, round robins, ratings, move quality, reports."""
+"""Measuring players: games, round robins, Elo ratings, move quality, tables."""

@@ -1,1 +1,1 @@
-"""Labelled positions: how they are drawn, labelled and stored."""
+"""Labels: random positions, their exact scores, the files they are stored in, and values of a network for them."""

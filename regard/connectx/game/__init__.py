@@ -1,1 +1,1 @@
-"""The game: boards, bitboards, batches of boards, openings, text output."""
+"""The game: bitboards, one board, batches of boards, reachable positions, openings, boards as text."""

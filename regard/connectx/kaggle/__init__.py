@@ -1,1 +1,1 @@
-"""Kaggle: the agent function, the exported file, and its validation."""
+"""Kaggle: the agent interface, the exported file and its NumPy network, and validation of submissions."""

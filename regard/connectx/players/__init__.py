@@ -1,1 +1,1 @@
-"""Players: the protocol, the registry of names, networks, agent files, and play in the terminal."""
+"""Players: the protocol, the registry of names, and one module for each family of players."""

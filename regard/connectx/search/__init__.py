@@ -1,1 +1,1 @@
-"""Game-tree search: alpha-beta, MCTS, PUCT and the Gumbel root."""
+"""Game-tree search: alpha-beta, MCTS with play-outs, PUCT with a network, and the Gumbel root."""

@@ -1,1 +1,1 @@
-"""The perfect solver: negamax, bit tricks, opening book."""
+"""The perfect solver: negamax with a transposition table, zugzwang, the opening book and how it is built."""

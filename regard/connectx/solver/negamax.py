@@ -38,7 +38,7 @@ SMALL_TABLE_BITS = 15  # the small table has 16 bytes × 2^15 = 512 KB, which fi
 MIN_TABLE_BITS = 16  # with a smaller table and 64-bit keys an entry would have fewer than 16 bits for the bounds
 
 
-@compiled(cache=False)
+@compiled(cache=False, inline="always")
 def _look_up(table, place, rest, value_bits):  # type: ignore[no-untyped-def]
     """Return the entry of a key in the two slots at `place`; 0 if there is none."""
     entry = table[place]

@@ -27,7 +27,7 @@ ZERO = np.uint64(0)
 NO_BOUND = 100
 
 
-@compiled(cache=False)
+@compiled(cache=False, inline="always")
 def zugzwang_bound(position, mask, threats, alpha, shape, first_cells):  # type: ignore[no-untyped-def]
     """Return an upper bound, at most alpha, of the score of the side to move; NO_BOUND if zugzwang gives none.
 
