@@ -10,8 +10,8 @@ missed. Peers that are not installed are named in their rows (pgx, OpenSpiel and
   turns, and the best of several rounds counts. pgx runs many steps in one compiled loop; in the row without
   observations they are dropped inside the loop, so that it need not compute them.
 - budget: the longest of N moves with a budget of 100 ms, from positions of random games; then again while another
-  process keeps a core busy. If more processes run than there are cores, the wall time includes time of the others, so the
-  processor time is shown as well.
+  process keeps a core busy. If more processes run than there are cores, the wall time includes time of the others, so
+  the processor time is shown as well.
 - kaggle: the exported solver in kaggle-environments, 20 games as first player against negamax.
 """
 
