@@ -121,7 +121,7 @@ def test_the_command(net: BoardNet, tmp_path: Path) -> None:
     for wrong, message in (
         ([*arguments, "--out", str(tmp_path / "out")], "contains a model already"),
         ([*arguments, "--stones", "30", "--out", str(tmp_path / "x")], "stones must be between 0 and 12, got 30"),
-        (["connectx", "memorize", "nowhere", "--out", str(tmp_path / "x")], "holds no network"),
+        (["connectx", "memorize", "nowhere", "--out", str(tmp_path / "x")], "contains no network"),
         ([*arguments, "--bits", "99", "--out", str(tmp_path / "x")], r"2^99"),
         ([*arguments, "--passes", "0", "--out", str(tmp_path / "x")], "passes"),
     ):
