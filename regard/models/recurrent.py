@@ -97,14 +97,9 @@ class Recurrent(nn.Module):
                         fill(gate)
 
     def forward(
-        self,
-        source: Int[Tensor, "b s"],
-        target: Int[Tensor, "b t"],
-        source_lengths: Int[Tensor, " b"] | None = None,
-        target_lengths: Int[Tensor, " b"] | None = None,
-        *,
-        weights: bool = False,
-    ) -> Float[Tensor, "b t v"] | tuple[Float[Tensor, "b t v"], Float[Tensor, "b t s"]]:
+        self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"], source_lengths: Int[Tensor, " b"] | None = None,
+        target_lengths: Int[Tensor, " b"] | None = None, *, weights: bool = False,
+    ) -> Float[Tensor, "b t v"] | tuple[Float[Tensor, "b t v"], Float[Tensor, "b t s"]]:  # fmt: skip
         """Return the scores of the token after each target token; with weights=True also the attention weights."""
         return self.decode(target, self.encode(source, source_lengths), None, target_lengths, weights=weights)
 
@@ -126,15 +121,9 @@ class Recurrent(nn.Module):
         return EncodedSource(states, keys, real, hidden[-1], *first)
 
     def decode(
-        self,
-        target: Int[Tensor, "b t"],
-        memory: EncodedSource,
-        source_lengths: Int[Tensor, " b"] | None = None,
-        target_lengths: Int[Tensor, " b"] | None = None,
-        cache: DecoderState | None = None,
-        *,
-        weights: bool = False,
-    ) -> Float[Tensor, "b t v"] | tuple[Float[Tensor, "b t v"], Float[Tensor, "b t s"]]:
+        self, target: Int[Tensor, "b t"], memory: EncodedSource, source_lengths: Int[Tensor, " b"] | None = None,
+        target_lengths: Int[Tensor, " b"] | None = None, cache: DecoderState | None = None, *, weights: bool = False,
+    ) -> Float[Tensor, "b t v"] | tuple[Float[Tensor, "b t v"], Float[Tensor, "b t s"]]:  # fmt: skip
         """Return the scores (B, T, V) of the token after each target token.
 
         memory      the result of `encode`
@@ -150,12 +139,9 @@ class Recurrent(nn.Module):
         return scores, maps
 
     def states(
-        self,
-        target: Int[Tensor, "b t"],
-        memory: EncodedSource,
-        target_lengths: Int[Tensor, " b"] | None = None,
+        self, target: Int[Tensor, "b t"], memory: EncodedSource, target_lengths: Int[Tensor, " b"] | None = None,
         cache: DecoderState | None = None,
-    ) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t s"] | None]:
+    ) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t s"] | None]:  # fmt: skip
         """Return the vectors (B, T, D) that the output layer scores, and attention weights (B, T, S), if any."""
         check_lengths(target, target_lengths, self.config.context, 0 if cache is None else cache.length)
         x = self._dropout(look_up(self.target.weight, target))  # (B, T, D)
@@ -176,26 +162,18 @@ class Recurrent(nn.Module):
         return self._dropout(states), maps
 
     def loss(
-        self,
-        source: Int[Tensor, "b s"],
-        target: Int[Tensor, "b t"],
-        targets: Int[Tensor, "b t"],
-        source_lengths: Int[Tensor, " b"] | None = None,
-        target_lengths: Int[Tensor, " b"] | None = None,
+        self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"], targets: Int[Tensor, "b t"],
+        source_lengths: Int[Tensor, " b"] | None = None, target_lengths: Int[Tensor, " b"] | None = None,
         **options: Any,
-    ) -> Float[Tensor, ""]:
+    ) -> Float[Tensor, ""]:  # fmt: skip
         """Return the cross-entropy of targets (B, T), the tokens after `target`; options as in `cross_entropy`."""
         states, _ = self.states(target, self.encode(source, source_lengths), target_lengths)
         return cross_entropy(states, self.table, targets, **options)
 
     def _token_by_token(
-        self,
-        x: Tensor,
-        memory: EncodedSource,
-        state: tuple[Tensor, Tensor],
-        before: Tensor | None,
+        self, x: Tensor, memory: EncodedSource, state: tuple[Tensor, Tensor], before: Tensor | None,
         cache: DecoderState | None,
-    ) -> tuple[Tensor, Tensor, Tensor | None, tuple[Tensor, Tensor]]:
+    ) -> tuple[Tensor, Tensor, Tensor | None, tuple[Tensor, Tensor]]:  # fmt: skip
         """Run the decoder step by step: attention needs the state before each step."""
         outputs, contexts, maps = [], [], []
         start = 0 if cache is None else cache.length

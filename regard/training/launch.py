@@ -60,13 +60,9 @@ def free_folder(config: RunConfig) -> Path:
 
 
 def train(
-    config: RunConfig,
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    device: str | None = None,
-    tensorboard: bool = False,
-    report: Report = lambda row: None,
-) -> TrainingResult:
+    config: RunConfig, folder: str | os.PathLike[str] | None = None, *, device: str | None = None,
+    tensorboard: bool = False, report: Report = lambda row: None,
+) -> TrainingResult:  # fmt: skip
     """Train a model and write the run into a new folder.
 
     Args:
@@ -102,12 +98,9 @@ def train(
 
 
 def resume(
-    folder: str | os.PathLike[str],
-    *,
-    device: str | None = None,
-    tensorboard: bool = False,
+    folder: str | os.PathLike[str], *, device: str | None = None, tensorboard: bool = False,
     report: Report = lambda row: None,
-) -> TrainingResult:
+) -> TrainingResult:  # fmt: skip
     """Continue a stopped run from its last checkpoint.
 
     >>> resume("phrases")  # doctest: +ELLIPSIS
@@ -133,14 +126,10 @@ def _train(prepared: PreparedRun, path: Path, ranks: Ranks, tensorboard: bool, r
     state = Loop(algorithm, evaluate, settings, path, ranks, report, tensorboard).run()
     run = load(path)
     results: dict[str, Any] = {
-        "steps": state.step,
-        "tokens": state.count,
-        "seconds": round(state.seconds, 1),
-        "processor_seconds": round(state.processor_seconds, 1),
-        "valid_loss": state.best_metric,
-        "best_step": state.best_step,
-        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
-    }
+        "steps": state.step, "tokens": state.count, "seconds": round(state.seconds, 1),
+        "processor_seconds": round(state.processor_seconds, 1), "valid_loss": state.best_metric,
+        "best_step": state.best_step, "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
+    }  # fmt: skip
     if ranks.first:
         if prepared.test:
             results |= exact_match(run, prepared.test)

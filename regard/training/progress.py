@@ -20,12 +20,9 @@ def describe_validation(row: Metrics) -> str | None:
 
 @contextmanager
 def show_progress(
-    settings: Settings,
-    console: Console,
-    *,
-    unit: str = "tokens",
+    settings: Settings, console: Console, *, unit: str = "tokens",
     describe: Callable[[Metrics], str | None] = describe_validation,
-) -> Iterator[Callable[[Metrics], None]]:
+) -> Iterator[Callable[[Metrics], None]]:  # fmt: skip
     """Show a progress bar and yield the function to pass to `train` as `report`.
 
     unit        what the run counts: "tokens" or "positions"

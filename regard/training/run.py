@@ -87,16 +87,9 @@ class Run:
         return self.model.config.context  # type: ignore[union-attr, return-value]
 
     def generate(
-        self,
-        text: str,
-        *,
-        new_tokens: int | None = None,
-        temperature: float = 0.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        beams: int = 1,
-        seed: int | None = None,
-    ) -> str:
+        self, text: str, *, new_tokens: int | None = None, temperature: float = 0.0, top_k: int | None = None,
+        top_p: float | None = None, beams: int = 1, seed: int | None = None,
+    ) -> str:  # fmt: skip
         """Return the translation of the text, its continuation, or the text with <mask> filled in.
 
         Args:
@@ -114,15 +107,9 @@ class Run:
         return self.tokenizer.decode(models.generate(self.model, **options, beams=beams, stop=END)[0].tolist())
 
     def stream(
-        self,
-        text: str,
-        *,
-        new_tokens: int | None = None,
-        temperature: float = 0.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
-    ) -> Iterator[str]:
+        self, text: str, *, new_tokens: int | None = None, temperature: float = 0.0, top_k: int | None = None,
+        top_p: float | None = None, seed: int | None = None,
+    ) -> Iterator[str]:  # fmt: skip
         """Yield the pieces of what `generate` returns, each as soon as it is written."""
         if self.task == "masked":
             yield self.fill_masks(text)
@@ -146,12 +133,9 @@ class Run:
         for start in range(0, len(order), 128):
             indices = order[start : start + 128]
             rows = models.generate(
-                self.model,
-                [[BEGIN]] * len(indices),
-                source=[sources[i] for i in indices],
-                new_tokens=self.context - 1,
+                self.model, [[BEGIN]] * len(indices), source=[sources[i] for i in indices], new_tokens=self.context - 1,
                 stop=END,
-            )
+            )  # fmt: skip
             for i, row in zip(indices, rows, strict=True):
                 translations[i] = self.tokenizer.decode(row.tolist())
         return translations

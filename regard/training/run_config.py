@@ -91,15 +91,9 @@ class PreparedRun:
 
 
 def make_run_config(
-    task: str,
-    data: tuple[str, ...] = (),
-    *,
-    model: str = "transformer",
-    tokenizer: str | None = None,
-    vocabulary: int = 1024,
-    sizes: dict[str, Any] | None = None,
-    settings: dict[str, Any] | None = None,
-) -> RunConfig:
+    task: str, data: tuple[str, ...] = (), *, model: str = "transformer", tokenizer: str | None = None,
+    vocabulary: int = 1024, sizes: dict[str, Any] | None = None, settings: dict[str, Any] | None = None,
+) -> RunConfig:  # fmt: skip
     """Return a configuration with the defaults of its task and data, except for what is given.
 
     >>> config = make_run_config("translate", ("dates",), settings={"steps": 500})

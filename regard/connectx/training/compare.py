@@ -124,18 +124,10 @@ class Comparison:
 
 
 def compare(
-    a: str,
-    b: str,
-    budget: Budget,
-    folder: Path,
-    *,
-    method: str = "distill",
-    labels: str | None = None,
-    seeds: int = 3,
-    games: int = GAMES_PER_SEED,
-    announce: Callable[[str], None] = lambda text: None,
+    a: str, b: str, budget: Budget, folder: Path, *, method: str = "distill", labels: str | None = None, seeds: int = 3,
+    games: int = GAMES_PER_SEED, announce: Callable[[str], None] = lambda text: None,
     report: Callable[[Metrics], None] = lambda row: None,
-) -> Comparison:
+) -> Comparison:  # fmt: skip
     """Train both configurations with every seed, evaluate them and let them play.
 
     Runs that already exist in the folder are resumed or reused. `announce` is called with the name of each stage,

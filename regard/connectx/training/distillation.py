@@ -157,15 +157,9 @@ class DistillationLoss(nn.Module):
         self.network = network
 
     def forward(
-        self,
-        planes: Tensor,
-        legal: Tensor,
-        policy: Tensor,
-        value: Tensor,
-        score: Tensor,
-        weight: Tensor | None = None,
+        self, planes: Tensor, legal: Tensor, policy: Tensor, value: Tensor, score: Tensor, weight: Tensor | None = None,
         keeps: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Return the losses.
 
         `weight` (N, 1) weights the value and score losses of each position; equal weights if None. `keeps`

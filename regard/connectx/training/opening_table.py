@@ -51,18 +51,10 @@ class Memorized:
 
 
 def memorize(
-    net: models.BoardNet,
-    solver: Solver,
-    *,
-    stones: int = 10,
-    bits: int = 19,
-    passes: int = 20,
-    without: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
-    seed: int = 0,
-    folder: str | os.PathLike[str] | None = None,
-    processes: int = 1,
-    report: Report = lambda what, done, total: None,
-) -> Memorized:
+    net: models.BoardNet, solver: Solver, *, stones: int = 10, bits: int = 19, passes: int = 20,
+    without: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None, seed: int = 0,
+    folder: str | os.PathLike[str] | None = None, processes: int = 1, report: Report = lambda what, done, total: None,
+) -> Memorized:  # fmt: skip
     """Return the network with an opening table for all positions with at most `stones` stones.
 
     Args:

@@ -179,10 +179,9 @@ class Ppo:
         return {
             **dict(zip(PpoLoss.NAMES, np.mean(losses, axis=0).tolist(), strict=True)),
             "explained_variance": 1 - float(np.var(value_target - rollout.value)) / variance if variance > 0 else 0.0,
-            "games_per_second": games / max(time.monotonic() - started, 1e-9),
-            "play_seconds": play_seconds,
+            "games_per_second": games / max(time.monotonic() - started, 1e-9), "play_seconds": play_seconds,
             "positions": positions,
-        }
+        }  # fmt: skip
 
     def _play(self, random: np.random.Generator) -> tuple[Rollout, Array, int]:
         """Play some moves; return them, the values of the positions reached, and the number of finished games."""

@@ -102,18 +102,11 @@ class BoardTrainingResult:
 
 
 def train(
-    folder: str | os.PathLike[str],
-    method: str = "distill",
-    *,
-    labels: str | os.PathLike[str] | None = None,
-    start: str | os.PathLike[str] | None = None,
-    preset: str | None = None,
-    sizes: dict[str, Any] | None = None,
-    options: dict[str, Any] | None = None,
-    device: str | None = None,
-    report: Report = lambda row: None,
+    folder: str | os.PathLike[str], method: str = "distill", *, labels: str | os.PathLike[str] | None = None,
+    start: str | os.PathLike[str] | None = None, preset: str | None = None, sizes: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None, device: str | None = None, report: Report = lambda row: None,
     **settings: Any,
-) -> BoardTrainingResult:
+) -> BoardTrainingResult:  # fmt: skip
     """Train a board network and write the run into a new folder; trains for an hour unless told otherwise.
 
     Args:
@@ -171,15 +164,9 @@ def extended_config(folder: str | os.PathLike[str], layers: int | None = None) -
 
 
 def start_run(
-    config: BoardRunConfig,
-    network: models.BoardConfig,
-    settings: Settings,
-    folder: str | os.PathLike[str],
-    *,
-    device: str | None = None,
-    tensorboard: bool = False,
-    report: Report = lambda row: None,
-) -> BoardTrainingResult:
+    config: BoardRunConfig, network: models.BoardConfig, settings: Settings, folder: str | os.PathLike[str], *,
+    device: str | None = None, tensorboard: bool = False, report: Report = lambda row: None,
+) -> BoardTrainingResult:  # fmt: skip
     """Train a network and write the run into a new folder.
 
     A run that starts from another network needs the configuration that `network_config` returns for it.
@@ -200,13 +187,9 @@ def start_run(
 
 
 def resume_run(
-    folder: str | os.PathLike[str],
-    *,
-    new_labels: bool = False,
-    device: str | None = None,
-    tensorboard: bool = False,
+    folder: str | os.PathLike[str], *, new_labels: bool = False, device: str | None = None, tensorboard: bool = False,
     report: Report = lambda row: None,
-) -> BoardTrainingResult:
+) -> BoardTrainingResult:  # fmt: skip
     """Continue a stopped run from its last checkpoint; `new_labels` also uses labels made since it started."""
     path = Path(folder)
     if read_board_run(path).get("results"):
@@ -338,16 +321,12 @@ def _final_results(state: TrainingState, path: Path, sample: Labels) -> dict[str
     """Return the metrics of the best network and what the training took."""
     network = _load_network(path)
     return {
-        "steps": state.step,
-        "positions": state.count,
-        "seconds": round(state.seconds, 1),
-        "processor_seconds": round(state.processor_seconds, 1),
-        "best_step": state.best_step,
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "graded_on": len(sample),
+        "steps": state.step, "positions": state.count, "seconds": round(state.seconds, 1),
+        "processor_seconds": round(state.processor_seconds, 1), "best_step": state.best_step,
+        "parameters": sum(parameter.numel() for parameter in network.parameters()), "graded_on": len(sample),
         "alone": evaluate_network(network, sample),
         "mirrored": evaluate_network(network, sample, mirror=True, by_ply=False),
-    }
+    }  # fmt: skip
 
 
 def _starting_network(folder: str | os.PathLike[str]) -> models.BoardNet:

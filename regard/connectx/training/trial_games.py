@@ -10,13 +10,9 @@ RANDOM_PLIES = 2  # random moves at the start of every pair of games, so that th
 
 
 def win_rates(
-    network: BoardNet,
-    opponents: tuple[str, ...],
-    *,
-    games: int = 100,
-    size: tuple[int, int, int] = (6, 7, 4),
+    network: BoardNet, opponents: tuple[str, ...], *, games: int = 100, size: tuple[int, int, int] = (6, 7, 4),
     seed: int = 0,
-) -> dict[str, float]:
+) -> dict[str, float]:  # fmt: skip
     """Return the network's score against each opponent, as {"won_against_NAME": score}; a draw counts half.
 
     The network plays the most probable move of its policy, without search. Games start with two random moves; the

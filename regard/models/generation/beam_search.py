@@ -23,16 +23,9 @@ class Hypothesis(NamedTuple):
 
 
 def beam_search(
-    model: Any,
-    prompt: Prompt,
-    source: Prompt | None,
-    new_tokens: int,
-    stop: frozenset[int],
-    *,
-    beams: int,
-    length_penalty: float,
-    cache: bool,
-) -> list[Tensor]:
+    model: Any, prompt: Prompt, source: Prompt | None, new_tokens: int, stop: frozenset[int], *, beams: int,
+    length_penalty: float, cache: bool,
+) -> list[Tensor]:  # fmt: skip
     """Return the best of `beams` hypotheses of every row."""
     if isinstance(beams, bool) or not isinstance(beams, int) or beams < 1:
         raise ValueError(f"beams must be a whole number of at least 1, got {beams!r}")

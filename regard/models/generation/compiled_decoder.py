@@ -29,13 +29,9 @@ class CompiledDecoder:
         self.cache, self.source_lengths = cache, source_lengths
         self.embedding, self.head = decoder.embedding, _array(model.table)
         self.options = kernels.Options(
-            config.heads,
-            config.heads if config.kv_heads is None else config.kv_heads,
-            config.norm == "pre",
-            config.normalisation == "rms",
-            config.epsilon,
-            kernels.ACTIVATIONS.index(config.activation),
-        )
+            config.heads, config.heads if config.kv_heads is None else config.kv_heads, config.norm == "pre",
+            config.normalisation == "rms", config.epsilon, kernels.ACTIVATIONS.index(config.activation),
+        )  # fmt: skip
         self.layers = [_sublayers(layer) for layer in decoder.layers]
         self.norm = None if decoder.norm is None else (_array(decoder.norm.weight), _bias(decoder.norm))
         first = decoder.layers[0].attention

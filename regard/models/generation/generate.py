@@ -15,22 +15,11 @@ Tokens = Tensor | Sequence[Tensor] | Sequence[int] | Sequence[Sequence[int]]
 
 
 def generate(
-    model: nn.Module,
-    prompt: Tokens,
-    *,
-    source: Tokens | None = None,
-    lengths: Tensor | None = None,
-    source_lengths: Tensor | None = None,
-    new_tokens: int,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    beams: int = 1,
-    length_penalty: float = 1.0,
-    stop: int | Collection[int] | None = None,
-    cache: bool = True,
-    generator: torch.Generator | None = None,
-) -> list[Tensor]:
+    model: nn.Module, prompt: Tokens, *, source: Tokens | None = None, lengths: Tensor | None = None,
+    source_lengths: Tensor | None = None, new_tokens: int, temperature: float = 0.0, top_k: int | None = None,
+    top_p: float | None = None, beams: int = 1, length_penalty: float = 1.0, stop: int | Collection[int] | None = None,
+    cache: bool = True, generator: torch.Generator | None = None,
+) -> list[Tensor]:  # fmt: skip
     """Return the tokens that a model generates after each prompt: one tensor per row, without prompt and stop token.
 
     model           Decoder, Seq2Seq or Recurrent; it runs in eval mode and is left in its previous mode
@@ -71,18 +60,10 @@ def generate(
 
 
 def stream(
-    model: nn.Module,
-    prompt: Tokens,
-    *,
-    source: Tokens | None = None,
-    new_tokens: int,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    stop: int | Collection[int] | None = None,
-    cache: bool = True,
+    model: nn.Module, prompt: Tokens, *, source: Tokens | None = None, new_tokens: int, temperature: float = 0.0,
+    top_k: int | None = None, top_p: float | None = None, stop: int | Collection[int] | None = None, cache: bool = True,
     generator: torch.Generator | None = None,
-) -> Iterator[int]:
+) -> Iterator[int]:  # fmt: skip
     """Yield the tokens that a model generates after one prompt, as soon as each is chosen; options as in `generate`.
 
     >>> from regard.models import Decoder, DecoderConfig
@@ -116,14 +97,9 @@ class _Task(NamedTuple):
 
 
 def _check_task(
-    model: nn.Module,
-    prompt: Tokens,
-    source: Tokens | None,
-    lengths: Tensor | None,
-    source_lengths: Tensor | None,
-    new_tokens: int,
-    stop: int | Collection[int] | None,
-) -> _Task:
+    model: nn.Module, prompt: Tokens, source: Tokens | None, lengths: Tensor | None, source_lengths: Tensor | None,
+    new_tokens: int, stop: int | Collection[int] | None,
+) -> _Task:  # fmt: skip
     check_model(model, source is not None)
     device = next(model.parameters()).device
     targets = read_prompt("prompt", prompt, lengths, device)

@@ -27,13 +27,9 @@ class DecoderStack(nn.Module):
         shrink_residuals(self.layers)
 
     def states(
-        self,
-        tokens: Int[Tensor, "b l"],
-        lengths: Int[Tensor, " b"] | None = None,
-        cache: DecodingCache | None = None,
-        memory: Float[Tensor, "b s d"] | None = None,
-        source_lengths: Int[Tensor, " b"] | None = None,
-    ) -> Float[Tensor, "b l d"]:
+        self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None, cache: DecodingCache | None = None,
+        memory: Float[Tensor, "b s d"] | None = None, source_lengths: Int[Tensor, " b"] | None = None,
+    ) -> Float[Tensor, "b l d"]:  # fmt: skip
         """Return the vectors (B, L, D) that the output layer scores.
 
         memory      the encoded source; its keys and values are computed once per cache
@@ -92,12 +88,9 @@ class Decoder(DecoderStack):
         return F.linear(self.states(tokens, lengths, cache), self.table)
 
     def loss(
-        self,
-        tokens: Int[Tensor, "b l"],
-        targets: Int[Tensor, "b l"],
-        lengths: Int[Tensor, " b"] | None = None,
+        self, tokens: Int[Tensor, "b l"], targets: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None,
         **options: Any,
-    ) -> Float[Tensor, ""]:
+    ) -> Float[Tensor, ""]:  # fmt: skip
         """Return the cross-entropy of targets (B, L), the token after each; options as in `cross_entropy`.
 
         Faster than `F.cross_entropy(model(tokens), …)`, and without the memory for all scores.

@@ -60,14 +60,9 @@ class DecodingCache:
     """
 
     def __init__(
-        self,
-        config: TransformerConfig,
-        layers: int,
-        batch: int,
-        capacity: int,
-        like: Tensor,
+        self, config: TransformerConfig, layers: int, batch: int, capacity: int, like: Tensor,
         before: Tensor | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         kv_heads = config.heads if config.kv_heads is None else config.kv_heads
         self.before, self.sources = before, list[Any]()
         with torch.inference_mode(False):  # an inference tensor could not be written to outside inference mode

@@ -64,12 +64,9 @@ class Encoder(EncoderStack):
         return F.linear(self.guess(self(tokens, lengths)), self.table, self.guess.bias)
 
     def loss(
-        self,
-        tokens: Int[Tensor, "b l"],
-        targets: Int[Tensor, "b l"],
-        lengths: Int[Tensor, " b"] | None = None,
+        self, tokens: Int[Tensor, "b l"], targets: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None,
         **options: Any,
-    ) -> Float[Tensor, ""]:
+    ) -> Float[Tensor, ""]:  # fmt: skip
         """Return the cross-entropy of masked tokens: targets (B, L), with -100 where no token was masked.
 
         Only the places with a target are scored. Options as in `cross_entropy`.

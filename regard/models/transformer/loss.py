@@ -24,15 +24,9 @@ Reduction = Literal["mean", "sum"]
 
 
 def cross_entropy(
-    states: Float[Tensor, "*b d"],
-    table: Float[Tensor, "v d"],
-    targets: Int[Tensor, "*b"],
-    *,
-    bias: Float[Tensor, " v"] | None = None,
-    ignore: int = -100,
-    smoothing: float = 0.0,
-    reduction: Reduction = "mean",
-) -> Float[Tensor, ""]:
+    states: Float[Tensor, "*b d"], table: Float[Tensor, "v d"], targets: Int[Tensor, "*b"], *,
+    bias: Float[Tensor, " v"] | None = None, ignore: int = -100, smoothing: float = 0.0, reduction: Reduction = "mean",
+) -> Float[Tensor, ""]:  # fmt: skip
     """Return the cross-entropy of targets (...) under the scores states (..., D) · table (V, D)ᵀ + bias (V,).
 
     ignore      target of tokens that do not count; if no token counts, the loss is 0

@@ -31,12 +31,9 @@ class Seq2Seq(nn.Module):
         self.decoder = TargetDecoder(config, config.target_vocabulary, decoder_layers, cross=True)
 
     def forward(
-        self,
-        source: Int[Tensor, "b s"],
-        target: Int[Tensor, "b t"],
-        source_lengths: Int[Tensor, " b"] | None = None,
+        self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"], source_lengths: Int[Tensor, " b"] | None = None,
         target_lengths: Int[Tensor, " b"] | None = None,
-    ) -> Float[Tensor, "b t v"]:
+    ) -> Float[Tensor, "b t v"]:  # fmt: skip
         """Return the scores of the token after each target token; lengths (B,) count the real tokens of each row."""
         return self.decode(target, self.encode(source, source_lengths), source_lengths, target_lengths)
 
@@ -48,13 +45,10 @@ class Seq2Seq(nn.Module):
         return memory
 
     def decode(
-        self,
-        target: Int[Tensor, "b t"],
-        memory: Float[Tensor, "b s d"],
-        source_lengths: Int[Tensor, " b"] | None = None,
-        target_lengths: Int[Tensor, " b"] | None = None,
+        self, target: Int[Tensor, "b t"], memory: Float[Tensor, "b s d"],
+        source_lengths: Int[Tensor, " b"] | None = None, target_lengths: Int[Tensor, " b"] | None = None,
         cache: DecodingCache | None = None,
-    ) -> Float[Tensor, "b t v"]:
+    ) -> Float[Tensor, "b t v"]:  # fmt: skip
         """Return the scores (B, T, V) of the token after each target token.
 
         memory      the result of `encode`
@@ -63,14 +57,10 @@ class Seq2Seq(nn.Module):
         return F.linear(self.decoder(target, memory, source_lengths, target_lengths, cache), self.table)
 
     def loss(
-        self,
-        source: Int[Tensor, "b s"],
-        target: Int[Tensor, "b t"],
-        targets: Int[Tensor, "b t"],
-        source_lengths: Int[Tensor, " b"] | None = None,
-        target_lengths: Int[Tensor, " b"] | None = None,
+        self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"], targets: Int[Tensor, "b t"],
+        source_lengths: Int[Tensor, " b"] | None = None, target_lengths: Int[Tensor, " b"] | None = None,
         **options: Any,
-    ) -> Float[Tensor, ""]:
+    ) -> Float[Tensor, ""]:  # fmt: skip
         """Return the cross-entropy of targets (B, T), the tokens after `target`; options as in `cross_entropy`."""
         states = self.decoder(target, self.encode(source, source_lengths), source_lengths, target_lengths)
         return cross_entropy(states, self.table, targets, **options)
@@ -89,13 +79,10 @@ class TargetDecoder(DecoderStack):
     """Target ids (B, T) and the encoded source (B, S, D) → vectors (B, T, D) for the output layer."""
 
     def forward(
-        self,
-        target: Int[Tensor, "b t"],
-        memory: Float[Tensor, "b s d"],
-        source_lengths: Int[Tensor, " b"] | None = None,
-        target_lengths: Int[Tensor, " b"] | None = None,
+        self, target: Int[Tensor, "b t"], memory: Float[Tensor, "b s d"],
+        source_lengths: Int[Tensor, " b"] | None = None, target_lengths: Int[Tensor, " b"] | None = None,
         cache: DecodingCache | None = None,
-    ) -> Float[Tensor, "b t d"]:
+    ) -> Float[Tensor, "b t d"]:  # fmt: skip
         if memory.shape[0] != target.shape[0]:
             raise ValueError(
                 f"source and target must have the same number of rows, got {memory.shape[0]} and {target.shape[0]}"

@@ -150,12 +150,7 @@ ENGLISH_WITH_WEEKDAY: tuple[Form, ...] = (
     with_ordinal("EEEE, MMMM '#', y"),
     with_ordinal("EEEE 'the' '#' 'of' MMMM, y"),
 )
-CHINESE: tuple[Form, ...] = (
-    CHINESE_LONG,
-    cldr("short", "zh"),
-    cldr("y年MM月dd日", "zh"),
-    in_chinese_numerals,
-)
+CHINESE: tuple[Form, ...] = (CHINESE_LONG, cldr("short", "zh"), cldr("y年MM月dd日", "zh"), in_chinese_numerals)
 CHINESE_WITH_WEEKDAY: tuple[Form, ...] = (
     CHINESE_FULL,
     cldr("full", "zh_Hant"),

@@ -224,14 +224,10 @@ def phrase_pairs(*, seed: int = 0, train: int = 40_000, valid: int = 500, test: 
     pairs = list(sentences.values())
     rng.shuffle(pairs)
     return Pairs(
-        "phrases",
-        train=tuple(pairs[valid + test :]),
-        valid=tuple(pairs[:valid]),
-        test=(CAT, *pairs[valid : valid + test - 1]),
-        tokenizer="words",
-        lexicon=lexicon(),
+        "phrases", train=tuple(pairs[valid + test :]), valid=tuple(pairs[:valid]),
+        test=(CAT, *pairs[valid : valid + test - 1]), tokenizer="words", lexicon=lexicon(),
         samples=(CAT[0], *(source for source, _ in pairs[valid : valid + 7])),
-    )
+    )  # fmt: skip
 
 
 def lexicon() -> tuple[str, ...]:
