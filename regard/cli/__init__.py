@@ -20,17 +20,16 @@ from regard.cli.cost import cost
 from regard.cli.generate import generate
 from regard.cli.lab import lab
 from regard.cli.learn import learn
+from regard.cli.options import flag, group
 from regard.cli.trace import trace
 from regard.cli.train import train
 from regard.cli.watch import watch
 
-app = typer.Typer(
-    name="regard",
-    help="A workbench for attention in PyTorch: exact, fast and inspectable.",
+app = group(
+    "regard",
+    "A workbench for attention in PyTorch: exact, fast and inspectable.",
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (lab, trace, watch, cost, train, generate):
     app.command()(command)
@@ -67,11 +66,9 @@ def _print_version(requested: bool) -> None:
 @app.callback(invoke_without_command=True)
 def _regard(
     context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
+    version: Annotated[bool, flag("--version", "Print the version.", callback=_print_version, is_eager=True)] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the Python traceback of every error, also of mistakes in the input.")
+        bool, flag("--debug", "Show the Python traceback of every error, also of mistakes in the input.")
     ] = False,
 ) -> None:
     errors.debug = debug

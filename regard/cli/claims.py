@@ -7,23 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, flag, group, option
 from regard.languages import choose_language
 
 if TYPE_CHECKING:
     from regard.claims import Claim, Size
 
-app = typer.Typer(
-    name="claims",
-    help="Textbook claims about attention, tested by experiments with a verdict.",
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = group("claims", "Textbook claims about attention, tested by experiments with a verdict.")
 
-Folder = Annotated[
-    str | None,
-    typer.Option(metavar="DIR", help="Folder with result files. Default: ./claims, then the shipped results."),
-]
-Lang = Annotated[str | None, typer.Option(metavar="CODE", help="Language: en or zh. Default: that of the locale.")]
+Folder = Annotated[str | None, option("DIR", "Folder with result files. Default: ./claims, then the shipped results.")]
+Lang = Annotated[str | None, option("CODE", "Language: en or zh. Default: that of the locale.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -44,17 +37,13 @@ def list_claims(context: typer.Context, out: Folder = None, lang: Lang = None) -
 
 @app.command()
 def run(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="Claims to run; `regard claims` lists their names.")
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Run all claims.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Run the full size, which takes hours.")] = False,
-    tiny: Annotated[
-        bool, typer.Option("--tiny", help="Run a tiny size that takes seconds; its verdict means nothing.")
-    ] = False,
-    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of seeds of each experiment.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Discard stored results and start anew.")] = False,
-    out: Annotated[str, typer.Option(metavar="DIR", help="Folder for the result files NAME.json.")] = "claims",
+    names: Annotated[list[str] | None, argument("NAME...", "Claims to run; `regard claims` lists their names.")] = None,
+    every: Annotated[bool, flag("--all", "Run all claims.")] = False,
+    full: Annotated[bool, flag("--full", "Run the full size, which takes hours.")] = False,
+    tiny: Annotated[bool, flag("--tiny", "Run a tiny size that takes seconds; its verdict means nothing.")] = False,
+    seeds: Annotated[int | None, option("N", "Number of seeds of each experiment.", min=1)] = None,
+    again: Annotated[bool, flag("--again", "Discard stored results and start anew.")] = False,
+    out: Annotated[str, option("DIR", "Folder for the result files NAME.json.")] = "claims",
 ) -> None:
     """Run claims and print their verdicts. After Ctrl-C the same command resumes: finished parts are stored.
 
@@ -73,10 +62,8 @@ def run(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Claim to show; `regard claims` lists the names.")],
-    picture: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the chart to a .png, .svg, .pdf or .html file.")
-    ] = None,
+    name: Annotated[str, argument("NAME", "Claim to show; `regard claims` lists the names.")],
+    picture: Annotated[str | None, option("FILE", "Write the chart to a .png, .svg, .pdf or .html file.")] = None,
     out: Folder = None,
     lang: Lang = None,
 ) -> None:
@@ -101,11 +88,9 @@ def show(
 @app.command()
 def report(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Markdown file to write; plots go to a folder of the same name.")
+        str, argument("FILE", "Markdown file to write; plots go to a folder of the same name.")
     ] = "docs/claims.md",
-    out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Folder with result files. Default: the shipped results.")
-    ] = None,
+    out: Annotated[str | None, option("DIR", "Folder with result files. Default: the shipped results.")] = None,
 ) -> None:
     """Write a page of all claims with figures, plots and verdicts, from the stored results.
 

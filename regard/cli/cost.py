@@ -3,44 +3,30 @@
 import sys
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 
 from regard.cli.errors import read_mask, report_user_errors
+from regard.cli.options import flag, option
 from regard.files import write_atomic
 
 
 def cost(
-    d_model: Annotated[int, typer.Option(metavar="N", help="Model width D.")] = 512,
-    heads: Annotated[int, typer.Option(metavar="N", help="Number of heads; must divide d-model.")] = 8,
-    kv_heads: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of key/value heads; by default as many as heads.")
-    ] = None,
-    seq: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Sequence lengths; the table has one column for each.")
-    ] = "512,2048,8192",
-    batch: Annotated[int, typer.Option(metavar="N", help="Batch size.")] = 1,
-    queries: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of queries; by default as many as keys.")
-    ] = None,
-    mask: Annotated[str, typer.Option(metavar="RULE", help='Mask: none, causal, "window(keys=256)", ...')] = "none",
-    dtype: Annotated[
-        str, typer.Option(metavar="NAME", help="Number type: float32, float64, bfloat16 or float16.")
-    ] = "float32",
-    backward: Annotated[bool, typer.Option("--backward", help="Count the backward pass too.")] = False,
-    cached: Annotated[bool, typer.Option("--cached", help="Decode one token with a KV cache.")] = False,
+    d_model: Annotated[int, option("N", "Model width D.")] = 512,
+    heads: Annotated[int, option("N", "Number of heads; must divide d-model.")] = 8,
+    kv_heads: Annotated[int | None, option("N", "Number of key/value heads; by default as many as heads.")] = None,
+    seq: Annotated[str, option("N,N,...", "Sequence lengths; the table has one column for each.")] = "512,2048,8192",
+    batch: Annotated[int, option("N", "Batch size.")] = 1,
+    queries: Annotated[int | None, option("N", "Number of queries; by default as many as keys.")] = None,
+    mask: Annotated[str, option("RULE", 'Mask: none, causal, "window(keys=256)", ...')] = "none",
+    dtype: Annotated[str, option("NAME", "Number type: float32, float64, bfloat16 or float16.")] = "float32",
+    backward: Annotated[bool, flag("--backward", "Count the backward pass too.")] = False,
+    cached: Annotated[bool, flag("--cached", "Decode one token with a KV cache.")] = False,
     materialised: Annotated[
-        bool, typer.Option("--materialised", help="Store the attention weights instead of fusing them away.")
+        bool, flag("--materialised", "Store the attention weights instead of fusing them away.")
     ] = False,
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Run the layer too, and compare it with the prediction.")
-    ] = False,
-    plot: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw the cost into a .png, .svg or .pdf file.")
-    ] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write all numbers as JSON; - for standard output.")
-    ] = None,
+    measure: Annotated[bool, flag("--measure", "Run the layer too, and compare it with the prediction.")] = False,
+    plot: Annotated[str | None, option("FILE", "Draw the cost into a .png, .svg or .pdf file.")] = None,
+    json: Annotated[str | None, option("FILE", "Write all numbers as JSON; - for standard output.")] = None,
 ) -> None:
     """Predict what attention costs: operations and bytes by part.
 

@@ -7,31 +7,23 @@ from typing import Annotated
 import typer
 
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, option
 
 
 def generate(
-    run: Annotated[
-        str,
-        typer.Argument(metavar="RUN", help="Folder of a run, or a shipped run: phrases, dates or language."),
-    ],
-    text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="Text to translate, continue or fill in; - reads standard input.")
-    ],
-    new_tokens: Annotated[int | None, typer.Option(metavar="N", min=0, help="Write at most this many tokens.")] = None,
+    run: Annotated[str, argument("RUN", "Folder of a run, or a shipped run: phrases, dates or language.")],
+    text: Annotated[str, argument("TEXT", "Text to translate, continue or fill in; - reads standard input.")],
+    new_tokens: Annotated[int | None, option("N", "Write at most this many tokens.", min=0)] = None,
     temperature: Annotated[
-        float, typer.Option(metavar="X", help="0 takes the most probable token each time; above 0, tokens are sampled.")
+        float, option("X", "0 takes the most probable token each time; above 0, tokens are sampled.")
     ] = 0.0,
-    top_k: Annotated[int | None, typer.Option(metavar="N", help="Sample only from the N most probable tokens.")] = None,
+    top_k: Annotated[int | None, option("N", "Sample only from the N most probable tokens.")] = None,
     top_p: Annotated[
-        float | None,
-        typer.Option(metavar="P", help="Sample only from the most probable tokens that have probability P together."),
+        float | None, option("P", "Sample only from the most probable tokens that have probability P together.")
     ] = None,
-    beams: Annotated[int, typer.Option(metavar="N", help="Number of hypotheses of the beam search.")] = 1,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the sampling.")] = None,
-    picture: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Draw the alignment of a translation (.png, .svg or .pdf)."),
-    ] = None,
+    beams: Annotated[int, option("N", "Number of hypotheses of the beam search.")] = 1,
+    seed: Annotated[int | None, option("N", "Seed of the sampling.")] = None,
+    picture: Annotated[str | None, option("FILE", "Draw the alignment of a translation (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Translate, continue or fill in a text with a trained model.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.errors import report_user_errors
+from regard.cli.options import option
 
 if TYPE_CHECKING:
     from regard.lab import Lab
@@ -15,21 +16,14 @@ if TYPE_CHECKING:
 def lab(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     port: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=0, max=65535, help="Port of the server; if it is taken, the next free port is used."
-        ),
+        int, option("N", "Port of the server; if it is taken, the next free port is used.", min=0, max=65535)
     ] = 8742,
     host: Annotated[
-        str,
-        typer.Option(metavar="ADDRESS", help="Address of the server; addresses other than 127.0.0.1 need --no-runner."),
+        str, option("ADDRESS", "Address of the server; addresses other than 127.0.0.1 need --no-runner.")
     ] = "127.0.0.1",
     runner: Annotated[bool, typer.Option(help="Run and grade the programs that are written on the page.")] = True,
     network: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Folder of the Connect Four network to show, saved by `regard connectx train`."
-        ),
+        Path | None, option("FOLDER", "Folder of the Connect Four network to show, saved by `regard connectx train`.")
     ] = None,
 ) -> None:
     """Open the lab: a local web page that computes attention on your own words, number by number.

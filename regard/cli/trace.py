@@ -5,35 +5,27 @@ from typing import Annotated
 import typer
 
 from regard.cli.errors import read_mask, report_user_errors
+from regard.cli.options import argument, option
 from regard.files import write_atomic
 
 
 def trace(
-    text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="A sentence; Chinese and Japanese text is split by character.")
-    ],
+    text: Annotated[str, argument("TEXT", "A sentence; Chinese and Japanese text is split by character.")],
     context: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Compute keys and values from this sentence (cross-attention).")
+        str | None, option("TEXT", "Compute keys and values from this sentence (cross-attention).")
     ] = None,
-    heads: Annotated[int, typer.Option(metavar="N", help="Number of heads; it must divide d-model.")] = 2,
-    d_model: Annotated[int, typer.Option(metavar="N", help="Width of the token vectors.")] = 8,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the token vectors and weight matrices.")] = 0,
-    mask: Annotated[
-        str, typer.Option(metavar="RULE", help='Mask: none, causal, window:3, "causal & window(keys=3)", ...')
-    ] = "none",
+    heads: Annotated[int, option("N", "Number of heads; it must divide d-model.")] = 2,
+    d_model: Annotated[int, option("N", "Width of the token vectors.")] = 8,
+    seed: Annotated[int, option("N", "Seed of the token vectors and weight matrices.", min=0)] = 0,
+    mask: Annotated[str, option("RULE", 'Mask: none, causal, window:3, "causal & window(keys=3)", ...')] = "none",
     scale: Annotated[bool, typer.Option(help="Divide the scores by √d_k.")] = True,
-    head: Annotated[int, typer.Option(metavar="N", help="Head to print, counted from 0.")] = 0,
-    step: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Print only this step; may be repeated.")
-    ] = None,
-    decimals: Annotated[int, typer.Option(metavar="N", min=0, max=9, help="Number of decimals to print.")] = 3,
-    rows: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of rows to print per table.")] = 16,
-    json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the trace to this file as JSON; - for standard output.")
-    ] = None,
+    head: Annotated[int, option("N", "Head to print, counted from 0.")] = 0,
+    step: Annotated[list[str] | None, option("NAME", "Print only this step; may be repeated.")] = None,
+    decimals: Annotated[int, option("N", "Number of decimals to print.", min=0, max=9)] = 3,
+    rows: Annotated[int, option("N", "Maximum number of rows to print per table.", min=1)] = 16,
+    json: Annotated[str | None, option("FILE", "Write the trace to this file as JSON; - for standard output.")] = None,
     save: Annotated[
-        str | None,
-        typer.Option(metavar="FILE.html", help="Write the trace as an interactive HTML page that works offline."),
+        str | None, option("FILE.html", "Write the trace as an interactive HTML page that works offline.")
     ] = None,
 ) -> None:
     """Compute attention over a sentence step by step and print every number.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,72 +17,44 @@ if TYPE_CHECKING:
 
 
 def train(
-    task: Annotated[
-        str | None, typer.Argument(metavar="TASK", help="What to train: translate, language or masked.")
-    ] = None,
+    task: Annotated[str | None, argument("TASK", "What to train: translate, language or masked.")] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Data: phrases, dates or FILE.tsv for translate; python or text files (repeat the option) otherwise.",
+        option(
+            "NAME",
+            "Data: phrases, dates or FILE.tsv for translate; python or text files (repeat the option) otherwise.",
         ),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Kind of model: transformer, lstm or lstm-attention.")
-    ] = None,
-    steps: Annotated[int | None, typer.Option(metavar="N", help="Stop after this many updates.")] = None,
-    minutes: Annotated[float | None, typer.Option(metavar="N", help="Stop after this many minutes.")] = None,
-    out: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Folder of the new run; runs/TASK-DATA by default.")
-    ] = None,
-    resume: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Continue this stopped run from its last checkpoint.")
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(metavar="N", help="Examples per update, summed over all processes.")
-    ] = None,
-    accumulate: Annotated[
-        int | None, typer.Option(metavar="N", help="Compute each batch in this many rounds, to save memory.")
-    ] = None,
-    optimizer: Annotated[str | None, typer.Option(metavar="NAME", help="Optimizer: adamw or muon.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(metavar="X", help="Peak learning rate.")] = None,
-    warmup: Annotated[
-        int | None, typer.Option(metavar="N", help="Steps in which the learning rate rises to its peak.")
-    ] = None,
-    weight_decay: Annotated[
-        float | None, typer.Option(metavar="X", help="Weight decay, applied to matrices only.")
-    ] = None,
-    clip: Annotated[float | None, typer.Option(metavar="X", help="Maximum norm of the gradient.")] = None,
-    dropout: Annotated[float | None, typer.Option(metavar="X", help="Dropout probability.")] = None,
-    d_model: Annotated[int | None, typer.Option(metavar="N", help="Model width D.")] = None,
-    layers: Annotated[int | None, typer.Option(metavar="N", help="Layers of the encoder and of the decoder.")] = None,
-    heads: Annotated[int | None, typer.Option(metavar="N", help="Attention heads per layer.")] = None,
-    context: Annotated[int | None, typer.Option(metavar="N", help="Maximum length of a sequence, in tokens.")] = None,
-    tokenizer: Annotated[
-        str | None, typer.Option(metavar="KIND", help="Kind of tokenizer: characters, words or bpe.")
-    ] = None,
+    model: Annotated[str | None, option("NAME", "Kind of model: transformer, lstm or lstm-attention.")] = None,
+    steps: Annotated[int | None, option("N", "Stop after this many updates.")] = None,
+    minutes: Annotated[float | None, option("N", "Stop after this many minutes.")] = None,
+    out: Annotated[str | None, option("RUN", "Folder of the new run; runs/TASK-DATA by default.")] = None,
+    resume: Annotated[str | None, option("RUN", "Continue this stopped run from its last checkpoint.")] = None,
+    batch: Annotated[int | None, option("N", "Examples per update, summed over all processes.")] = None,
+    accumulate: Annotated[int | None, option("N", "Compute each batch in this many rounds, to save memory.")] = None,
+    optimizer: Annotated[str | None, option("NAME", "Optimizer: adamw or muon.")] = None,
+    learning_rate: Annotated[float | None, option("X", "Peak learning rate.")] = None,
+    warmup: Annotated[int | None, option("N", "Steps in which the learning rate rises to its peak.")] = None,
+    weight_decay: Annotated[float | None, option("X", "Weight decay, applied to matrices only.")] = None,
+    clip: Annotated[float | None, option("X", "Maximum norm of the gradient.")] = None,
+    dropout: Annotated[float | None, option("X", "Dropout probability.")] = None,
+    d_model: Annotated[int | None, option("N", "Model width D.")] = None,
+    layers: Annotated[int | None, option("N", "Layers of the encoder and of the decoder.")] = None,
+    heads: Annotated[int | None, option("N", "Attention heads per layer.")] = None,
+    context: Annotated[int | None, option("N", "Maximum length of a sequence, in tokens.")] = None,
+    tokenizer: Annotated[str | None, option("KIND", "Kind of tokenizer: characters, words or bpe.")] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(metavar="N", help="Maximum number of tokens of a bpe tokenizer; 1024 by default.")
+        int | None, option("N", "Maximum number of tokens of a bpe tokenizer; 1024 by default.")
     ] = None,
-    evaluate_every: Annotated[int | None, typer.Option(metavar="N", help="Steps between two evaluations.")] = None,
-    checkpoint_every: Annotated[int | None, typer.Option(metavar="N", help="Steps between two checkpoints.")] = None,
-    patience: Annotated[
-        int | None, typer.Option(metavar="N", help="Stop after this many evaluations without improvement.")
-    ] = None,
-    precision: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Precision: float32, or bfloat16 for mixed precision.")
-    ] = None,
-    store: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Number format of the saved model: float32 or float16.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Device: cpu or cuda; by default cuda if there is one.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Seed of the initial weights, the data order and dropout.")
-    ] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="Number of CPU threads.")] = None,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write the metrics for TensorBoard, too.")] = False,
+    evaluate_every: Annotated[int | None, option("N", "Steps between two evaluations.")] = None,
+    checkpoint_every: Annotated[int | None, option("N", "Steps between two checkpoints.")] = None,
+    patience: Annotated[int | None, option("N", "Stop after this many evaluations without improvement.")] = None,
+    precision: Annotated[str | None, option("NAME", "Precision: float32, or bfloat16 for mixed precision.")] = None,
+    store: Annotated[str | None, option("NAME", "Number format of the saved model: float32 or float16.")] = None,
+    device: Annotated[str | None, option("NAME", "Device: cpu or cuda; by default cuda if there is one.")] = None,
+    seed: Annotated[int | None, option("N", "Seed of the initial weights, the data order and dropout.", min=0)] = None,
+    threads: Annotated[int | None, option("N", "Number of CPU threads.")] = None,
+    tensorboard: Annotated[bool, flag("--tensorboard", "Write the metrics for TensorBoard, too.")] = False,
 ) -> None:
     """Train a text model, test it, save it and show what it does.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, flag, option
 from regard.files import write_atomic
 
 if TYPE_CHECKING:
@@ -14,34 +15,22 @@ if TYPE_CHECKING:
 
 
 def watch(
-    model: Annotated[
-        str,
-        typer.Argument(metavar="MODEL", help="MODULE:FACTORY that can be imported, a trained run, or minilm."),
-    ],
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Text for the model's tokenizer.")] = None,
-    input: Annotated[
-        str | None, typer.Option(metavar="FILE.npz", help="Arrays to pass to the model by name, instead of TEXT.")
-    ] = None,
+    model: Annotated[str, argument("MODEL", "MODULE:FACTORY that can be imported, a trained run, or minilm.")],
+    text: Annotated[str | None, argument("[TEXT]", "Text for the model's tokenizer.")] = None,
+    input: Annotated[str | None, option("FILE.npz", "Arrays to pass to the model by name, instead of TEXT.")] = None,
     only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATTERN", help='Watch only these modules, such as "encoder.*"; may be repeated.'),
+        list[str] | None, option("PATTERN", 'Watch only these modules, such as "encoder.*"; may be repeated.')
     ] = None,
-    max_calls: Annotated[int | None, typer.Option(metavar="N", min=1, help="Record at most this many calls.")] = None,
+    max_calls: Annotated[int | None, option("N", "Record at most this many calls.", min=1)] = None,
     head: Annotated[
-        str | None,
-        typer.Option(metavar="CALL:HEAD", help="Print the weights of this head, such as 3:5; both count from 0."),
+        str | None, option("CALL:HEAD", "Print the weights of this head, such as 3:5; both count from 0.")
     ] = None,
-    causal: Annotated[bool, typer.Option("--causal", help="Report heads that attend to later tokens.")] = False,
+    causal: Annotated[bool, flag("--causal", "Report heads that attend to later tokens.")] = False,
     save: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Save a page with every head (.html) or an overview (.png, .svg, .pdf); may be repeated.",
-        ),
+        option("FILE", "Save a page with every head (.html) or an overview (.png, .svg, .pdf); may be repeated."),
     ] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the table as JSON; - for standard output.")
-    ] = None,
+    json: Annotated[str | None, option("FILE", "Write the table as JSON; - for standard output.")] = None,
 ) -> None:
     """Run a model once and show what each of its attention heads attends to.
 

@@ -1,7 +1,5 @@
 """`regard connectx`: one module for each command."""
 
-import typer
-
 from regard.cli.connectx.arena import arena
 from regard.cli.connectx.book import book
 from regard.cli.connectx.compare import compare
@@ -13,13 +11,10 @@ from regard.cli.connectx.quality import quality
 from regard.cli.connectx.solve import solve
 from regard.cli.connectx.train import train
 from regard.cli.connectx.validate import validate
+from regard.cli.options import group
 
-app = typer.Typer(
-    name="connectx",
-    help="Connect Four of any board size: play, train, measure and export players.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
+app = group(
+    "connectx", "Connect Four of any board size: play, train, measure and export players.", no_args_is_help=True
 )
 
 for command in (play, solve, arena, quality, label, train, memorize, compare, book, export, validate):

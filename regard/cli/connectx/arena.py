@@ -6,6 +6,7 @@ import typer
 
 from regard.cli.connectx.options import JsonFile, Size, read_size, write_json
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, flag, option
 from regard.cli.progress_bar import count_bar
 from regard.connectx.players.registry import PLAYER_NAMES
 
@@ -15,28 +16,21 @@ if TYPE_CHECKING:
 
 
 def arena(
-    players: Annotated[list[str], typer.Argument(metavar="PLAYER...", help=f"Two or more players: {PLAYER_NAMES}.")],
-    games: Annotated[
-        int, typer.Option(metavar="N", help="Number of games of each pairing, half with each side.")
-    ] = 100,
+    players: Annotated[list[str], argument("PLAYER...", f"Two or more players: {PLAYER_NAMES}.")],
+    games: Annotated[int, option("N", "Number of games of each pairing, half with each side.")] = 100,
     openings: Annotated[
-        str, typer.Option(metavar="KIND", help="Openings: balanced, random, none, or a file of move strings.")
+        str, option("KIND", "Openings: balanced, random, none, or a file of move strings.")
     ] = "balanced",
-    plies: Annotated[int, typer.Option(metavar="N", help="Number of moves of a balanced or random opening.")] = 8,
+    plies: Annotated[int, option("N", "Number of moves of a balanced or random opening.")] = 8,
     stop: Annotated[
-        float,
-        typer.Option(metavar="ELO", help="Stop a pairing once a difference of ELO is decided; 0 plays all games."),
+        float, option("ELO", "Stop a pairing once a difference of ELO is decided; 0 plays all games.")
     ] = 0.0,
-    quality: Annotated[bool, typer.Option("--quality", help="Compare every move with perfect play.")] = False,
-    processes: Annotated[int, typer.Option(metavar="N", help="Number of processes; 0 uses one per core.")] = 0,
-    out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the games to this file, and continue an earlier run.")
-    ] = None,
+    quality: Annotated[bool, flag("--quality", "Compare every move with perfect play.")] = False,
+    processes: Annotated[int, option("N", "Number of processes; 0 uses one per core.")] = 0,
+    out: Annotated[str | None, option("FILE", "Write the games to this file, and continue an earlier run.")] = None,
     json: JsonFile = None,
-    picture: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw the results as .png, .svg, .pdf or .html.")
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the openings and of the players.")] = 0,
+    picture: Annotated[str | None, option("FILE", "Draw the results as .png, .svg, .pdf or .html.")] = None,
+    seed: Annotated[int, option("N", "Random seed of the openings and of the players.")] = 0,
     size: Size = "6x7x4",
 ) -> None:
     """Measure players against each other: each meets every other one, from both sides of every opening.

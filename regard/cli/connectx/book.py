@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from regard.cli.connectx.options import Columns, InARow, Rows
 from regard.cli.errors import report_user_errors
+from regard.cli.options import option
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -18,22 +17,15 @@ MAX_LAYER_SIZE = 1 << 30  # bytes
 
 
 def book(
-    stones: Annotated[
-        list[int],
-        typer.Option(metavar="N", help="Solve all positions with N stones; repeat the option for more layers."),
-    ],
-    out: Annotated[str | None, typer.Option(metavar="FILE", help="Write the book to this file at the end.")] = None,
+    stones: Annotated[list[int], option("N", "Solve all positions with N stones; repeat the option for more layers.")],
+    out: Annotated[str | None, option("FILE", "Write the book to this file at the end.")] = None,
     rows: Rows = 6,
     columns: Columns = 7,
     inarow: InARow = 4,
-    folder: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Folder for the solved positions; default: the user's cache.")
-    ] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="Number of threads; default: one per core.")] = None,
-    table_bits: Annotated[
-        int, typer.Option(metavar="N", help="Size of the solver's table, shared by all threads: 16 bytes × 2^N.")
-    ] = 25,
-    minutes: Annotated[float | None, typer.Option(metavar="N", help="Stop after N minutes.")] = None,
+    folder: Annotated[str | None, option("DIR", "Folder for the solved positions; default: the user's cache.")] = None,
+    threads: Annotated[int | None, option("N", "Number of threads; default: one per core.")] = None,
+    table_bits: Annotated[int, option("N", "Size of the solver's table, shared by all threads: 16 bytes × 2^N.")] = 25,
+    minutes: Annotated[float | None, option("N", "Stop after N minutes.")] = None,
 ) -> None:
     """Build an opening book, or continue to build it.
 

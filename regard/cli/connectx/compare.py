@@ -6,35 +6,22 @@ from typing import Annotated
 import typer
 
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, option
 
 
 def compare(
-    a: Annotated[
-        str,
-        typer.Argument(metavar="CONFIG_A", help="First network: a preset with changes, small,heads=4,sees=all+lines."),
-    ],
+    a: Annotated[str, argument("CONFIG_A", "First network: a preset with changes, small,heads=4,sees=all+lines.")],
     b: Annotated[
-        str,
-        typer.Argument(
-            metavar="CONFIG_B", help="Second network; changes to the training follow a slash: small/learning_rate=1e-3."
-        ),
+        str, argument("CONFIG_B", "Second network; changes to the training follow a slash: small/learning_rate=1e-3.")
     ],
-    budget: Annotated[
-        str, typer.Option(metavar="N", help="Training of each network: a time, 90s, 20m, 1h, or positions, 500k.")
-    ],
-    labels: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Labels made by `regard connectx label`.")
-    ] = None,
-    method: Annotated[
-        str, typer.Option(metavar="NAME", help="Training method: distill, ppo or zero (AlphaZero).")
-    ] = "distill",
-    seeds: Annotated[int, typer.Option(metavar="N", help="Train this many networks of each configuration.")] = 3,
-    games: Annotated[int, typer.Option(metavar="N", help="Games between the two networks of each seed.")] = 40,
-    out: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Folder for the runs and the results.")
-    ] = "runs/comparison",
+    budget: Annotated[str, option("N", "Training of each network: a time, 90s, 20m, 1h, or positions, 500k.")],
+    labels: Annotated[str | None, option("FOLDER", "Labels made by `regard connectx label`.")] = None,
+    method: Annotated[str, option("NAME", "Training method: distill, ppo or zero (AlphaZero).")] = "distill",
+    seeds: Annotated[int, option("N", "Train this many networks of each configuration.")] = 3,
+    games: Annotated[int, option("N", "Games between the two networks of each seed.")] = 40,
+    out: Annotated[str, option("FOLDER", "Folder for the runs and the results.")] = "runs/comparison",
     picture: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File of the picture; comparison.png in the folder by default.")
+        str | None, option("FILE", "File of the picture; comparison.png in the folder by default.")
     ] = None,
 ) -> None:
     """Train two configurations for equal time or equal positions, with several seeds, and measure which is stronger.

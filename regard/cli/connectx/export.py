@@ -5,19 +5,14 @@ from typing import Annotated
 import typer
 
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, option
 
 
 def export(
     player: Annotated[
-        str,
-        typer.Argument(
-            metavar="PLAYER",
-            help="Player: random, greedy, minimax:900ms, mcts:900ms, solver, network, network:RUN:200.",
-        ),
+        str, argument("PLAYER", "Player: random, greedy, minimax:900ms, mcts:900ms, solver, network, network:RUN:200.")
     ],
-    out: Annotated[
-        str, typer.Option(metavar="FILE", help="File to write: a .py, or a .tar.gz that contains main.py.")
-    ] = "submission.py",
+    out: Annotated[str, option("FILE", "File to write: a .py, or a .tar.gz that contains main.py.")] = "submission.py",
 ) -> None:
     """Write a player as one self-contained file that Kaggle accepts.
 

@@ -7,47 +7,38 @@ import typer
 
 from regard.cli.connectx.options import Size, read_size
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, option
 
 
 def label(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of the labels; new labels are added to it.")],
-    positions: Annotated[int | None, typer.Option(metavar="N", help="Stop after N positions.")] = None,
-    minutes: Annotated[float | None, typer.Option(metavar="N", help="Stop after N minutes.")] = None,
+    folder: Annotated[str, argument("FOLDER", "Folder of the labels; new labels are added to it.")],
+    positions: Annotated[int | None, option("N", "Stop after N positions.")] = None,
+    minutes: Annotated[float | None, option("N", "Stop after N minutes.")] = None,
     network: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Folder of a network that plays half of the games; it may be in training."),
+        str | None, option("RUN", "Folder of a network that plays half of the games; it may be in training.")
     ] = None,
     book: Annotated[
-        str,
-        typer.Option(metavar="FILE", help='Opening book: a file, a folder of `regard connectx book`, or "shipped".'),
+        str, option("FILE", 'Opening book: a file, a folder of `regard connectx book`, or "shipped".')
     ] = "shipped",
-    fewest: Annotated[int, typer.Option(metavar="N", help="Smallest number of stones of a labelled position.")] = 10,
+    fewest: Annotated[int, option("N", "Smallest number of stones of a labelled position.")] = 10,
     early: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="Share of games that begin in the first third of the board; default 0.1."),
+        float | None, option("X", "Share of games that begin in the first third of the board; default 0.1.")
     ] = None,
     middle: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="Share of games that begin in the second third of the board; default 0.5."),
+        float | None, option("X", "Share of games that begin in the second third of the board; default 0.5.")
     ] = None,
     most: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Begin all games with --fewest to N stones, instead of --early and --middle."),
+        int | None, option("N", "Begin all games with --fewest to N stones, instead of --early and --middle.")
     ] = None,
     follow: Annotated[
-        int,
-        typer.Option(
-            metavar="N", help="Instead of games, label all positions within N moves of an early or middle one."
-        ),
+        int, option("N", "Instead of games, label all positions within N moves of an early or middle one.")
     ] = 0,
     openings: Annotated[
-        int | None, typer.Option(metavar="N", help="Label every position with at most N stones, instead of games.")
+        int | None, option("N", "Label every position with at most N stones, instead of games.")
     ] = None,
-    processes: Annotated[int, typer.Option(metavar="N", help="Number of processes; 0 uses one per core.")] = 0,
-    table_bits: Annotated[
-        int, typer.Option(metavar="N", help="Size of the solver's table in each process: 16 bytes × 2^N.")
-    ] = 23,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the games.")] = 0,
+    processes: Annotated[int, option("N", "Number of processes; 0 uses one per core.")] = 0,
+    table_bits: Annotated[int, option("N", "Size of the solver's table in each process: 16 bytes × 2^N.")] = 23,
+    seed: Annotated[int, option("N", "Random seed of the games.")] = 0,
     size: Size = "6x7x4",
 ) -> None:
     """Label positions with the exact score of every move, for `regard connectx train --method distill`.

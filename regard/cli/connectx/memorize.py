@@ -7,27 +7,19 @@ from typing import Annotated
 import typer
 
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, option
 
 
 def memorize(
-    network: Annotated[
-        str, typer.Argument(metavar="NETWORK", help="Folder of a run, or the name of a network that comes with regard.")
-    ],
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder for the network with its opening table.")],
-    stones: Annotated[
-        int, typer.Option(metavar="N", help="Put positions with at most this many stones into the table.")
-    ] = 10,
-    bits: Annotated[int, typer.Option(metavar="N", help="Size of the table: 2^N numbers.")] = 19,
-    passes: Annotated[int, typer.Option(metavar="N", help="Number of passes over the positions.")] = 20,
-    without: Annotated[
-        str | None,
-        typer.Option(metavar="FOLDER", help="Folder of the standard sets; leave out their positions."),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the order of the positions.")] = 0,
-    processes: Annotated[int, typer.Option(metavar="N", help="Number of processes; 0 starts one per core.")] = 0,
-    size: Annotated[
-        str, typer.Option(metavar="ROWSxCOLUMNSxINAROW", help="Size of the board and length of a winning line.")
-    ] = "6x7x4",
+    network: Annotated[str, argument("NETWORK", "Folder of a run, or the name of a network that comes with regard.")],
+    out: Annotated[str, option("FOLDER", "Folder for the network with its opening table.")],
+    stones: Annotated[int, option("N", "Put positions with at most this many stones into the table.")] = 10,
+    bits: Annotated[int, option("N", "Size of the table: 2^N numbers.")] = 19,
+    passes: Annotated[int, option("N", "Number of passes over the positions.")] = 20,
+    without: Annotated[str | None, option("FOLDER", "Folder of the standard sets; leave out their positions.")] = None,
+    seed: Annotated[int, option("N", "Seed of the order of the positions.")] = 0,
+    processes: Annotated[int, option("N", "Number of processes; 0 starts one per core.")] = 0,
+    size: Annotated[str, option("ROWSxCOLUMNSxINAROW", "Size of the board and length of a winning line.")] = "6x7x4",
 ) -> None:
     """Give a trained network an opening table: exact values of positions with few stones.
 

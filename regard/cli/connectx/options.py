@@ -4,15 +4,13 @@ from typing import Annotated
 
 import typer
 
-Size = Annotated[
-    str, typer.Option(metavar="ROWSxCOLUMNSxINAROW", help="Board size and number of stones in a row that win.")
-]
-Rows = Annotated[int, typer.Option(metavar="N", help="Number of rows of the board.")]
-Columns = Annotated[int, typer.Option(metavar="N", help="Number of columns of the board.")]
-InARow = Annotated[int, typer.Option(metavar="N", help="Number of stones in a row that win.")]
-JsonFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Write the results as JSON to this file; - writes to stdout.")
-]
+from regard.cli.options import option
+
+Size = Annotated[str, option("ROWSxCOLUMNSxINAROW", "Board size and number of stones in a row that win.")]
+Rows = Annotated[int, option("N", "Number of rows of the board.")]
+Columns = Annotated[int, option("N", "Number of columns of the board.")]
+InARow = Annotated[int, option("N", "Number of stones in a row that win.")]
+JsonFile = Annotated[str | None, option("FILE", "Write the results as JSON to this file; - writes to stdout.")]
 
 
 def read_size(text: str) -> tuple[int, int, int]:

@@ -3,10 +3,9 @@
 from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from regard.cli.connectx.options import Size, read_size
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, flag, option
 from regard.connectx.players.registry import PLAYER_NAMES
 
 if TYPE_CHECKING:
@@ -14,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def play(
-    opponent: Annotated[str, typer.Argument(metavar="PLAYER", help=f"Opponent: {PLAYER_NAMES}.")] = "minimax:8",
-    second: Annotated[bool, typer.Option("--second", help="Let the opponent move first.")] = False,
-    moves: Annotated[str, typer.Option(metavar="MOVES", help="Start after these moves, columns from 1.")] = "",
-    hints: Annotated[bool, typer.Option("--hints", help="Show the outcome of every column before each move.")] = False,
+    opponent: Annotated[str, argument("PLAYER", f"Opponent: {PLAYER_NAMES}.")] = "minimax:8",
+    second: Annotated[bool, flag("--second", "Let the opponent move first.")] = False,
+    moves: Annotated[str, option("MOVES", "Start after these moves, columns from 1.")] = "",
+    hints: Annotated[bool, flag("--hints", "Show the outcome of every column before each move.")] = False,
     size: Size = "6x7x4",
 ) -> None:
     """Play in the terminal. Type a column, u to undo, h for hints, q to quit.

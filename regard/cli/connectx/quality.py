@@ -2,23 +2,20 @@
 
 from typing import Annotated
 
-import typer
-
 from regard.cli.connectx.options import JsonFile, write_json
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, option
 from regard.cli.progress_bar import count_bar
 from regard.connectx.players.registry import PLAYER_NAMES
 
 
 def quality(
-    players: Annotated[list[str], typer.Argument(metavar="PLAYER...", help=f"One or more players: {PLAYER_NAMES}.")],
+    players: Annotated[list[str], argument("PLAYER...", f"One or more players: {PLAYER_NAMES}.")],
     sets: Annotated[
         str | None,
-        typer.Option(
-            metavar="FOLDER", help="Folder with the six standard sets L1_R1.txt … L3_R1.txt; default: a shipped sample."
-        ),
+        option("FOLDER", "Folder with the six standard sets L1_R1.txt … L3_R1.txt; default: a shipped sample."),
     ] = None,
-    first: Annotated[int, typer.Option(metavar="N", help="Use the first N positions of each set; 0 uses all.")] = 0,
+    first: Annotated[int, option("N", "Use the first N positions of each set; 0 uses all.")] = 0,
     json: JsonFile = None,
 ) -> None:
     """Compare players with perfect play: share of moves that lose a win or a draw, and share of perfect moves.

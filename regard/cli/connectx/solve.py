@@ -6,18 +6,19 @@ import typer
 
 from regard.cli.connectx.options import Columns, InARow, Rows
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
     from regard.connectx import Board, Solver
 
 
 def solve(
-    moves: Annotated[str, typer.Argument(metavar="[MOVES]", help="Moves so far, columns from 1: 44435.")] = "",
+    moves: Annotated[str, argument("[MOVES]", "Moves so far, columns from 1: 44435.")] = "",
     rows: Rows = 6,
     columns: Columns = 7,
     inarow: InARow = 4,
-    book: Annotated[str, typer.Option(metavar="FILE", help='Opening book: a file, "shipped" or "none".')] = "shipped",
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    book: Annotated[str, option("FILE", 'Opening book: a file, "shipped" or "none".')] = "shipped",
+    json: Annotated[bool, flag("--json", "Print the result as JSON.")] = False,
 ) -> None:
     """Score every move of a position under perfect play.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.errors import report_user_errors
+from regard.cli.options import flag, option
 from regard.cli.train import refuse_with_resume, without_none
 from regard.durations import format_duration
 
@@ -15,78 +16,53 @@ if TYPE_CHECKING:
 
 
 def train(
-    method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Training method: distill, ppo or zero (AlphaZero).")
-    ] = None,
+    method: Annotated[str | None, option("NAME", "Training method: distill, ppo or zero (AlphaZero).")] = None,
     labels: Annotated[
         str | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Labels made by `regard connectx label`: training data of distill, and evaluation data.",
-        ),
+        option("FOLDER", "Labels made by `regard connectx label`: training data of distill, and evaluation data."),
     ] = None,
     without: Annotated[
-        str | None,
-        typer.Option(metavar="FOLDER", help="Folder of the standard sets; exclude their positions from the labels."),
+        str | None, option("FOLDER", "Folder of the standard sets; exclude their positions from the labels.")
     ] = None,
-    out: Annotated[str | None, typer.Option(metavar="RUN", help="Folder of the new run.")] = None,
-    resume: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Continue this stopped run from its last checkpoint.")
-    ] = None,
-    more: Annotated[
-        bool, typer.Option("--more", help="With --resume: also use labels made since the run started.")
-    ] = False,
+    out: Annotated[str | None, option("RUN", "Folder of the new run.")] = None,
+    resume: Annotated[str | None, option("RUN", "Continue this stopped run from its last checkpoint.")] = None,
+    more: Annotated[bool, flag("--more", "With --resume: also use labels made since the run started.")] = False,
     start: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Start from the weights of this network; its opening table is dropped."),
+        str | None, option("RUN", "Start from the weights of this network; its opening table is dropped.")
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Network preset: small, tiny, light, balanced or high; by default small for distill, else tiny.",
+        option(
+            "NAME", "Network preset: small, tiny, light, balanced or high; by default small for distill, else tiny."
         ),
     ] = None,
-    channels: Annotated[int | None, typer.Option(metavar="N", help="Channels of the network.")] = None,
+    channels: Annotated[int | None, option("N", "Channels of the network.")] = None,
     layers: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Residual blocks; with --start, added blocks initially change nothing."),
+        int | None, option("N", "Residual blocks; with --start, added blocks initially change nothing.")
     ] = None,
     heads: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Attention heads; 4,0.5:8 means 4, and 8 from half of the training on."),
+        str | None, option("N", "Attention heads; 4,0.5:8 means 4, and 8 from half of the training on.")
     ] = None,
-    attn_every: Annotated[
-        int | None, typer.Option(metavar="N", help="Put an attention layer after every N residual blocks.")
-    ] = None,
-    sees: Annotated[
-        str | None, typer.Option(metavar="KINDS", help="Squares visible to the heads, such as all,near3,row,lines.")
-    ] = None,
+    attn_every: Annotated[int | None, option("N", "Put an attention layer after every N residual blocks.")] = None,
+    sees: Annotated[str | None, option("KINDS", "Squares visible to the heads, such as all,near3,row,lines.")] = None,
     lines: Annotated[bool, typer.Option(help="Give the network planes that mark complete and open lines.")] = True,
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Option of ppo or zero, such as games=64; may be repeated."),
+        list[str] | None, option("NAME=VALUE", "Option of ppo or zero, such as games=64; may be repeated.", "--set")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(metavar="N", help="Stop after this many minutes.")] = None,
-    steps: Annotated[int | None, typer.Option(metavar="N", help="Stop after this many updates.")] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Positions per update.")] = None,
+    minutes: Annotated[float | None, option("N", "Stop after this many minutes.")] = None,
+    steps: Annotated[int | None, option("N", "Stop after this many updates.")] = None,
+    batch: Annotated[int | None, option("N", "Positions per update.")] = None,
     optimizer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Optimizer: adamw, or muon, which learns more per position.")
+        str | None, option("NAME", "Optimizer: adamw, or muon, which learns more per position.")
     ] = None,
-    learning_rate: Annotated[float | None, typer.Option(metavar="X", help="Peak learning rate.")] = None,
-    weight_decay: Annotated[
-        float | None, typer.Option(metavar="X", help="Weight decay, applied to matrices only.")
-    ] = None,
-    evaluate_every: Annotated[int | None, typer.Option(metavar="N", help="Updates between two evaluations.")] = None,
-    checkpoint_every: Annotated[int | None, typer.Option(metavar="N", help="Updates between two checkpoints.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Seed of the initial weights and of the batches.")
-    ] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="Number of CPU threads.")] = None,
-    device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Device: cpu or cuda; by default cuda if there is one.")
-    ] = None,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write the metrics for TensorBoard, too.")] = False,
+    learning_rate: Annotated[float | None, option("X", "Peak learning rate.")] = None,
+    weight_decay: Annotated[float | None, option("X", "Weight decay, applied to matrices only.")] = None,
+    evaluate_every: Annotated[int | None, option("N", "Updates between two evaluations.")] = None,
+    checkpoint_every: Annotated[int | None, option("N", "Updates between two checkpoints.")] = None,
+    seed: Annotated[int | None, option("N", "Seed of the initial weights and of the batches.", min=0)] = None,
+    threads: Annotated[int | None, option("N", "Number of CPU threads.")] = None,
+    device: Annotated[str | None, option("NAME", "Device: cpu or cuda; by default cuda if there is one.")] = None,
+    tensorboard: Annotated[bool, flag("--tensorboard", "Write the metrics for TensorBoard, too.")] = False,
 ) -> None:
     """Train a board network.
 

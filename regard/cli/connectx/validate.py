@@ -7,12 +7,13 @@ import typer
 
 from regard.cli.connectx.options import JsonFile, write_json
 from regard.cli.errors import report_user_errors
+from regard.cli.options import argument, option
 from regard.cli.progress_bar import count_bar
 
 
 def validate(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Submission to validate: a .py or .tar.gz.")],
-    games: Annotated[int, typer.Option(metavar="N", help="Number of games for each opponent, side and board.")] = 1,
+    file: Annotated[str, argument("FILE", "Submission to validate: a .py or .tar.gz.")],
+    games: Annotated[int, option("N", "Number of games for each opponent, side and board.")] = 1,
     json: JsonFile = None,
 ) -> None:
     """Play a submission in kaggle-environments and report what Kaggle would. Exit code 1 if it fails.

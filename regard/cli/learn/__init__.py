@@ -1,18 +1,15 @@
 """`regard learn`: exercises, drills, cards and progress, one module for each group of commands."""
 
-import typer
-
 from regard.cli.learn.cards import cards, interview
 from regard.cli.learn.drills import diagram, drill
 from regard.cli.learn.exercises import hint, next_exercise, run, solution, status, watch
 from regard.cli.learn.progress import checklist, export, reset
+from regard.cli.options import group
 
-learn = typer.Typer(
-    name="learn",
-    help="Learn attention with exercises, drills by hand and interview cards, in English or 中文.",
+learn = group(
+    "learn",
+    "Learn attention with exercises, drills by hand and interview cards, in English or 中文.",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 learn.command()(status)

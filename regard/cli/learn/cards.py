@@ -7,30 +7,23 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from regard.cli.errors import report_user_errors
 from regard.cli.learn.prompts import Lang, Terminal, load_progress
+from regard.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
     from regard.learn import Card, Deck, Progress
     from regard.learn.cards.interview import TopicResult
     from regard.learn.cards.spaced_repetition import Grade
 
-TopicName = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Ask only cards of this topic, e.g. masks or scaling.")
-]
+TopicName = Annotated[str | None, option("NAME", "Ask only cards of this topic, e.g. masks or scaling.")]
 
 
 def cards(
-    card: Annotated[
-        str | None, typer.Argument(metavar="CARD", help="Print the card with this id, e.g. formula.")
-    ] = None,
+    card: Annotated[str | None, argument("CARD", "Print the card with this id, e.g. formula.")] = None,
     topic: TopicName = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Largest number of cards to ask.")] = 20,
-    list_all: Annotated[
-        bool, typer.Option("--list", help="List all cards and which of them you have mastered.")
-    ] = False,
+    limit: Annotated[int, option("N", "Largest number of cards to ask.", min=1)] = 20,
+    list_all: Annotated[bool, flag("--list", "List all cards and which of them you have mastered.")] = False,
     lang: Lang = None,
 ) -> None:
     """Review interview questions with spaced repetition: each card returns shortly before you would forget it.
@@ -67,13 +60,9 @@ def cards(
 
 
 def interview(
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Seed of the questions; default: those of today.")
-    ] = None,
-    questions: Annotated[int, typer.Option(metavar="N", min=1, help="Number of questions.")] = 10,
-    seconds: Annotated[
-        float, typer.Option(metavar="N", min=1, help="Time limit for each question, in seconds.")
-    ] = 120.0,
+    seed: Annotated[int | None, option("N", "Seed of the questions; default: those of today.", min=0)] = None,
+    questions: Annotated[int, option("N", "Number of questions.", min=1)] = 10,
+    seconds: Annotated[float, option("N", "Time limit for each question, in seconds.", min=1)] = 120.0,
     lang: Lang = None,
 ) -> None:
     """Take a mock interview: questions across all topics, each with a time limit.

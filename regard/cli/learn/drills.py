@@ -7,6 +7,7 @@ import typer
 
 from regard.cli.errors import report_user_errors
 from regard.cli.learn.prompts import Lang, Terminal, load_progress
+from regard.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,21 +17,15 @@ if TYPE_CHECKING:
 
 
 def drill(
-    level: Annotated[int, typer.Option(metavar="N", min=1, max=5, help="Difficulty, from 1 (easy) to 5.")] = 1,
+    level: Annotated[int, option("N", "Difficulty, from 1 (easy) to 5.", min=1, max=5)] = 1,
     kind: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Kind of drill, e.g. softmax, causal, two-heads, online; sets the level."),
+        str | None, option("NAME", "Kind of drill, e.g. softmax, causal, two-heads, online; sets the level.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Seed of the numbers; default: a drill not done yet.")
-    ] = None,
+    seed: Annotated[int | None, option("N", "Seed of the numbers; default: a drill not done yet.", min=0)] = None,
     answer: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TEXT", help="Answer of a step; repeat it for each step, in order. Nothing is asked then."
-        ),
+        list[str] | None, option("TEXT", "Answer of a step; repeat it for each step, in order. Nothing is asked then.")
     ] = None,
-    solution: Annotated[bool, typer.Option("--solution", help="Print the correct answers instead of asking.")] = False,
+    solution: Annotated[bool, flag("--solution", "Print the correct answers instead of asking.")] = False,
     lang: Lang = None,
 ) -> None:
     """Calculate attention by hand, step by step, with small numbers.
@@ -65,12 +60,8 @@ def drill(
 
 
 def diagram(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Diagram: self-attention or multi-head.")
-    ] = "self-attention",
-    order: Annotated[
-        str | None, typer.Option(metavar="NAME,NAME,...", help="Pieces in order, instead of asking for them.")
-    ] = None,
+    name: Annotated[str, argument("NAME", "Diagram: self-attention or multi-head.")] = "self-attention",
+    order: Annotated[str | None, option("NAME,NAME,...", "Pieces in order, instead of asking for them.")] = None,
     lang: Lang = None,
 ) -> None:
     """Put the steps of attention into an order in which they can be computed.

@@ -7,19 +7,15 @@ import typer
 
 from regard.cli.errors import report_user_errors
 from regard.cli.learn.prompts import Lang, Terminal, load_progress
+from regard.cli.options import argument, flag, option
 from regard.files import write_atomic
 
 if TYPE_CHECKING:
     from regard.learn import Exercise, Progress
 
-Name = Annotated[
-    str | None,
-    typer.Argument(metavar="NAME", help="Exercise, as 01-softmax, softmax or 1; default: the first not passed."),
-]
-File = Annotated[Path, typer.Argument(metavar="FILE", help="File with your code, named after its exercise.")]
-ExerciseName = Annotated[
-    str | None, typer.Option("--exercise", metavar="NAME", help="Exercise, if the file is not named after it.")
-]
+Name = Annotated[str | None, argument("NAME", "Exercise, as 01-softmax, softmax or 1; default: the first not passed.")]
+File = Annotated[Path, argument("FILE", "File with your code, named after its exercise.")]
+ExerciseName = Annotated[str | None, option("NAME", "Exercise, if the file is not named after it.", "--exercise")]
 
 
 def status(lang: Lang = None) -> None:
@@ -33,10 +29,8 @@ def status(lang: Lang = None) -> None:
 
 def next_exercise(
     name: Name = None,
-    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the file with the starter code.")] = Path(),
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing file by the starter code.")
-    ] = False,
+    folder: Annotated[Path, option("FOLDER", "Folder for the file with the starter code.")] = Path(),
+    overwrite: Annotated[bool, flag("--overwrite", "Replace an existing file by the starter code.")] = False,
     lang: Lang = None,
 ) -> None:
     """Show the next exercise and write its starter code into the current folder.
@@ -66,10 +60,8 @@ def next_exercise(
 def run(
     file: File,
     exercise_name: ExerciseName = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Seed of the test cases; default: new cases every time.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    seed: Annotated[int | None, option("N", "Seed of the test cases; default: new cases every time.", min=0)] = None,
+    json: Annotated[bool, flag("--json", "Print the verdict as JSON.")] = False,
     lang: Lang = None,
 ) -> None:
     """Grade your code and name its mistake. The exit code is 0 if it passes and 1 if not.
@@ -135,8 +127,8 @@ def hint(name: Name = None, lang: Lang = None) -> None:
 
 def solution(
     name: Name = None,
-    way: Annotated[str | None, typer.Option(metavar="NAME", help="Show another correct solution, e.g. loops.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Show the solution even if you have not passed.")] = False,
+    way: Annotated[str | None, option("NAME", "Show another correct solution, e.g. loops.")] = None,
+    force: Annotated[bool, flag("--force", "Show the solution even if you have not passed.")] = False,
     lang: Lang = None,
 ) -> None:
     """Show the reference solution of an exercise that you have passed."""

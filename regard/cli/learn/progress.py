@@ -7,6 +7,7 @@ import typer
 
 from regard.cli.errors import report_user_errors
 from regard.cli.learn.prompts import Lang, Terminal, load_progress
+from regard.cli.options import argument, flag
 from regard.files import write_atomic
 
 
@@ -23,15 +24,13 @@ def checklist(lang: Lang = None) -> None:
 
 
 def reset(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Exercise whose progress is deleted, e.g. softmax.")
-    ] = None,
-    exercises: Annotated[bool, typer.Option("--exercises", help="Delete the progress of all exercises.")] = False,
-    drills: Annotated[bool, typer.Option("--drills", help="Delete the progress of all drills.")] = False,
-    cards: Annotated[bool, typer.Option("--cards", help="Delete the review history of all cards.")] = False,
-    diagrams: Annotated[bool, typer.Option("--diagrams", help="Delete the progress of the diagrams.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Delete all progress.")] = False,
-    sure: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    name: Annotated[str | None, argument("NAME", "Exercise whose progress is deleted, e.g. softmax.")] = None,
+    exercises: Annotated[bool, flag("--exercises", "Delete the progress of all exercises.")] = False,
+    drills: Annotated[bool, flag("--drills", "Delete the progress of all drills.")] = False,
+    cards: Annotated[bool, flag("--cards", "Delete the review history of all cards.")] = False,
+    diagrams: Annotated[bool, flag("--diagrams", "Delete the progress of the diagrams.")] = False,
+    everything: Annotated[bool, flag("--all", "Delete all progress.")] = False,
+    sure: Annotated[bool, flag("--yes", "Do not ask for confirmation.")] = False,
     lang: Lang = None,
 ) -> None:
     """Delete your progress in one exercise or in whole parts of the course; your own files are not changed.
@@ -63,9 +62,7 @@ def reset(
 
 
 def export(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="File to write; default: standard output.")
-    ] = None,
+    file: Annotated[Path | None, argument("FILE", "File to write; default: standard output.")] = None,
 ) -> None:
     """Write your progress as JSON, as a backup or to move it to another machine."""
     with report_user_errors("learn export"):

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.options import option
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from regard.languages import Language
     from regard.learn import Progress
 
-Lang = Annotated[str | None, typer.Option(metavar="en|zh", help="Language of the texts; default: that of your locale.")]
+Lang = Annotated[str | None, option("en|zh", "Language of the texts; default: that of your locale.")]
 BREAKABLE = re.compile(r"\s*(?:[一-鿿]|[^\s一-鿿，。；：、？！）”]+)[，。；：、？！）”]*|\s+|[，。；：、？！）”]+")
 
 
