@@ -67,9 +67,7 @@ def _print_version(requested: bool) -> None:
 def _regard(
     context: typer.Context,
     version: Annotated[bool, flag("--version", "Print the version.", callback=_print_version, is_eager=True)] = False,
-    debug: Annotated[
-        bool, flag("--debug", "Show the Python traceback of every error, also of mistakes in the input.")
-    ] = False,
+    debug: Annotated[bool, flag("--debug", "Show the Python traceback of every error, also of wrong input.")] = False,
 ) -> None:
     errors.debug = debug
     if context.invoked_subcommand is None:

@@ -87,9 +87,7 @@ def show(
 
 @app.command()
 def report(
-    file: Annotated[
-        str, argument("FILE", "Markdown file to write; plots go to a folder of the same name.")
-    ] = "docs/claims.md",
+    file: Annotated[str, argument("FILE", "Markdown file; plots go to a folder of the same name.")] = "docs/claims.md",
     out: Annotated[str | None, option("DIR", "Folder with result files. Default: the shipped results.")] = None,
 ) -> None:
     """Write a page of all claims with figures, plots and verdicts, from the stored results.

@@ -1,13 +1,12 @@
 """`regard cost`: operations and bytes of attention."""
 
-import sys
-from typing import Annotated, Any
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 from regard.cli.errors import read_mask, report_user_errors
-from regard.cli.options import flag, option
-from regard.files import write_atomic
+from regard.cli.options import flag, option, write_text
 
 
 def cost(
@@ -21,9 +20,7 @@ def cost(
     dtype: Annotated[str, option("NAME", "Number type: float32, float64, bfloat16 or float16.")] = "float32",
     backward: Annotated[bool, flag("--backward", "Count the backward pass too.")] = False,
     cached: Annotated[bool, flag("--cached", "Decode one token with a KV cache.")] = False,
-    materialised: Annotated[
-        bool, flag("--materialised", "Store the attention weights instead of fusing them away.")
-    ] = False,
+    materialised: Annotated[bool, flag("--materialised", "Store the attention weights instead of fusing.")] = False,
     measure: Annotated[bool, flag("--measure", "Run the layer too, and compare it with the prediction.")] = False,
     plot: Annotated[str | None, option("FILE", "Draw the cost into a .png, .svg or .pdf file.")] = None,
     json: Annotated[str | None, option("FILE", "Write all numbers as JSON; - for standard output.")] = None,
@@ -33,32 +30,21 @@ def cost(
     Example: regard cost --mask "window(keys=256)" --backward --measure
     """
     with report_user_errors("cost"):
-        _run(
-            d_model=d_model, heads=heads, kv_heads=kv_heads, seq=seq, batch=batch, queries=queries,
+        from regard.costs import cost as predict
+
+        prediction = predict(
+            d_model=d_model, heads=heads, kv_heads=kv_heads, seq=parse_lengths(seq), batch=batch, queries=queries,
             mask=read_mask(mask), dtype=dtype, backward=backward, cached=cached, materialised=materialised,
-            measure=measure, plot=plot, json=json,
         )  # fmt: skip
-
-
-def _run(*, seq: str, measure: bool, plot: str | None, json: str | None, **options: Any) -> None:
-    """Print the cost as a table; measure it, draw it and write it as JSON as requested."""
-    from regard.costs import cost as predict
-
-    prediction = predict(seq=parse_lengths(seq), **options)
-    measured = prediction.measure() if measure else None
-    if plot is not None:
-        prediction.plot(plot)
-        sys.stderr.write(f"wrote {plot}\n")
-    if json == "-":
-        sys.stdout.write((measured or prediction).to_json() + "\n")
-        return
-    if json is not None:
-        write_atomic(json, (measured or prediction).to_json() + "\n")
-        sys.stderr.write(f"wrote {json}\n")
-    console = Console()
-    console.print(prediction.table())
-    if measured is not None:
-        console.print(measured.table())
+        measured = prediction.measure() if measure else None
+        if plot is not None:
+            prediction.plot(plot)
+            typer.echo(f"wrote {plot}", err=True)
+        write_text((measured or prediction).to_json(), json)
+        if json != "-":
+            Console().print(prediction.table())
+            if measured is not None:
+                Console().print(measured.table())
 
 
 def parse_lengths(text: str) -> list[int]:

@@ -13,10 +13,14 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 import regard
+
+if TYPE_CHECKING:
+    from regard.masks import Mask
 
 PACKAGE = str(Path(regard.__file__).parent)
 DEFECT = """
@@ -61,7 +65,7 @@ def report_defect(error: BaseException) -> int:
     return 1
 
 
-def read_mask(text: str) -> object | None:
+def read_mask(text: str) -> "Mask | None":
     """Return the mask that the option `--mask` describes, None for "none"."""
     if text.strip() == "none":
         return None

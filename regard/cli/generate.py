@@ -14,9 +14,7 @@ def generate(
     run: Annotated[str, argument("RUN", "Folder of a run, or a shipped run: phrases, dates or language.")],
     text: Annotated[str, argument("TEXT", "Text to translate, continue or fill in; - reads standard input.")],
     new_tokens: Annotated[int | None, option("N", "Write at most this many tokens.", min=0)] = None,
-    temperature: Annotated[
-        float, option("X", "0 takes the most probable token each time; above 0, tokens are sampled.")
-    ] = 0.0,
+    temperature: Annotated[float, option("X", "0 takes the most probable token; above 0, tokens are sampled.")] = 0.0,
     top_k: Annotated[int | None, option("N", "Sample only from the N most probable tokens.")] = None,
     top_p: Annotated[
         float | None, option("P", "Sample only from the most probable tokens that have probability P together.")

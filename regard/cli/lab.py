@@ -1,23 +1,17 @@
 """`regard lab`: serve the lab and open it in a browser."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from regard.cli.errors import report_user_errors
 from regard.cli.options import option
 
-if TYPE_CHECKING:
-    from regard.lab import Lab
-
 
 def lab(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
-    port: Annotated[
-        int, option("N", "Port of the server; if it is taken, the next free port is used.", min=0, max=65535)
-    ] = 8742,
+    port: Annotated[int, option("N", "Port; if it is taken, the next free port is used.", min=0, max=65535)] = 8742,
     host: Annotated[
         str, option("ADDRESS", "Address of the server; addresses other than 127.0.0.1 need --no-runner.")
     ] = "127.0.0.1",
@@ -34,17 +28,12 @@ def lab(
     Example: regard lab --no-browser --port 9000
     """
     with report_user_errors("lab"):
-        from regard.lab import Settings, serve
+        from regard.lab import Lab, Settings, serve
+
+        def print_address(lab: Lab) -> None:
+            if port not in (0, lab.port):
+                typer.echo(f"Port {port} is taken; using {lab.port}.", err=True)
+            typer.echo(f"The lab is at {lab.url}\nPress Ctrl-C to stop it.")
 
         settings = Settings(runner=runner, network=network)
-        serve(settings, host=host, port=port, browser=browser, on_start=_print_address(port))
-
-
-def _print_address(requested_port: int) -> Callable[["Lab"], None]:
-    def print_address(lab: "Lab") -> None:
-        if requested_port not in (0, lab.port):
-            typer.echo(f"Port {requested_port} is taken; using {lab.port}.", err=True)
-        typer.echo(f"The lab is at {lab.url}")
-        typer.echo("Press Ctrl-C to stop it.")
-
-    return print_address
+        serve(settings, host=host, port=port, browser=browser, on_start=print_address)

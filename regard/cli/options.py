@@ -1,8 +1,11 @@
-"""Declarations of command-line parameters, in short forms of typer's."""
+"""Short forms of typer's declarations of command-line parameters, and the output of options such as `--json FILE`."""
 
+from os import PathLike
 from typing import Any
 
 import typer
+
+from regard.files import write_atomic
 
 
 def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
@@ -24,3 +27,12 @@ def group(name: str, text: str, **settings: Any) -> typer.Typer:
     """Return a group of commands whose help also appears with -h."""
     names = {"help_option_names": ["-h", "--help"]}
     return typer.Typer(name=name, help=text, rich_markup_mode="markdown", context_settings=names, **settings)
+
+
+def write_text(text: str, file: str | PathLike[str] | None, end: str = "\n") -> None:
+    """Write text to a file and report that on stderr; write to stdout if the file is "-", and nothing if it is None."""
+    if file == "-":
+        typer.echo(text + end, nl=False)
+    elif file is not None:
+        write_atomic(file, text + end)
+        typer.echo(f"wrote {file}", err=True)

@@ -43,9 +43,7 @@ def train(
     heads: Annotated[int | None, option("N", "Attention heads per layer.")] = None,
     context: Annotated[int | None, option("N", "Maximum length of a sequence, in tokens.")] = None,
     tokenizer: Annotated[str | None, option("KIND", "Kind of tokenizer: characters, words or bpe.")] = None,
-    vocabulary: Annotated[
-        int | None, option("N", "Maximum number of tokens of a bpe tokenizer; 1024 by default.")
-    ] = None,
+    vocabulary: Annotated[int | None, option("N", "Maximum number of tokens of a bpe tokenizer; default 1024.")] = None,
     evaluate_every: Annotated[int | None, option("N", "Steps between two evaluations.")] = None,
     checkpoint_every: Annotated[int | None, option("N", "Steps between two checkpoints.")] = None,
     patience: Annotated[int | None, option("N", "Stop after this many evaluations without improvement.")] = None,

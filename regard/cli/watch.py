@@ -22,9 +22,7 @@ def watch(
         list[str] | None, option("PATTERN", 'Watch only these modules, such as "encoder.*"; may be repeated.')
     ] = None,
     max_calls: Annotated[int | None, option("N", "Record at most this many calls.", min=1)] = None,
-    head: Annotated[
-        str | None, option("CALL:HEAD", "Print the weights of this head, such as 3:5; both count from 0.")
-    ] = None,
+    head: Annotated[str | None, option("CALL:HEAD", "Print this head's weights, such as 3:5, counted from 0.")] = None,
     causal: Annotated[bool, flag("--causal", "Report heads that attend to later tokens.")] = False,
     save: Annotated[
         list[str] | None,

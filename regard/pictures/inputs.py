@@ -22,11 +22,7 @@ def to_float64(values: Any) -> Array:
 
 
 def named_weights(
-    weights: Any,
-    tokens: Sequence[str] | None,
-    key_tokens: Sequence[str] | None,
-    dimensions: int,
-    what: str = "weights",
+    weights: Any, tokens: Sequence[str] | None, key_tokens: Sequence[str] | None, dimensions: int, what: str = "weights"
 ) -> tuple[Array, list[str], list[str]]:
     """Return the weights with exactly this many dimensions, the names of the queries and the names of the keys.
 

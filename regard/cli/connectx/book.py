@@ -47,17 +47,9 @@ def book(
 
 
 def build_book(
-    stones: Sequence[int],
-    *,
-    out: str | Path | None = None,
-    rows: int = 6,
-    columns: int = 7,
-    inarow: int = 4,
-    folder: str | Path | None = None,
-    threads: int = 1,
-    table_bits: int = 25,
-    minutes: float | None = None,
-) -> None:
+    stones: Sequence[int], *, out: str | Path | None = None, rows: int = 6, columns: int = 7, inarow: int = 4,
+    folder: str | Path | None = None, threads: int = 1, table_bits: int = 25, minutes: float | None = None,
+) -> None:  # fmt: skip
     """Solve layers of the book with a progress bar; then, or after Ctrl-C, write the book to `out`."""
     import time
     from dataclasses import replace

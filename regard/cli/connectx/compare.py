@@ -20,9 +20,7 @@ def compare(
     seeds: Annotated[int, option("N", "Train this many networks of each configuration.")] = 3,
     games: Annotated[int, option("N", "Games between the two networks of each seed.")] = 40,
     out: Annotated[str, option("FOLDER", "Folder for the runs and the results.")] = "runs/comparison",
-    picture: Annotated[
-        str | None, option("FILE", "File of the picture; comparison.png in the folder by default.")
-    ] = None,
+    picture: Annotated[str | None, option("FILE", "Picture file; comparison.png in the folder by default.")] = None,
 ) -> None:
     """Train two configurations for equal time or equal positions, with several seeds, and measure which is stronger.
 

@@ -17,9 +17,7 @@ def label(
     network: Annotated[
         str | None, option("RUN", "Folder of a network that plays half of the games; it may be in training.")
     ] = None,
-    book: Annotated[
-        str, option("FILE", 'Opening book: a file, a folder of `regard connectx book`, or "shipped".')
-    ] = "shipped",
+    book: Annotated[str, option("FILE", 'Book: a file, a folder of `regard connectx book`, or "shipped".')] = "shipped",
     fewest: Annotated[int, option("N", "Smallest number of stones of a labelled position.")] = 10,
     early: Annotated[
         float | None, option("X", "Share of games that begin in the first third of the board; default 0.1.")
@@ -33,9 +31,7 @@ def label(
     follow: Annotated[
         int, option("N", "Instead of games, label all positions within N moves of an early or middle one.")
     ] = 0,
-    openings: Annotated[
-        int | None, option("N", "Label every position with at most N stones, instead of games.")
-    ] = None,
+    openings: Annotated[int | None, option("N", "Label all positions with at most N stones, instead of games.")] = None,
     processes: Annotated[int, option("N", "Number of processes; 0 uses one per core.")] = 0,
     table_bits: Annotated[int, option("N", "Size of the solver's table in each process: 16 bytes × 2^N.")] = 23,
     seed: Annotated[int, option("N", "Random seed of the games.")] = 0,

@@ -2,9 +2,7 @@
 
 from typing import Annotated
 
-import typer
-
-from regard.cli.options import option
+from regard.cli.options import option, write_text
 
 Size = Annotated[str, option("ROWSxCOLUMNSxINAROW", "Board size and number of stones in a row that win.")]
 Rows = Annotated[int, option("N", "Number of rows of the board.")]
@@ -30,11 +28,4 @@ def write_json(results: object, file: str | None) -> None:
     """Write results as JSON to a file, or to stdout if the file is "-"."""
     from json import dumps
 
-    from regard.files import write_atomic
-
-    text = dumps(results, indent=1, ensure_ascii=False)
-    if file == "-":
-        typer.echo(text)
-    elif file is not None:
-        write_atomic(file, text + "\n")
-        typer.echo(f"wrote {file}", err=True)
+    write_text(dumps(results, indent=1, ensure_ascii=False), file)

@@ -27,9 +27,7 @@ def train(
     out: Annotated[str | None, option("RUN", "Folder of the new run.")] = None,
     resume: Annotated[str | None, option("RUN", "Continue this stopped run from its last checkpoint.")] = None,
     more: Annotated[bool, flag("--more", "With --resume: also use labels made since the run started.")] = False,
-    start: Annotated[
-        str | None, option("RUN", "Start from the weights of this network; its opening table is dropped.")
-    ] = None,
+    start: Annotated[str | None, option("RUN", "Start from this network's weights, without its opening table.")] = None,
     preset: Annotated[
         str | None,
         option(
@@ -40,9 +38,7 @@ def train(
     layers: Annotated[
         int | None, option("N", "Residual blocks; with --start, added blocks initially change nothing.")
     ] = None,
-    heads: Annotated[
-        str | None, option("N", "Attention heads; 4,0.5:8 means 4, and 8 from half of the training on.")
-    ] = None,
+    heads: Annotated[str | None, option("N", "Attention heads; 4,0.5:8 means 4, then 8 from half-way on.")] = None,
     attn_every: Annotated[int | None, option("N", "Put an attention layer after every N residual blocks.")] = None,
     sees: Annotated[str | None, option("KINDS", "Squares visible to the heads, such as all,near3,row,lines.")] = None,
     lines: Annotated[bool, typer.Option(help="Give the network planes that mark complete and open lines.")] = True,
@@ -52,9 +48,7 @@ def train(
     minutes: Annotated[float | None, option("N", "Stop after this many minutes.")] = None,
     steps: Annotated[int | None, option("N", "Stop after this many updates.")] = None,
     batch: Annotated[int | None, option("N", "Positions per update.")] = None,
-    optimizer: Annotated[
-        str | None, option("NAME", "Optimizer: adamw, or muon, which learns more per position.")
-    ] = None,
+    optimizer: Annotated[str | None, option("NAME", "Optimizer: adamw or muon (learns more per position).")] = None,
     learning_rate: Annotated[float | None, option("X", "Peak learning rate.")] = None,
     weight_decay: Annotated[float | None, option("X", "Weight decay, applied to matrices only.")] = None,
     evaluate_every: Annotated[int | None, option("N", "Updates between two evaluations.")] = None,

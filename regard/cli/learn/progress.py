@@ -7,8 +7,7 @@ import typer
 
 from regard.cli.errors import report_user_errors
 from regard.cli.learn.prompts import Lang, Terminal, load_progress
-from regard.cli.options import argument, flag
-from regard.files import write_atomic
+from regard.cli.options import argument, flag, write_text
 
 
 def checklist(lang: Lang = None) -> None:
@@ -61,14 +60,7 @@ def reset(
         typer.echo(terminal.text("forgotten", what=what))
 
 
-def export(
-    file: Annotated[Path | None, argument("FILE", "File to write; default: standard output.")] = None,
-) -> None:
+def export(file: Annotated[Path | None, argument("FILE", "File to write; default: standard output.")] = None) -> None:
     """Write your progress as JSON, as a backup or to move it to another machine."""
     with report_user_errors("learn export"):
-        text = load_progress().to_json()
-        if file is None:
-            typer.echo(text, nl=False)
-        else:
-            write_atomic(file, text)
-            typer.echo(f"wrote {file}", err=True)
+        write_text(load_progress().to_json(), "-" if file is None else file, end="")

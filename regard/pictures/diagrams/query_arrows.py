@@ -20,16 +20,9 @@ Array = np.ndarray
 
 
 def query_arrows(
-    query: Any,
-    keys: Any,
-    tokens: Sequence[str] | None = None,
-    *,
-    weights: Any = None,
-    query_token: str = "query",
-    scale: float | None = None,
-    title: str | None = None,
-    theme: str = "light",
-) -> Picture:
+    query: Any, keys: Any, tokens: Sequence[str] | None = None, *, weights: Any = None, query_token: str = "query",
+    scale: float | None = None, title: str | None = None, theme: str = "light",
+) -> Picture:  # fmt: skip
     """Draw one query (d_k,) and the keys (S, d_k) as 3-D arrows; the width of a key's arrow shows its weight.
 
     By default `weights` (S,) are softmax(scale · keys · query), with scale 1/√d_k.

@@ -13,15 +13,9 @@ from regard.pictures.picture import Picture, drawing, new_figure
 
 
 def crosstable(
-    names: Sequence[str],
-    wins: Any,
-    draws: Any,
-    elo: Sequence[float] | None = None,
-    margins: Sequence[float] | None = None,
-    *,
-    title: str = "Arena",
-    theme: str = "light",
-) -> Picture:
+    names: Sequence[str], wins: Any, draws: Any, elo: Sequence[float] | None = None,
+    margins: Sequence[float] | None = None, *, title: str = "Arena", theme: str = "light",
+) -> Picture:  # fmt: skip
     """Draw the score of each row's player against each column's, in percent, with wins, draws and losses.
 
     wins, draws   (players, players): wins of the row against the column, and draws
@@ -45,9 +39,7 @@ def crosstable(
         labelled = labels([names[at] for at in order])
         left = 0.3 + label_width(labelled)
         figure = new_figure(
-            max(left + cell * players + (0.4 if elo is None else 3.6), 5.0),
-            max(0.72 * players + 1.5, 2.6),
-            title=title,
+            max(left + cell * players + (0.4 if elo is None else 3.6), 5.0), max(0.72 * players + 1.5, 2.6), title=title
         )
         widths = [cell * players] if elo is None else [cell * players, 2.6]
         panels = figure.subplots(1, len(widths), squeeze=False, width_ratios=widths)[0]

@@ -18,17 +18,10 @@ RINGS: tuple[Any, Any] = ("-", (0, (2, 1.6)))  # rings of the first and second p
 
 
 def attention_grid(
-    weights: Any,
-    rows: int,
-    columns: int,
-    *,
-    square: tuple[int, int] | None = None,
-    stones: Any = None,
-    image: Any = None,
-    names: Sequence[str] = ("first player", "second player"),
-    title: str | None = None,
+    weights: Any, rows: int, columns: int, *, square: tuple[int, int] | None = None, stones: Any = None,
+    image: Any = None, names: Sequence[str] = ("first player", "second player"), title: str | None = None,
     theme: str = "light",
-) -> Picture:
+) -> Picture:  # fmt: skip
     """Draw the weights of one square on all squares, as a heatmap of rows × columns.
 
     weights  (rows·columns,) of one square, or (rows·columns, rows·columns) with `square` = (row, column)

@@ -11,14 +11,9 @@ from regard.pictures.picture import Picture, drawing, new_figure
 
 
 def weight_bars(
-    weights: Any,
-    tokens: Sequence[str] | None = None,
-    *,
-    query: int | None = None,
-    head: int = 0,
-    title: str | None = None,
-    theme: str = "light",
-) -> Picture:
+    weights: Any, tokens: Sequence[str] | None = None, *, query: int | None = None, head: int = 0,
+    title: str | None = None, theme: str = "light",
+) -> Picture:  # fmt: skip
     """Draw the weights (S,) of one query as one bar for each key, with numbers.
 
     With a `Trace`, `query` (and `head`) choose the row.

@@ -16,15 +16,9 @@ from regard.pictures.weights.heatmap import cell_size, draw_heat, label_axes
 
 
 def cross_attention(
-    weights: Any,
-    tokens: Sequence[str] | None = None,
-    key_tokens: Sequence[str] | None = None,
-    *,
-    head: int = 0,
-    least: float | None = None,
-    title: str | None = None,
-    theme: str = "light",
-) -> Picture:
+    weights: Any, tokens: Sequence[str] | None = None, key_tokens: Sequence[str] | None = None, *, head: int = 0,
+    least: float | None = None, title: str | None = None, theme: str = "light",
+) -> Picture:  # fmt: skip
     """Draw the weights (L, S) of one sentence's tokens (queries) on another's (keys), as lines and as a heatmap.
 
     >>> picture = cross_attention([[0.9, 0.1], [0.2, 0.8]], ["猫", "坐"], ["cat", "sat"])

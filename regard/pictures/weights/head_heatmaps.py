@@ -11,14 +11,9 @@ from regard.pictures.weights.heatmap import draw_heat
 
 
 def head_heatmaps(
-    weights: Any,
-    tokens: Sequence[str] | None = None,
-    key_tokens: Sequence[str] | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    title: str | None = None,
-    theme: str = "light",
-) -> Picture:
+    weights: Any, tokens: Sequence[str] | None = None, key_tokens: Sequence[str] | None = None, *,
+    names: Sequence[str] | None = None, title: str | None = None, theme: str = "light",
+) -> Picture:  # fmt: skip
     """Draw the weights (H, L, S) of every head of a layer, or a `Trace`, side by side with one colour scale.
 
     >>> import numpy as np

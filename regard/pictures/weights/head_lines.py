@@ -23,16 +23,10 @@ WIDEST = 5.0
 
 
 def head_lines(
-    weights: Any,
-    tokens: Sequence[str] | None = None,
-    key_tokens: Sequence[str] | None = None,
-    *,
-    heads: Sequence[int] | None = None,
-    query: int | None = None,
-    least: float | None = None,
-    title: str | None = None,
+    weights: Any, tokens: Sequence[str] | None = None, key_tokens: Sequence[str] | None = None, *,
+    heads: Sequence[int] | None = None, query: int | None = None, least: float | None = None, title: str | None = None,
     theme: str = "light",
-) -> Picture:
+) -> Picture:  # fmt: skip
     """Draw lines between queries (left) and keys (right) for heads of weights (H, L, S), or of a `Trace`.
 
     heads   heads to draw, each in its own panel; by default the first four

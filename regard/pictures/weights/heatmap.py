@@ -23,15 +23,9 @@ Array = np.ndarray
 
 
 def weight_heatmap(
-    weights: Any,
-    tokens: Sequence[str] | None = None,
-    key_tokens: Sequence[str] | None = None,
-    *,
-    head: int = 0,
-    highest: float | None = None,
-    title: str | None = None,
-    theme: str = "light",
-) -> Picture:
+    weights: Any, tokens: Sequence[str] | None = None, key_tokens: Sequence[str] | None = None, *, head: int = 0,
+    highest: float | None = None, title: str | None = None, theme: str = "light",
+) -> Picture:  # fmt: skip
     """Draw the weights (L, S) of one head, one cell for each pair, with numbers if the cells are large enough.
 
     For weights (H, L, S) or a `Trace`, `head` chooses the head. Colours range from 0 to `highest`, by default the
@@ -52,15 +46,9 @@ def weight_heatmap(
 
 
 def similarity_heatmap(
-    q: Any,
-    k: Any,
-    tokens: Sequence[str] | None = None,
-    key_tokens: Sequence[str] | None = None,
-    *,
-    scale: float = 1.0,
-    title: str | None = None,
-    theme: str = "light",
-) -> Picture:
+    q: Any, k: Any, tokens: Sequence[str] | None = None, key_tokens: Sequence[str] | None = None, *, scale: float = 1.0,
+    title: str | None = None, theme: str = "light",
+) -> Picture:  # fmt: skip
     """Draw the similarity of every query (L, d_k) with every key (S, d_k): QKᵀ times `scale`.
 
     >>> picture = similarity_heatmap([[1.0, 2.0]], [[3.0, 0.0], [0.0, 1.0]], ["cat"], ["a", "b"])
@@ -78,13 +66,7 @@ def similarity_heatmap(
 
 
 def _heatmap(
-    values: Array,
-    queries: list[str],
-    keys: list[str],
-    limits: tuple[float, float],
-    what: str,
-    title: str,
-    theme: str,
+    values: Array, queries: list[str], keys: list[str], limits: tuple[float, float], what: str, title: str, theme: str
 ) -> Picture:
     cell = cell_size(max(values.shape))
     with drawing(theme):
@@ -116,16 +98,9 @@ def label_axes(axes: "Axes") -> None:
 
 
 def draw_heat(
-    axes: "Axes",
-    values: Array,
-    rows: list[str],
-    tops: list[str],
-    limits: tuple[float, float],
-    theme: str,
-    cell: float,
-    *,
-    with_numbers: bool = True,
-) -> "AxesImage":
+    axes: "Axes", values: Array, rows: list[str], tops: list[str], limits: tuple[float, float], theme: str, cell: float,
+    *, with_numbers: bool = True,
+) -> "AxesImage":  # fmt: skip
     """Draw the cells, the names at the left and top, and numbers if the cells are large enough."""
     low, high = limits if limits[1] > limits[0] else (limits[0] - 0.5, limits[0] + 0.5)
     image = axes.imshow(values, cmap=colour_map(theme), vmin=low, vmax=high, interpolation="nearest", aspect="equal")

@@ -11,13 +11,9 @@ from regard.pictures.picture import Picture, drawing, new_figure
 
 
 def information_filter(
-    weights: Any,
-    tokens: Sequence[str] | None = None,
-    *,
-    threshold: float | None = None,
-    title: str | None = None,
+    weights: Any, tokens: Sequence[str] | None = None, *, threshold: float | None = None, title: str | None = None,
     theme: str = "light",
-) -> Picture:
+) -> Picture:  # fmt: skip
     """Draw the weights (S,) of one query with a threshold, and name the share of the keys that reach it.
 
     The default threshold is 1/S, the weight that a uniform query gives to each key.

@@ -31,14 +31,9 @@ def entropies(weights: Any) -> Array:
 
 
 def layer_overview(
-    values: Any = None,
-    weights: Sequence[Any] | None = None,
-    *,
-    what: str = "entropy (nats)",
-    layers: Sequence[str] | None = None,
-    title: str | None = None,
-    theme: str = "light",
-) -> Picture:
+    values: Any = None, weights: Sequence[Any] | None = None, *, what: str = "entropy (nats)",
+    layers: Sequence[str] | None = None, title: str | None = None, theme: str = "light",
+) -> Picture:  # fmt: skip
     """Draw one number for each layer and head, (layers, H), and a thumbnail of each head if weights are given.
 
     `weights` has one array (H, L, S) for each layer; without `values` the number is the mean entropy of a head's
@@ -77,9 +72,7 @@ def _draw(table: Array, maps: list[Array] | None, names: list[str], what: str, t
         side = 0.62
         panel = side * across + 0.3
         figure = new_figure(
-            (panel + 1.9) * (1 if maps is None else 2) - (0 if maps is None else 1.2),
-            side * down + 1.4,
-            title=title,
+            (panel + 1.9) * (1 if maps is None else 2) - (0 if maps is None else 1.2), side * down + 1.4, title=title
         )
         panels = figure.subplots(1, 1 if maps is None else 2, squeeze=False)[0]
         low, high = float(np.nanmin(table)), float(np.nanmax(table))

@@ -43,12 +43,7 @@ class Pyramid:
 
 
 def max_mean_pyramid(
-    weights: Callable[[slice], Any],
-    queries: int,
-    keys: int,
-    *,
-    pixels: int = 1024,
-    strip: int = 64,
+    weights: Callable[[slice], Any], queries: int, keys: int, *, pixels: int = 1024, strip: int = 64
 ) -> Pyramid:
     """Reduce a weight matrix (queries, keys), given strip by strip, to at most pixels × pixels.
 
@@ -88,15 +83,9 @@ def max_mean_pyramid(
 
 
 def long_heatmap(
-    weights: Callable[[slice], Any] | Any,
-    queries: int | None = None,
-    keys: int | None = None,
-    *,
-    pixels: int = 1024,
-    strip: int = 64,
-    title: str | None = None,
-    theme: str = "light",
-) -> Picture:
+    weights: Callable[[slice], Any] | Any, queries: int | None = None, keys: int | None = None, *, pixels: int = 1024,
+    strip: int = 64, title: str | None = None, theme: str = "light",
+) -> Picture:  # fmt: skip
     """Draw the maximum and the mean of a long weight matrix side by side, as `max_mean_pyramid` computes them.
 
     `weights` is a function of slices of queries, an array (L, S), or a `Pyramid`. The colour scale is logarithmic,

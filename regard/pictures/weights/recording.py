@@ -67,14 +67,9 @@ def seen_overview(seen: Recording, *, batch: int = 0, title: str | None = None, 
 
 
 def save_seen(
-    seen: Recording,
-    file: str | os.PathLike[str],
-    tokens: Any = None,
-    *,
-    batch: int = 0,
-    title: str | None = None,
+    seen: Recording, file: str | os.PathLike[str], tokens: Any = None, *, batch: int = 0, title: str | None = None,
     theme: str = "light",
-) -> Path:
+) -> Path:  # fmt: skip
     """What `seen.save` does."""
     if Path(file).suffix.lower() in (".html", ".htm"):
         return seen_page(seen, tokens, batch=batch, title=title).save(file)
