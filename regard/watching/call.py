@@ -35,12 +35,7 @@ class Call(CallInputs):
     stored_statistics: Statistics | None = None  # computed while the model ran (keep="statistics")
 
     def weights(
-        self,
-        *,
-        head: Selection = None,
-        queries: Selection = None,
-        keys: Selection = None,
-        batch: Selection = None,
+        self, *, head: Selection = None, queries: Selection = None, keys: Selection = None, batch: Selection = None
     ) -> Float[Tensor, "..."]:
         """Return the weights (B, H, L, S), or a selection of them; a single index drops its dimension."""
         selections = {"batch": batch, "head": head, "queries": queries, "keys": keys}

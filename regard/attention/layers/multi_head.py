@@ -234,11 +234,7 @@ class MultiHeadAttention(nn.Module):
         return q, k, v, mask
 
     def _project_cross(
-        self,
-        x: Float[Tensor, "*b l d"],
-        context: Tensor | Projected,
-        cache: Cache | None,
-        positions: Positions | None,
+        self, x: Float[Tensor, "*b l d"], context: Tensor | Projected, cache: Cache | None, positions: Positions | None
     ) -> tuple[Queries, Keys, Keys]:
         """Return the queries of x, and the keys and values of the context."""
         if isinstance(context, Mask) or (isinstance(context, Tensor) and context.dtype == torch.bool):

@@ -95,11 +95,7 @@ class Rule(Mask):
 
 
 def rule(
-    function: Callable[[Index, Index, Index, Index], Any],
-    name: str | None = None,
-    *,
-    batch: int = 1,
-    heads: int = 1,
+    function: Callable[[Index, Index, Index, Index], Any], name: str | None = None, *, batch: int = 1, heads: int = 1
 ) -> Mask:
     """Return a mask from a function of (batch, head, query position, key position) that works on index arrays.
 

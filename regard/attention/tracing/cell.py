@@ -36,13 +36,7 @@ def token_name(tokens: Sequence[str], i: int) -> str:
 
 
 def explain_cell(
-    trace: Trace,
-    step: str,
-    query: int = 0,
-    key: int = 0,
-    *,
-    lead: Sequence[int] | None = None,
-    decimals: int = 3,
+    trace: Trace, step: str, query: int = 0, key: int = 0, *, lead: Sequence[int] | None = None, decimals: int = 3
 ) -> str:
     """Return the formula of a step for one cell, with the numbers of the trace.
 

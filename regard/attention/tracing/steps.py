@@ -133,12 +133,7 @@ def trace_layer(
     D = {name: _width(arrays[f"W_{name}"], arrays["X"], f"D_{name}") for name in "qkvo"}
     D |= {"m": _width(merged, arrays["X"], "D_m"), "c": _width(arrays[source], arrays["X"], "D_c")}
     shapes = {"X": (*batch, "L", "D"), "C": (*batch, "S", D["c"])}
-    shapes |= {
-        "W_q": ("D", D["q"]),
-        "W_k": (D["c"], D["k"]),
-        "W_v": (D["c"], D["v"]),
-        "W_o": (D["m"], D["o"]),
-    }
+    shapes |= {"W_q": ("D", D["q"]), "W_k": (D["c"], D["k"]), "W_v": (D["c"], D["v"]), "W_o": (D["m"], D["o"])}
     shapes |= {f"b_{name}": (D[name],) for name in "qkvo"}
 
     before = (
@@ -250,12 +245,7 @@ def _width(x: Array, like: Array, otherwise: str) -> str:
 
 
 def _fields(
-    q: Array,
-    k: Array,
-    mask: Any,
-    scale: float | None,
-    tokens: Sequence[str] | None,
-    key_tokens: Sequence[str] | None,
+    q: Array, k: Array, mask: Any, scale: float | None, tokens: Sequence[str] | None, key_tokens: Sequence[str] | None
 ) -> dict[str, Any]:
     """Return the fields of a trace other than its inputs and steps."""
     L, S = (1 if q.ndim == 1 else q.shape[-2]), k.shape[-2]

@@ -90,19 +90,9 @@ class _Page:
         sizes = f"{L} tokens" if self.queries == self.keys else f"{L} queries, {S} keys"
         d_k = trace.part("split" if trace.kind == "layer" else "inputs", "Q").shape[-1]
         heads = f"{trace.heads} head{'s' if trace.heads > 1 else ''} of width {d_k}"
-        facts = [
-            sizes,
-            heads,
-            f"mask {trace.mask}" if trace.mask else "no mask",
-            f"scale {trace.scale:.4g}",
-        ]
+        facts = [sizes, heads, f"mask {trace.mask}" if trace.mask else "no mask", f"scale {trace.scale:.4g}"]
         note = self._wrap(trace.note, 1, "dim") if trace.note else []
-        return [
-            Text(),
-            Text(" Attention, step by step", style="bold"),
-            *self._wrap(" · ".join(facts), 1),
-            *note,
-        ]
+        return [Text(), Text(" Attention, step by step", style="bold"), *self._wrap(" · ".join(facts), 1), *note]
 
     def closing(self) -> Block:
         query = len(self.queries) - 1
@@ -185,12 +175,7 @@ class _Page:
 
 
 def _table(
-    corner: str,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    cells: list[list[Text]],
-    width: int,
-    narrowest: int,
+    corner: str, rows: Sequence[str], columns: Sequence[str], cells: list[list[Text]], width: int, narrowest: int
 ) -> tuple[Block, int]:
     """Return a right-aligned table as lines of at most `width` cells, and the number of columns shown."""
     rows = [_short(name, LONGEST_ROW_NAME) for name in rows]
