@@ -2,16 +2,15 @@
 
     out = softmax(scale · q kᵀ + bias, over visible keys) v            scale = 1/√d_k by default
 
-`attend` checks its arguments, then takes the first path of `PATHS` whose condition holds. On the CPU attention runs on
-torch's flash kernel, tile by tile, and skips blocks that a mask hides (kernels/block_plan.py, kernels/tiles.py). On
-other devices and inside torch.compile it runs on `F.scaled_dot_product_attention`. The L×S matrix of weights is built
+On the CPU attention runs on torch's flash kernel, tile by tile, and skips blocks that a mask hides
+(kernels/block_plan.py, kernels/tiles.py). On other devices and inside torch.compile it runs on
+`F.scaled_dot_product_attention`. The L×S matrix of weights is built
 only if weights or dropout are requested (torch has no fused dropout on the CPU).
 
 An empty row (nothing visible) has zero output, zero weights and zero gradient. NaN in an input is propagated to every
 output that it contributes to, including those of hidden keys and values (0 · NaN is NaN).
 """
 
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, overload
 
 import torch
@@ -130,7 +129,11 @@ def _attend(
     weights: bool | Literal["mean"],
     lse: bool,
 ) -> Result:
-    """Check the arguments, then compute attention by the first path that applies."""
+    """Check the arguments, then compute attention by the first implementation that supports them.
+
+    The mask becomes a `rule` that tiles can be planned from and a `table` that is added to the scores: the tensor bias,
+    and −inf where a boolean tensor hides a pair. A pair is visible where both show it.
+    """
     if call_listeners and not listeners_muted.depth:
         return _notify_and_attend(q, k, v, mask, bias, scale, dropout, weights, lse)
     if not _is_standard(q, k, v):
@@ -144,110 +147,29 @@ def _attend(
     if mask is bias is None and not (weights or dropout or lse or _requires_grad(q, k, v) or in_func_transform()):
         return _sdpa_without_mask(q, k, v, scale), None, None
     check_dropout(dropout)
-    on_cpu = q.is_cpu and not torch.compiler.is_compiling()
+    on_cpu = q.is_cpu and not torch.compiler.is_compiling()  # whether the CPU kernels can be called
     rule, visible = _split_mask(mask, q, k, on_cpu)
     table, bias_rule = _split_bias(bias, visible, q, k)
-    call = _Call(q, k, v, rule, table, bias_rule, scale, dropout, weights, lse, on_cpu)
-    for applies, path in PATHS:
-        if applies(call):
-            return path(call)
-    return _by_tiles(call)
-
-
-class _Call(NamedTuple):
-    """Checked arguments. A pair is visible where both `rule` and `table` show it."""
-
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    rule: Mask | None  # mask from which a block plan can be made
-    table: Tensor | None  # added to the scores: tensor bias, and −inf where a boolean tensor hides a pair
-    bias: BiasRule | None
-    scale: float
-    dropout: float
-    weights: bool | Literal["mean"]
-    lse: bool
-    on_cpu: bool  # whether the CPU kernels can be called: not on another device, and not while a graph is compiled
-
-
-def _added(call: _Call) -> Tensor | None:
-    """Return everything that is added to the scores, for all pairs."""
-    return additive_mask(call.q, call.k, call.rule, call.table, call.bias)
-
-
-def _use_weights(call: _Call) -> bool:
-    return bool(call.weights or call.dropout)
-
-
-def _with_weights(call: _Call) -> Result:
-    out, maps = attend_with_weights(
-        call.q, call.k, call.v, _added(call), call.scale, dropout=call.dropout, weights=call.weights
-    )
-    return out, None, maps
-
-
-def _use_formula(call: _Call) -> bool:
-    """Return whether no kernel supports the call.
-
-    The CPU kernel does not handle 0 keys and has no gradient of the mask; other devices return no log-sum-exp.
-    """
-    if call.q.numel() == 0 or call.k.numel() == 0 or (call.lse and not call.on_cpu):
-        return True
-    return call.table is not None and call.table.requires_grad and torch.is_grad_enabled()
-
-
-def _by_formula(call: _Call) -> Result:
-    return *attend_by_formula(call.q, call.k, call.v, _added(call), call.scale), None
-
-
-def _use_causal_sdpa(call: _Call) -> bool:
-    """Return whether torch's own causal flag, which aligns at the start, replaces the mask."""
-    if call.on_cpu or call.table is not None or call.bias is not None:
-        return False
-    return isinstance(call.rule, Causal) and call.q.shape[-2] == call.k.shape[-2]
-
-
-def _by_causal_sdpa(call: _Call) -> Result:
-    return _sdpa(call.q, call.k, call.v, call.scale, is_causal=True), None, None
-
-
-def _use_compiled_tiles(call: _Call) -> bool:
-    """Return whether the tiles run as one operator of a compiled graph: on the CPU, with a mask made of numbers."""
-    if call.on_cpu or not call.q.is_cpu or call.rule is None or call.bias is not None:
-        return False
-    return call.rule.parseable and call.q.shape[-2] * call.k.shape[-2] > DENSE_BELOW
-
-
-def _by_compiled_tiles(call: _Call) -> Result:
-    assert call.rule is not None
-    out = attend_compiled(*equal_widths(call.q, call.k, call.v), call.table, call.rule, call.scale)
-    return out[..., : call.v.shape[-1]], None, None
-
-
-def _use_sdpa(call: _Call) -> bool:
-    return not call.on_cpu
-
-
-def _by_sdpa(call: _Call) -> Result:
-    return _sdpa(call.q, call.k, call.v, call.scale, attn_mask=_added(call)), None, None
-
-
-PATHS: tuple[tuple[Callable[[_Call], bool], Callable[[_Call], Result]], ...] = (
-    (_use_weights, _with_weights),
-    (_use_formula, _by_formula),
-    (_use_causal_sdpa, _by_causal_sdpa),
-    (_use_compiled_tiles, _by_compiled_tiles),
-    (_use_sdpa, _by_sdpa),
-)
-"""Condition → path, in order; `_by_tiles` if no condition holds."""
-
-
-def _by_tiles(call: _Call) -> Result:
-    plan = choose_plan(call.rule, call.q.shape[-2], call.k.shape[-2], bias=call.bias)
-    tile_call = TileCall(plan, call.rule, call.bias, call.scale, call.lse)
-    width = call.v.shape[-1]
-    out, lse = flash_attention(*equal_widths(call.q, call.k, call.v), call.table, tile_call)
-    return (out if out.shape[-1] == width else out[..., :width]), (lse if call.lse else None), None
+    queries, keys, width = q.shape[-2], k.shape[-2], v.shape[-1]
+    if weights or dropout:
+        added = additive_mask(q, k, rule, table, bias_rule)
+        out, maps = attend_with_weights(q, k, v, added, scale, dropout=dropout, weights=weights)
+        return out, None, maps
+    # The CPU kernel does not handle 0 keys and has no gradient of the mask; other devices return no log-sum-exp.
+    mask_gradient = table is not None and table.requires_grad and torch.is_grad_enabled()
+    if q.numel() == 0 or k.numel() == 0 or (lse and not on_cpu) or mask_gradient:
+        return *attend_by_formula(q, k, v, additive_mask(q, k, rule, table, bias_rule), scale), None
+    if on_cpu:
+        call = TileCall(choose_plan(rule, queries, keys, bias=bias_rule), rule, bias_rule, scale, lse)
+        out, row_lse = flash_attention(*equal_widths(q, k, v), table, call)
+        return (out if out.shape[-1] == width else out[..., :width]), (row_lse if lse else None), None
+    if isinstance(rule, Causal) and queries == keys and table is None and bias_rule is None:
+        # torch's own causal flag, which aligns at the start, replaces the mask.
+        return _sdpa(q, k, v, scale, is_causal=True), None, None
+    if q.is_cpu and rule is not None and rule.parseable and bias_rule is None and queries * keys > DENSE_BELOW:
+        # In a graph compiled for the CPU the tiles are one operator, which takes a mask made of numbers.
+        return attend_compiled(*equal_widths(q, k, v), table, rule, scale)[..., :width], None, None
+    return _sdpa(q, k, v, scale, attn_mask=additive_mask(q, k, rule, table, bias_rule)), None, None
 
 
 def _sdpa_without_mask(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:

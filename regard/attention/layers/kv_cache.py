@@ -20,7 +20,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.integer_arguments import check_integer
-from regard.attention.masks import Mask, prefix, window
+from regard.attention.masks import Mask, prefix
+from regard.attention.masks import window as recent_keys
 
 Keys = Float[Tensor, "b kv_heads n d_k"]
 Values = Float[Tensor, "b kv_heads n d_v"]
@@ -60,26 +61,19 @@ class Cache(Protocol):
 class _Buffers:
     """Two buffers (B, H_kv, capacity, d), for keys and values; the tokens are at consecutive indices."""
 
+    rule: Mask | None = None
+
     def __init__(self) -> None:
         self._keys: Tensor | None = None
         self._values: Tensor | None = None
-        self._start = 0
-        self._held = 0
-        self._length = 0
-
-    @property
-    def length(self) -> int:
+        self._start = self._held = 0
+        self.length = 0
         """Number of tokens appended so far, which is the position of the next one."""
-        return self._length
 
     @property
     def kept(self) -> int:
         """Number of tokens that are still held."""
         return self._held
-
-    @property
-    def rule(self) -> Mask | None:
-        return None
 
     @property
     def nbytes(self) -> int:
@@ -98,12 +92,12 @@ class _Buffers:
         new = slice(self._start + self._held, self._start + self._held + k.shape[2])
         self._keys[:, :, new], self._values[:, :, new] = k, v
         self._held += k.shape[2]
-        self._length += k.shape[2]
+        self.length += k.shape[2]
         return self._view(self._keys), self._view(self._values)
 
     def reset(self) -> None:
         """Remove all tokens; the memory is reused for the next ones."""
-        self._start = self._held = self._length = 0
+        self._start = self._held = self.length = 0
 
     def reorder(self, index: Tensor) -> None:
         """Replace batch item i by the former item index[i]; the length of `index` is the new batch size.
@@ -290,16 +284,13 @@ class SlidingCache(_Buffers):
         super().__init__()
         self.window = check_integer("SlidingCache(window)", window, 1, "the query's own key is one of them")
         self.first = check_integer("SlidingCache(first)", first, 0, "it counts keys from the first")
+        recent = recent_keys(keys=self.window)
+        self.rule = recent | prefix(self.first) if self.first else recent
 
     @property
     def kept(self) -> int:
         """Number of tokens that later ones can see: the first ones, and at most `window` others."""
         return min(self._held, self.first + self.window)
-
-    @property
-    def rule(self) -> Mask | None:
-        recent = window(keys=self.window)
-        return recent | prefix(self.first) if self.first else recent
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add n new tokens; return the first, up to window − 1 old ones, and the new ones."""
@@ -344,5 +335,5 @@ class SlidingCache(_Buffers):
             buffer[:, :, : self.first] = tokens[:, :, : self.first]
             buffer[:, :, self.first : self.first + self.window] = tokens[:, :, -self.window :]
         self._start, self._held = 0, self.first + self.window
-        self._length += k.shape[2]
+        self.length += k.shape[2]
         return all_tokens

@@ -143,6 +143,8 @@ class _Combination(Mask):
         for part in self.parts:
             flat.extend(part.parts if isinstance(part, _Combination) and type(part) is type(self) else (part,))
         object.__setattr__(self, "parts", tuple(flat))
+        for name, combine in (("relative", all), ("parseable", all), ("batch_size", max), ("head_count", max)):
+            object.__setattr__(self, name, combine(getattr(part, name) for part in flat))
         for count in ("batch_size", "head_count"):
             sizes = {getattr(part, count) for part in flat} - {1}
             if len(sizes) > 1:
@@ -192,22 +194,6 @@ class _Combination(Mask):
     def extent(self) -> tuple[int, int] | None:
         return next((part.extent for part in self.parts if part.extent), None)
 
-    @property
-    def relative(self) -> bool:  # type: ignore[override]  # computed here, a class attribute in other masks
-        return all(part.relative for part in self.parts)
-
-    @property
-    def parseable(self) -> bool:  # type: ignore[override]
-        return all(part.parseable for part in self.parts)
-
-    @property
-    def batch_size(self) -> int:  # type: ignore[override]
-        return max(part.batch_size for part in self.parts)
-
-    @property
-    def head_count(self) -> int:  # type: ignore[override]
-        return max(part.head_count for part in self.parts)
-
     def __repr__(self) -> str:
         # & binds tighter than |, so only an "or" inside an "and" needs brackets.
         parts = (f"({part!r})" if isinstance(part, Or) and isinstance(self, And) else repr(part) for part in self.parts)
@@ -232,6 +218,10 @@ class DerivedMask(Mask):
 
     mask: Mask
 
+    def __post_init__(self) -> None:
+        for name in ("relative", "parseable", "batch_size", "head_count"):
+            object.__setattr__(self, name, getattr(self.mask, name))
+
     def boundaries(self, b: int, keys: int) -> Iterable[int]:
         return self.mask.boundaries(b, keys)
 
@@ -241,22 +231,6 @@ class DerivedMask(Mask):
     @property
     def extent(self) -> tuple[int, int] | None:
         return self.mask.extent
-
-    @property
-    def relative(self) -> bool:  # type: ignore[override]
-        return self.mask.relative
-
-    @property
-    def parseable(self) -> bool:  # type: ignore[override]
-        return self.mask.parseable
-
-    @property
-    def batch_size(self) -> int:  # type: ignore[override]
-        return self.mask.batch_size
-
-    @property
-    def head_count(self) -> int:  # type: ignore[override]
-        return self.mask.head_count
 
 
 class Not(DerivedMask):

@@ -29,7 +29,9 @@ class ShiftedMask(DerivedMask):
     queries: int
     keys: int
 
-    parseable = False
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "parseable", False)
 
     def visible(self, b: Index, h: Index, q: Index, k: Index) -> Any:
         return self.mask.visible(b, h, q + self.queries, k + self.keys)

@@ -21,17 +21,6 @@ from regard.attention.reference.numpy_attention import (
 )
 
 __all__ = [
-    "as_float",
-    "attention",
-    "for_each_head",
-    "linear",
-    "log_sum_exp",
-    "merge_heads",
-    "multi_head_attention",
-    "project",
-    "scale_of",
-    "scores",
-    "softmax",
-    "split_heads",
-    "split_projected",
-]
+    "as_float", "attention", "for_each_head", "linear", "log_sum_exp", "merge_heads", "multi_head_attention", "project",
+    "scale_of", "scores", "softmax", "split_heads", "split_projected",
+]  # fmt: skip

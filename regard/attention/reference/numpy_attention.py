@@ -87,28 +87,14 @@ def scores(
 
 @overload
 def attention(
-    query: Array,
-    keys: Array,
-    values: Array,
-    mask: MaskLike | None = ...,
-    *,
-    bias: Array | None = ...,
-    scale: float | None = ...,
-    weights: Literal[False] = ...,
-    dtype: DTypeLike = ...,
-) -> Array: ...
+    query: Array, keys: Array, values: Array, mask: MaskLike | None = ..., *, bias: Array | None = ...,
+    scale: float | None = ..., weights: Literal[False] = ..., dtype: DTypeLike = ...,
+) -> Array: ...  # fmt: skip
 @overload
 def attention(
-    query: Array,
-    keys: Array,
-    values: Array,
-    mask: MaskLike | None = ...,
-    *,
-    bias: Array | None = ...,
-    scale: float | None = ...,
-    weights: Literal[True],
-    dtype: DTypeLike = ...,
-) -> tuple[Array, Array]: ...
+    query: Array, keys: Array, values: Array, mask: MaskLike | None = ..., *, bias: Array | None = ...,
+    scale: float | None = ..., weights: Literal[True], dtype: DTypeLike = ...,
+) -> tuple[Array, Array]: ...  # fmt: skip
 def attention(
     query: Float[Array, "*queries d_k"],
     keys: Float[Array, "*heads S d_k"],
@@ -226,11 +212,8 @@ def project(
             f"x and context must have shapes (..., L, D) and (..., S, D) with the same leading dimensions, "
             f"got {x.shape} and {source.shape}; a single token still needs its L axis: x[None]"
         )
-    return (
-        linear("w_q", x, w_q, b_q, dtype),
-        linear("w_k", source, w_k, b_k, dtype),
-        linear("w_v", source, w_v, b_v, dtype),
-    )
+    k, v = linear("w_k", source, w_k, b_k, dtype), linear("w_v", source, w_v, b_v, dtype)
+    return linear("w_q", x, w_q, b_q, dtype), k, v
 
 
 def split_projected(

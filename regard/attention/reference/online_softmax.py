@@ -72,28 +72,14 @@ class RunningSoftmax:
 
 @overload
 def attention(
-    query: Array,
-    keys: Array,
-    values: Array,
-    mask: MaskLike | None = ...,
-    *,
-    bias: Array | None = ...,
-    scale: float | None = ...,
-    tile: tuple[int, int] = ...,
-    lse: Literal[False] = ...,
-) -> Array: ...
+    query: Array, keys: Array, values: Array, mask: MaskLike | None = ..., *, bias: Array | None = ...,
+    scale: float | None = ..., tile: tuple[int, int] = ..., lse: Literal[False] = ...,
+) -> Array: ...  # fmt: skip
 @overload
 def attention(
-    query: Array,
-    keys: Array,
-    values: Array,
-    mask: MaskLike | None = ...,
-    *,
-    bias: Array | None = ...,
-    scale: float | None = ...,
-    tile: tuple[int, int] = ...,
-    lse: Literal[True],
-) -> tuple[Array, Array]: ...
+    query: Array, keys: Array, values: Array, mask: MaskLike | None = ..., *, bias: Array | None = ...,
+    scale: float | None = ..., tile: tuple[int, int] = ..., lse: Literal[True],
+) -> tuple[Array, Array]: ...  # fmt: skip
 def attention(
     query: Float[Array, "*queries d_k"],
     keys: Float[Array, "*heads S d_k"],
@@ -127,13 +113,9 @@ def attention(
     for i in tiles(rows[-1], tile[0]):
         running = RunningSoftmax.empty((*rows[:-1], i.stop - i.start), values.shape[-1])
         for j in tiles(S, tile[1]):
-            scores = reference.scores(
-                query[..., i, :],
-                keys[..., j, :],
-                None if visible_pairs is None else visible_pairs[..., i, j],
-                bias=None if added is None else added[..., i, j],
-                scale=scale,
-            )
+            pairs = None if visible_pairs is None else visible_pairs[..., i, j]
+            tile_bias = None if added is None else added[..., i, j]
+            scores = reference.scores(query[..., i, :], keys[..., j, :], pairs, bias=tile_bias, scale=scale)
             running.add(scores, grouped[..., j, :])
         output[..., i, :] = running.output()
         row_lse[..., i] = running.log_sum_exp()

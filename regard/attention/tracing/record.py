@@ -85,20 +85,21 @@ class Step:
     @property
     def values(self) -> Any:
         """The array of this step; for project and split the arrays (Q, K, V)."""
-        arrays = tuple(part.values for part in self.parts)
-        return arrays[0] if len(arrays) == 1 else arrays
+        return self._of_parts("values")
 
     @property
     def shape(self) -> Any:
         """The shape of the array; for project and split the shapes of (Q, K, V)."""
-        shapes = tuple(part.shape for part in self.parts)
-        return shapes[0] if len(shapes) == 1 else shapes
+        return self._of_parts("shape")
 
     @property
     def axes(self) -> Any:
         """The names of the array's dimensions; for project and split those of (Q, K, V)."""
-        axes = tuple(part.axes for part in self.parts)
-        return axes[0] if len(axes) == 1 else axes
+        return self._of_parts("axes")
+
+    def _of_parts(self, attribute: str) -> Any:
+        first, *others = (getattr(part, attribute) for part in self.parts)
+        return (first, *others) if others else first
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,10 +162,9 @@ class Trace:
 
     def to_json(self, indent: int | None = None) -> str:
         """Return the trace as strict JSON; the format is described at the top of this module."""
-        mask = None
+        mask: dict[str, Any] | None = None
         if self.visible is not None:
-            shape, pairs = list(self.visible.shape), self.visible.tolist()
-            mask = {"text": self.mask, "shape": shape, "visible": pairs}
+            mask = {"text": self.mask, "shape": list(self.visible.shape), "visible": self.visible.tolist()}
         document = {
             "schema": SCHEMA,
             "version": VERSION,
@@ -196,7 +196,7 @@ class Trace:
             )
         mask = document["mask"]
         return cls(
-            kind=document["kind"],
+            **{name: document[name] for name in ("kind", "heads", "kv_heads", "note")},
             inputs=tuple(_read_part(part) for part in document["inputs"]),
             steps=tuple(
                 Step(**{name: step[name] for name in STEP_FIELDS}, parts=tuple(map(_read_part, step["parts"])))
@@ -204,23 +204,15 @@ class Trace:
             ),
             tokens=tuple(document["tokens"]["queries"]),
             key_tokens=tuple(document["tokens"]["keys"]),
-            heads=document["heads"],
-            kv_heads=document["kv_heads"],
             scale=float(document["scale"]),
             visible=mask and np.array(mask["visible"], dtype=bool).reshape(mask["shape"]),
             mask=mask and mask["text"],
-            note=document["note"],
         )
 
 
 def _write_part(part: Part) -> dict[str, Any]:
-    return {
-        "symbol": part.symbol,
-        "letters": part.letters,
-        "axes": part.axes,
-        "shape": part.shape,
-        "values": part.values.tolist() if np.isfinite(part.values).all() else _encode(part.values.tolist()),
-    }
+    values = part.values.tolist() if np.isfinite(part.values).all() else _encode(part.values.tolist())
+    return {name: getattr(part, name) for name in ("symbol", "letters", "axes", "shape")} | {"values": values}
 
 
 def _read_part(part: dict[str, Any]) -> Part:

@@ -5,31 +5,16 @@ text for a special case: no mask, another scale, a query that sees nothing.
 """
 
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-
-@dataclass(frozen=True)
-class StepText:
-    """The text of one step."""
-
-    title: str
-    explanation: str
-    formula: str
-    latex: str
-
-    def fill(self, **values: object) -> "StepText":
-        """Return the text with every `$name` replaced.
-
-        >>> STEP_TEXTS["scale"].fill(d_k=4, scale=0.5).formula
-        'scaled = scores / √d_k = scores × 0.5'
-        """
-        texts = (self.title, self.explanation, self.formula, self.latex)
-        return StepText(*(Template(text).substitute(values) for text in texts))
+STEP_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-STEP_TEXTS = {
-    name: StepText(**text)
-    for name, text in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
-}
+def step_text(name: str, **values: object) -> dict[str, str]:
+    """Return title, explanation, formula and LaTeX of a step, with every `$name` replaced.
+
+    >>> step_text("scale", d_k=4, scale=0.5)["formula"]
+    'scaled = scores / √d_k = scores × 0.5'
+    """
+    return {field: Template(text).substitute(values) for field, text in STEP_TEXTS[name].items()}

@@ -26,7 +26,7 @@ from regard.attention.reference import numpy_attention as reference
 from regard.attention.reference.mask_array import MaskLike, visible
 from regard.attention.reference.shape_checks import check_shapes, letters
 from regard.attention.tracing.record import Part, Step, Trace
-from regard.attention.tracing.step_texts import STEP_TEXTS
+from regard.attention.tracing.step_texts import step_text
 
 Array = np.ndarray
 
@@ -60,14 +60,8 @@ def trace(
     """
     q, k, v = to_float64("q", q), to_float64("k", k), to_float64("v", v)
     check_shapes(q.shape, k.shape, v.shape)
-    rows, kv_rows = _rows(q, k)
-    inputs = (
-        Part("Q", q, (*rows, "d_k")),
-        Part("K", k, (*kv_rows, "d_k")),
-        Part("V", v, (*kv_rows, _width(v, k, "d_v"))),
-    )
     fields = _fields(q, k, mask, scale, tokens, key_tokens)
-    return Trace("attention", inputs, _attend(q, k, v, fields["visible"], scale), **fields)
+    return Trace("attention", _qkv_parts(q, k, v), _attend(q, k, v, fields["visible"], scale), **fields)
 
 
 def trace_layer(
@@ -105,19 +99,10 @@ def trace_layer(
     arguments |= {"b_q": b_q, "b_k": b_k, "b_v": b_v, "b_o": b_o}
     arrays = {name: to_float64(name, value) for name, value in arguments.items() if value is not None}
 
-    projected = reference.project(
-        arrays["X"],
-        arrays["W_q"],
-        arrays["W_k"],
-        arrays["W_v"],
-        arrays.get("C"),
-        b_q=arrays.get("b_q"),
-        b_k=arrays.get("b_k"),
-        b_v=arrays.get("b_v"),
-    )
+    biases: dict[str, Any] = {name: arrays.get(name) for name in ("b_q", "b_k", "b_v")}
+    projected = reference.project(arrays["X"], arrays["W_q"], arrays["W_k"], arrays["W_v"], arrays.get("C"), **biases)
     q, k, v = reference.split_projected(*projected, heads, kv_heads)
-    rows, kv_rows = _rows(q, k)
-    *batch, _, _ = rows
+    *batch, _, _ = _rows(q, k)[0]
     fields = _fields(q, k, mask, scale, tokens, context_tokens)
     attended = _attend(q, k, v, fields["visible"], scale)
     merged = reference.merge_heads(attended[-1].values)
@@ -136,24 +121,11 @@ def trace_layer(
     shapes |= {"W_q": ("D", D["q"]), "W_k": (D["c"], D["k"]), "W_v": (D["c"], D["v"]), "W_o": (D["m"], D["o"])}
     shapes |= {f"b_{name}": (D[name],) for name in "qkvo"}
 
+    q_k_v = zip("qkv", projected, "LSS", strict=True)
+    parts = [Part(name.upper(), values, (*batch, place, D[name])) for name, values, place in q_k_v]
     before = (
-        _step(
-            "project",
-            *(
-                Part(name.upper(), values, (*batch, place, D[name]))
-                for name, values, place in zip("qkv", projected, "LSS", strict=True)
-            ),
-            **texts,
-        ),
-        _step(
-            "split",
-            Part("Q", q, (*rows, "d_k")),
-            Part("K", k, (*kv_rows, "d_k")),
-            Part("V", v, (*kv_rows, _width(v, k, "d_v"))),
-            width=projected[0].shape[-1],
-            heads=heads,
-            d_k=q.shape[-1],
-        ),
+        _step("project", *parts, **texts),
+        _step("split", *_qkv_parts(q, k, v), width=projected[0].shape[-1], heads=heads, d_k=q.shape[-1]),
     )
     after = (
         _step("merge", Part("merged", merged, (*batch, "L", D["m"]))),
@@ -188,7 +160,7 @@ def _to_numpy(x: Any) -> Any:
 def _attend(q: Array, k: Array, v: Array, visible_pairs: Array | None, scale: float | None) -> tuple[Step, ...]:
     """Return the steps from scores to context."""
     rows, _ = _rows(q, k)
-    d_k, factor = q.shape[-1], reference.scale_of(q.shape[-1], scale)
+    factor = reference.scale_of(q.shape[-1], scale)
 
     def part(symbol: str, values: Array, *columns: str) -> Part:
         # A single query was given an L axis for the computation; remove it.
@@ -205,16 +177,10 @@ def _attend(q: Array, k: Array, v: Array, visible_pairs: Array | None, scale: fl
     weights = exponentials / np.where(total == 0, 1.0, total)[..., None]
     context = weights @ reference.for_each_head(v, queries)
 
-    empty = (total == 0).any()
+    empty, scale_text = (total == 0).any(), "scale" if scale is None else "scale, given"
     return (
         _step("scores", part("scores", scores, "S")),
-        _step(
-            "scale",
-            part("scaled", scaled, "S"),
-            text="scale" if scale is None else "scale, given",
-            d_k=d_k,
-            scale=f"{factor:.4g}",
-        ),
+        _step("scale", part("scaled", scaled, "S"), text=scale_text, d_k=q.shape[-1], scale=f"{factor:.4g}"),
         _step("mask", part("masked", masked, "S"), text="mask" if visible_pairs is not None else "mask, none"),
         _step("maximum", part("maximum", maximum)),
         _step("exponentials", part("exponentials", exponentials, "S")),
@@ -225,8 +191,13 @@ def _attend(q: Array, k: Array, v: Array, visible_pairs: Array | None, scale: fl
 
 
 def _step(name: str, *parts: Part, text: str | None = None, **values: object) -> Step:
-    filled = STEP_TEXTS[text or name].fill(**values)
-    return Step(name, filled.title, filled.explanation, filled.formula, filled.latex, parts)
+    return Step(name, **step_text(text or name, **values), parts=parts)
+
+
+def _qkv_parts(q: Array, k: Array, v: Array) -> tuple[Part, Part, Part]:
+    rows, kv_rows = _rows(q, k)
+    v_part = Part("V", v, (*kv_rows, _width(v, k, "d_v")))
+    return Part("Q", q, (*rows, "d_k")), Part("K", k, (*kv_rows, "d_k")), v_part
 
 
 def _rows(q: Array, k: Array) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -126,16 +126,15 @@ class _Page:
     def _shapes(self, step: Step) -> str:
         sizes = {part.shape: part.letters for part in reversed(step.parts)}  # Q's letters if shapes are equal
         sizes = dict(reversed(sizes.items()))
-        text = ", ".join(f"({', '.join(letters)}) = {_sizes(shape)}" for shape, letters in sizes.items())
+        text = ", ".join(f"({', '.join(letters)}) = ({', '.join(map(str, shape))})" for shape, letters in sizes.items())
         in_heads = self.trace.heads > 1 and "H" in step.parts[0].letters
         return f"{text}, head {self.head}" if in_heads else text
 
     def _block(self, step: Step, part: Part) -> Block:
         """Return the numbers of a part in this head, as a table."""
         values, rows, columns = self._matrix(part)
-        cells = [
-            [self._cell(step.name, i, j, x) for j, x in enumerate(row)] for i, row in enumerate(values[: self.rows])
-        ]
+        matrix = enumerate(values[: self.rows])
+        cells = [[self._cell(step.name, i, j, x) for j, x in enumerate(row)] for i, row in matrix]
         corner = part.symbol if len(step.parts) > 1 else ""
         narrowest = self.decimals + 3  # width of -0.000, so that columns are aligned in all steps
         lines, shown = _table(corner, rows, columns, cells, self.console.width - INDENT, narrowest)
@@ -186,8 +185,7 @@ def _table(
     shown = min(max(1, (width - left) // each), len(columns))
 
     lines = [_line(Text(corner), left, [Text(name, style="bold") for name in columns[:shown]], each)]
-    for name, row in zip(rows, cells, strict=False):
-        lines.append(_line(Text(name), left, row[:shown], each))
+    lines += [_line(Text(name), left, row[:shown], each) for name, row in zip(rows, cells, strict=False)]
     return lines, shown
 
 
@@ -232,10 +230,6 @@ def _heat(weight: float) -> str:
 def _indent(line: Text, by: int = INDENT) -> Text:
     line.rstrip()
     return Text(" " * by).append_text(line)
-
-
-def _sizes(shape: Sequence[int]) -> str:
-    return f"({', '.join(map(str, shape))})"
 
 
 def _short(name: str, longest: int) -> str:

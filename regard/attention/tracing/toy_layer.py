@@ -11,6 +11,8 @@ from hashlib import shake_256
 import numpy as np
 from jaxtyping import Float
 
+from regard.attention.integer_arguments import check_integer
+
 Array = np.ndarray
 Square = Float[Array, "D D"]
 Projections = tuple[Square, Square, Square, Square]
@@ -41,8 +43,7 @@ def embed(tokens: Sequence[str], d_model: int, seed: int = 0) -> Float[Array, "L
            [-1.7 ,  1.35,  1.37],
            [ 0.78,  0.39,  0.71]])
     """
-    if d_model < 1:
-        raise ValueError(f"d_model must be at least 1, got {d_model}")
+    check_integer("d_model", d_model, 1)
     rows = [_uniform(f"{seed}\x1f{token}", d_model) for token in tokens]
     return np.array(rows, dtype=np.float64).reshape(len(tokens), d_model) * 3**0.5
 
@@ -56,8 +57,7 @@ def projections(d_model: int, seed: int = 0) -> Projections:
     >>> w_q.shape
     (8, 8)
     """
-    if d_model < 1:
-        raise ValueError(f"d_model must be at least 1, got {d_model}")
+    check_integer("d_model", d_model, 1)
     w_q, w_k, w_v, w_o = np.random.default_rng(seed).normal(size=(4, d_model, d_model)) / d_model**0.5
     return w_q, w_k, w_v, w_o
 
