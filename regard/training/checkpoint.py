@@ -100,9 +100,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = safetensors.torch.load((path / TENSORS).read_bytes())
         return tensors, json.loads((path / STATE).read_text(encoding="utf-8"))
     except (SafetensorError, json.JSONDecodeError) as error:
-        raise ValueError(
-            f"{path} is damaged ({error}); remove it to resume from an older checkpoint, or start a new run"
-        ) from None
+        raise ValueError(f"{path} is damaged ({error}); remove it to use an older one, or start a new run") from None
 
 
 @contextmanager

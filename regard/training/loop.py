@@ -19,14 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from regard import models
-from regard.training.checkpoint import (
-    collect_tensors,
-    explain_disk_errors,
-    latest_checkpoint,
-    load_checkpoint,
-    restore_tensors,
-    save_checkpoint,
-)
+from regard.training import checkpoint
+from regard.training.checkpoint import explain_disk_errors
 from regard.training.distributed import Ranks
 from regard.training.interrupts import Interrupted, stop_requested
 from regard.training.metrics import Metrics, MetricsFile
@@ -97,36 +91,21 @@ class TrainingState:
 
 @dataclass
 class Loop:
-    """One training run.
-
-    algorithm           produces the updates
-    evaluate            returns the metrics of a network; called every `settings.evaluate_every` updates
-    settings            duration, learning rate, intervals
-    folder              receives checkpoints, metrics.jsonl and the best network
-    ranks               this process and the others
-    report              called with every row of metrics
-    tensorboard         write the metrics for TensorBoard, too
-    report_every        updates between two rows of training metrics
-    selection_metric    metric that selects the best network; lower is better
-    evaluation_split    value of "split" in rows of evaluation metrics
-    evaluate_on_all_ranks   call `evaluate` in every process, not only in the first
-    reevaluate_best     evaluate the saved best network first; needed when the evaluation data have changed
-    save                writes the best network into the folder
-    """
+    """One training run."""
 
     algorithm: Algorithm
-    evaluate: Callable[[Any], Metrics]
+    evaluate: Callable[[Any], Metrics]  # returns the metrics of a network, every `settings.evaluate_every` updates
     settings: Settings
-    folder: Path
+    folder: Path  # receives checkpoints, metrics.jsonl and the best network
     ranks: Ranks
-    report: Callable[[Metrics], None] = lambda row: None
-    tensorboard: bool = False
-    report_every: int = 10
-    selection_metric: str = "loss"
-    evaluation_split: str = "valid"
-    evaluate_on_all_ranks: bool = True
-    reevaluate_best: bool = False
-    save: Callable[[nn.Module, Path], object] = models.save
+    report: Callable[[Metrics], None] = lambda row: None  # called with every row of metrics
+    tensorboard: bool = False  # write the metrics for TensorBoard, too
+    report_every: int = 10  # updates between two rows of training metrics
+    selection_metric: str = "loss"  # selects the best network; lower is better
+    evaluation_split: str = "valid"  # value of "split" in rows of evaluation metrics
+    evaluate_on_all_ranks: bool = True  # call `evaluate` in every process, not only in the first
+    reevaluate_best: bool = False  # evaluate the saved network first; needed when the evaluation data have changed
+    save: Callable[[nn.Module, Path], object] = models.save  # writes the best network into the folder
 
     def run(self) -> TrainingState:
         """Train from the beginning, or from the last checkpoint in the folder."""
@@ -216,13 +195,13 @@ class Loop:
         return self.ranks.total(metrics[self.selection_metric] if self.ranks.first else 0.0)[0], metrics, network
 
     def _restore(self) -> TrainingState:
-        path = latest_checkpoint(self.folder / "checkpoints")
+        path = checkpoint.latest_checkpoint(self.folder / "checkpoints")
         if path is None:
             return TrainingState()
-        tensors, values = load_checkpoint(path)
+        tensors, values = checkpoint.load_checkpoint(path)
         own = {name: name.split(".", 1)[1] for name in tensors if name.startswith((PREFIX, OLD_PREFIX))}
         algorithm_tensors = {short: tensors.pop(name) for name, short in own.items()}
-        restore_tensors(tensors, self.algorithm.network, self.algorithm.optimizer)
+        checkpoint.restore_tensors(tensors, self.algorithm.network, self.algorithm.optimizer)
         names = {entry.name for entry in fields(TrainingState)}  # checkpoints of earlier versions may hold others
         values = {OLD_FIELDS.get(name, name): value for name, value in values.items()}
         state = TrainingState(**{name: value for name, value in values.items() if name in names})
@@ -235,11 +214,11 @@ class Loop:
         sums = self._summed_metrics(state)
         if self.ranks.first:
             algorithm_tensors, state.algorithm_state = self.algorithm.state()
-            tensors = collect_tensors(self.algorithm.network, self.algorithm.optimizer)
+            tensors = checkpoint.collect_tensors(self.algorithm.network, self.algorithm.optimizer)
             tensors |= {PREFIX + name: value.contiguous() for name, value in algorithm_tensors.items()}
             with explain_disk_errors(self.folder):
                 values = {**vars(state), "metric_sums": sums}
-                save_checkpoint(self.folder / "checkpoints", state.step, tensors, values)
+                checkpoint.save_checkpoint(self.folder / "checkpoints", state.step, tensors, values)
         self.ranks.wait()
 
     def _write(self, metrics_file: MetricsFile | None, row: Metrics) -> None:

@@ -46,15 +46,13 @@ class Alignment:
 class RunInputs:
     """Arguments of one forward pass of a trained model, and the names of its tokens.
 
-    args        positional arguments of the model
-    tokens      token names; for a translation model a dict from module patterns to names, or to a pair of names for
-                queries and keys, as `regard.watching.Recording.save` takes it
-    output      the translation that the model writes; "" for other tasks
+    The tokens of a translation are a dict from module patterns to names, or to a pair of names for queries and keys,
+    as `regard.watching.Recording.save` takes it.
     """
 
     args: tuple[Tensor, ...]
     tokens: list[str] | dict[str, list[str] | tuple[list[str], list[str]]]
-    output: str = ""
+    output: str = ""  # the translation that the model writes
 
 
 @dataclass(frozen=True, eq=False)

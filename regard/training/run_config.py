@@ -146,9 +146,7 @@ def _prepare_pairs(config: RunConfig, tokenizer: Tokenizer | None) -> PreparedRu
     longest = max(len(row) for rows in (training.sources, training.targets) for row in rows)
     sizes = model_config(config, tokenizer.size, {"context": -(-(longest + 9) // 16) * 16})
     if longest + 1 > sizes.context:
-        raise ValueError(
-            f"the longest text has {longest} tokens and needs a context of at least {longest + 1}, got {sizes.context}"
-        )
+        raise ValueError(f"a text of {longest} tokens needs a context of at least {longest + 1}, got {sizes.context}")
     torch.manual_seed(config.settings.seed)
     model: nn.Module = (models.Seq2Seq if config.model == "transformer" else models.Recurrent)(sizes)
     return PreparedRun(config, tokenizer, model, training, validation, pairs.test, pairs.samples)
@@ -164,25 +162,18 @@ def _prepare_text(config: RunConfig, tokenizer: Tokenizer | None) -> PreparedRun
     config = _with_digest(config, repr((text.train, text.valid)))
     if tokenizer is None:
         tokenizer = Tokenizer.train(text.train, config.tokenizer, size=config.vocabulary)
-    training, validation = (
-        [i for ids in tokenizer.encode_all(texts) for i in (*ids, END)] for texts in (text.train, text.valid)
-    )
+    parts = [[i for ids in tokenizer.encode_all(texts) for i in (*ids, END)] for texts in (text.train, text.valid)]
     sizes = model_config(config, tokenizer.size, {})
     torch.manual_seed(config.settings.seed)
-    model: nn.Module
-    examples: tuple[Examples, Examples]
     if config.task == "language":
-        model = models.Decoder(sizes)
-        examples = TextExamples(training, sizes.context), TextExamples(validation, sizes.context)
+        training, validation = (TextExamples(ids, sizes.context) for ids in parts)
+        model: nn.Module = models.Decoder(sizes)
         sample = 'The "for" statement'
     else:
+        training, validation = (MaskedExamples(ids, sizes.context, tokenizer.size) for ids in parts)
         model = models.Encoder(sizes)
-        examples = (
-            MaskedExamples(training, sizes.context, tokenizer.size),
-            MaskedExamples(validation, sizes.context, tokenizer.size),
-        )
         sample = 'The "for" <mask> is used to iterate over the elements of a <mask>'
-    return PreparedRun(config, tokenizer, model, *examples, samples=(sample,))
+    return PreparedRun(config, tokenizer, model, training, validation, samples=(sample,))
 
 
 def _with_digest(config: RunConfig, content: str) -> RunConfig:

@@ -1,6 +1,6 @@
 """Supervised training of text models: minimise the mean loss per predicted token."""
 
-import contextlib
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -73,9 +73,9 @@ class Supervised:
         norm = apply_gradients(self.network, self.optimizer, learning_rate, self.settings.clip)
         return {"loss": total * (world / count), "gradient_norm": norm, "tokens": count}
 
-    def _without_exchange(self, skip: bool) -> contextlib.AbstractContextManager[Any]:
+    def _without_exchange(self, skip: bool) -> AbstractContextManager[Any]:
         """Skip the exchange of gradients in all rounds but the last."""
-        return self.loss.no_sync() if skip and isinstance(self.loss, DistributedDataParallel) else _nothing()
+        return self.loss.no_sync() if skip and isinstance(self.loss, DistributedDataParallel) else nullcontext()
 
     def network_for_evaluation(self) -> nn.Module:
         """Return the model that is trained."""
@@ -107,9 +107,6 @@ def mean_loss(model: nn.Module, examples: Examples, settings: Settings, ranks: R
     return summed / count
 
 
-def autocast(settings: Settings, device: torch.device) -> contextlib.AbstractContextManager[Any]:
+def autocast(settings: Settings, device: torch.device) -> AbstractContextManager[Any]:
     """Return torch's autocast if the settings ask for mixed precision."""
-    return _nothing() if settings.precision == "float32" else torch.autocast(device.type, torch.bfloat16)
-
-
-_nothing = contextlib.nullcontext
+    return nullcontext() if settings.precision == "float32" else torch.autocast(device.type, torch.bfloat16)

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
@@ -40,13 +40,10 @@ class Tokenizer:
     """
 
     def __init__(self, kind: str, inner: "tokenizers.Tokenizer") -> None:
-        self.kind = kind
-        self.inner = inner
+        self.kind, self.inner = kind, inner
 
     @classmethod
-    def train(
-        cls, texts: Iterable[str], kind: str = "bpe", *, size: int = 1024, lexicon: Sequence[str] = ()
-    ) -> "Tokenizer":
+    def train(cls, texts: Iterable[str], kind: str = "bpe", *, size: int = 1024, lexicon: Sequence[str] = ()) -> Self:
         """Train a tokenizer.
 
         Args:
@@ -103,7 +100,7 @@ class Tokenizer:
         write_atomic(Path(file), (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
 
     @classmethod
-    def load(cls, file: str | os.PathLike[str]) -> "Tokenizer":
+    def load(cls, file: str | os.PathLike[str]) -> Self:
         """Read a tokenizer that `save` wrote."""
         path = Path(file)
         try:

@@ -24,6 +24,7 @@ from regard.connectx.search.gumbel_root import gumbel_search
 from regard.connectx.search.puct import Puct
 from regard.connectx.training.distillation import DECAY, DistillationLoss, mirrored_inputs
 from regard.connectx.training.weight_average import WeightAverage
+from regard.models.transformer.config import check_whole
 from regard.training.distributed import Ranks
 from regard.training.metrics import Metrics
 from regard.training.optimizers import apply_gradients, make_optimizer
@@ -36,27 +37,17 @@ FAST_DECAY = 1 - (1 - DECAY) * 10  # of the averaged weights, which also play: t
 
 @dataclass(frozen=True)
 class AlphaZeroOptions:
-    """Options of AlphaZero.
+    """Options of AlphaZero."""
 
-    games           games in parallel
-    simulations     simulations of the search for one move
-    considered      moves that the root considers
-    buffer          positions in the replay buffer
-    learn           mini-batches after each move of all games
-    fewest          positions in the buffer before learning begins
-    """
-
-    games: int = 128
-    simulations: int = 16
-    considered: int = 7
-    buffer: int = 100_000
-    learn: int = 2
-    fewest: int = 2_000
+    games: int = 128  # in parallel
+    simulations: int = 16  # of the search for one move
+    considered: int = 7  # moves that the root considers
+    buffer: int = 100_000  # positions in the replay buffer
+    learn: int = 2  # mini-batches after each move of all games
+    fewest: int = 2_000  # positions in the buffer before learning begins
 
     def __post_init__(self) -> None:
-        for name in ("games", "simulations", "considered", "buffer", "learn", "fewest"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_whole(self, "games", "simulations", "considered", "buffer", "learn", "fewest")
         if self.fewest > self.buffer:
             raise ValueError(f"fewest must be at most buffer, got {self.fewest} and {self.buffer}")
 
@@ -120,14 +111,9 @@ class AlphaZero:
         """Play one move in every game and return how many games are finished."""
         boards = self.boards
         evaluator = models.Evaluator(self.network_for_evaluation())
-
-        def evaluate(planes: Array, legal: Array) -> tuple[Array, Array]:
-            evaluation = evaluator(planes, legal)
-            return evaluation.policy, evaluation.value
-
         search = Puct(
-            [boards[game] for game in range(len(boards))], evaluate, nodes=self.options.simulations + 4,
-            seed=int(random.integers(2**62)),
+            [boards[game] for game in range(len(boards))], lambda planes, legal: evaluator(planes, legal)[:2],
+            nodes=self.options.simulations + 4, seed=int(random.integers(2**62)),
         )  # fmt: skip
         moves = gumbel_search(search, self.options.simulations, considered=self.options.considered)
         games, stones = np.arange(len(boards)), boards.stones()
@@ -136,12 +122,10 @@ class AlphaZero:
         status = boards.step(moves.columns).copy()
         finished = np.flatnonzero(status != RUNNING)
         for game in finished.tolist():
-            length = int(stones[game]) + 1
-            won = float(status[game] == WON)
-            result = won * (-1.0) ** np.arange(length - 1, -1, -1)  # the side that moved last has won
-            self.buffer.add(
-                self.position[game, :length], self.mask[game, :length], self.policy[game, :length], result
-            )  # fmt: skip
+            # The side that moved last has won.
+            result = float(status[game] == WON) * (-1.0) ** np.arange(stones[game], -1, -1)
+            game_slice = game, slice(int(stones[game]) + 1)
+            self.buffer.add(self.position[game_slice], self.mask[game_slice], self.policy[game_slice], result)
         boards.reset(status != RUNNING)
         return len(finished)
 
@@ -174,22 +158,19 @@ class AlphaZero:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the games in progress, the buffer and the averaged weights."""
-        arrays = {
-            "boards.position": self.boards.position, "boards.mask": self.boards.mask, "position": self.position,
-            "mask": self.mask, "policy": self.policy,
-        }  # fmt: skip
-        for name in ReplayBuffer.ARRAYS:
-            arrays[f"buffer.{name}"] = getattr(self.buffer, name)[: len(self.buffer)]
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        tensors = {name: torch.from_numpy(array) for name, array in self._arrays().items()}
         tensors |= {f"average.{name}": value for name, value in self.average.tensors.items()}
         return tensors, {"added": self.buffer.added}
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Restore what `state` returned."""
-        self.boards.position[:], self.boards.mask[:] = (tensors[f"boards.{n}"].numpy() for n in ("position", "mask"))
-        self.position[:], self.mask[:] = tensors["position"].numpy(), tensors["mask"].numpy()
-        self.policy[:] = tensors["policy"].numpy()
         self.buffer.added = int(values["added"])
-        for name in ReplayBuffer.ARRAYS:
-            getattr(self.buffer, name)[: len(self.buffer)] = tensors[f"buffer.{name}"].numpy()
+        for name, array in self._arrays().items():
+            array[:] = tensors[name].numpy()
         self.average.load({name: tensors[f"average.{name}"] for name in self.average.tensors})
+
+    def _arrays(self) -> dict[str, Array]:
+        """Return the arrays of a checkpoint: games in progress, and the part of the buffer that is in use."""
+        games = {"boards.position": self.boards.position, "boards.mask": self.boards.mask, "position": self.position}
+        buffer = {f"buffer.{name}": getattr(self.buffer, name)[: len(self.buffer)] for name in ReplayBuffer.ARRAYS}
+        return {**games, "mask": self.mask, "policy": self.policy, **buffer}

@@ -22,14 +22,7 @@ from regard import models
 from regard.connectx.arena.match import play_game
 from regard.connectx.game.openings import openings
 from regard.connectx.players.network_player import NetworkPlayer, load_network
-from regard.connectx.training.run import (
-    BoardRunConfig,
-    default_settings,
-    network_config,
-    read_board_run,
-    resume_run,
-    start_run,
-)
+from regard.connectx.training import run as board_run
 from regard.files import write_atomic
 from regard.training.metrics import Metrics
 from regard.training.settings import Settings
@@ -53,9 +46,7 @@ class Budget:
         """
         match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|k|M)?", text.strip())
         if match is None or float(match[1]) == 0:
-            raise ValueError(
-                f"the budget must be a time, such as 90s, 20m or 1h, or positions, such as 500k; got {text!r}"
-            )
+            raise ValueError(f"the budget must be a time, such as 90s, 20m or 1h, or positions (500k), got {text!r}")
         number, unit = float(match[1]), match[2] or ""
         if unit in ("s", "m", "h"):
             return cls(seconds=number * {"s": 1, "m": 60, "h": 3600}[unit])
@@ -75,7 +66,7 @@ def parse_configuration(text: str, method: str = "distill") -> tuple[models.Boar
     if isinstance(sizes.get("sees"), str):
         sizes["sees"] = tuple(sizes["sees"].split("+"))
     changes = dict(_parse_change(part, text) for part in settings.split(",") if part)
-    return network_config(method, preset.strip(), **sizes), changes
+    return board_run.network_config(method, preset.strip(), **sizes), changes
 
 
 def _parse_change(part: str, text: str) -> tuple[str, Any]:
@@ -145,10 +136,12 @@ def compare(
             announce(f"{name}, seed {seed}")
             if not (run / "run.json").exists():
                 settings = _settings(method, budget, {**changes, "seed": seed})
-                start_run(BoardRunConfig(method, labels=labels), config, settings, run, report=report)
-            elif not read_board_run(run)["results"]:
-                resume_run(run, report=report)
-            results = read_board_run(run)["results"]
+                board_run.start_run(
+                    board_run.BoardRunConfig(method, labels=labels), config, settings, run, report=report
+                )
+            elif not board_run.read_board_run(run)["results"]:
+                board_run.resume_run(run, report=report)
+            results = board_run.read_board_run(run)["results"]
             costs = {key: results[key] for key in ("seconds", "steps", "positions", "parameters")}
             evaluations[name].append({**results["alone"], **costs})
     announce("the networks play each other")
@@ -162,12 +155,12 @@ def compare(
 
 def _settings(method: str, budget: Budget, changes: dict[str, Any]) -> Settings:
     if budget.seconds is not None:
-        return default_settings(method, minutes=budget.seconds / 60, **changes)
+        return board_run.default_settings(method, minutes=budget.seconds / 60, **changes)
     if method != "distill":
         raise ValueError(f"a budget in positions is possible with distill only; {method} needs a time, such as 20m")
     assert budget.positions is not None
-    batch = changes.get("batch", default_settings(method).batch)
-    return default_settings(method, steps=max(1, budget.positions // batch), **changes)
+    batch = changes.get("batch", board_run.default_settings(method).batch)
+    return board_run.default_settings(method, steps=max(1, budget.positions // batch), **changes)
 
 
 def _play_games(folder: Path, seeds: int, games: int) -> dict[str, Any]:

@@ -78,17 +78,13 @@ def memorize(
     if passes < 1:
         raise ValueError(f"passes must be at least 1, got {passes}")
     if net.config.planes != 2:
-        raise ValueError(
-            f"an opening table needs a network with 2 input planes (own and opponent's stones), got {net.config.planes}"
-        )
+        raise ValueError(f"an opening table needs a network with 2 input planes, got {net.config.planes}")
     labels = solved_openings(solver, stones, report)
     if without is not None:
         labels = labels.without(*without)
-    shape = labels.shape
-    size = (shape.rows, shape.columns, stones)
+    size = (labels.shape.rows, labels.shape.columns, stones)
     bare, extended = models.with_opening_table(net).eval(), models.with_opening_table(net, size, bits).eval()
-    folder_path = None if folder is None else Path(folder)
-    raw = network_values(bare, labels, folder_path, processes=processes, report=report)
+    raw = network_values(bare, labels, None if folder is None else Path(folder), processes=processes, report=report)
     entries = _entries(extended, labels, report)
     value = labels.scores[:, 0].astype(np.float32)
     held = labels.held_out()

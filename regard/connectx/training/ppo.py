@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard import models
-from regard.connectx.game.board_batch import DRAWN, RUNNING, WON, Boards
+from regard.connectx.game.board_batch import RUNNING, WON, Boards
 from regard.connectx.training.distillation import mirrored_inputs
+from regard.models.transformer.config import check_whole
 from regard.training.distributed import Ranks
 from regard.training.metrics import Metrics
 from regard.training.optimizers import apply_gradients, make_optimizer
@@ -38,37 +39,22 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class PpoOptions:
-    """Options of PPO.
+    """Options of PPO."""
 
-    games           games in parallel
-    moves           moves of each game between two updates
-    epochs          passes over the moves played
-    discount        γ, the discount factor
-    trace           λ of the advantage estimation
-    clip            ε, the limit of the policy's change in one update
-    value_weight    c_v, the weight of the value loss
-    entropy_weight  c_e, the weight of the entropy
-    pool            number of earlier versions of the network that are kept
-    pool_every      updates between two additions to the pool
-    pool_share      fraction of the games that are played against an earlier version
-    """
-
-    games: int = 256
-    moves: int = 16
-    epochs: int = 2
-    discount: float = 1.0
-    trace: float = 0.9
-    clip: float = 0.2
-    value_weight: float = 0.5
-    entropy_weight: float = 0.01
-    pool: int = 8
-    pool_every: int = 10
-    pool_share: float = 0.25
+    games: int = 256  # in parallel
+    moves: int = 16  # of each game between two updates
+    epochs: int = 2  # passes over the moves played
+    discount: float = 1.0  # γ
+    trace: float = 0.9  # λ of the advantage estimation
+    clip: float = 0.2  # ε, the limit of the policy's change in one update
+    value_weight: float = 0.5  # c_v, the weight of the value loss
+    entropy_weight: float = 0.01  # c_e, the weight of the entropy
+    pool: int = 8  # number of earlier versions of the network that are kept
+    pool_every: int = 10  # updates between two additions to the pool
+    pool_share: float = 0.25  # fraction of the games that are played against an earlier version
 
     def __post_init__(self) -> None:
-        for name in ("games", "moves", "epochs", "pool", "pool_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_whole(self, "games", "moves", "epochs", "pool", "pool_every")
         for name in ("discount", "trace", "pool_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
@@ -193,7 +179,6 @@ class Ppo:
         finished = 0
         self.network.eval()
         for t in range(self.options.moves):
-            legal = boards.legal()
             log_policy, values = self._evaluate(self.network, boards.position, boards.mask, mirrored[t])
             theirs = (self.opponent >= 0) & (boards.stones() % 2 == self.side)
             for index in np.unique(self.opponent[theirs]).tolist():
@@ -201,14 +186,12 @@ class Ppo:
                 log_policy[games], _ = self._evaluate(
                     self._pool_network(index), boards.position[games], boards.mask[games], mirrored[t][games]
                 )  # fmt: skip
-            noise = random.gumbel(size=log_policy.shape)
-            column[t] = np.where(legal, log_policy + noise, -np.inf).argmax(1)
+            column[t] = np.where(boards.legal(), log_policy + random.gumbel(size=log_policy.shape), -np.inf).argmax(1)
             position[t], mask[t], value[t], own[t] = boards.position, boards.mask, values, ~theirs
             log_probability[t] = np.take_along_axis(log_policy, column[t][:, None], 1)[:, 0]
             status = boards.step(column[t])
             ended = status != RUNNING
             reward[t], over[t] = status == WON, ended
-            assert np.isin(status, (RUNNING, WON, DRAWN)).all()
             finished += int(ended.sum())
             boards.reset(ended)
             self._choose_opponents(ended, random)
@@ -257,7 +240,7 @@ class Ppo:
         return np.where(mirrored[:, None], log_policy[:, ::-1], log_policy), values
 
     def _choose_opponents(self, started: Array, random: np.random.Generator) -> None:
-        """LabelOptions the opponents of the games that have just started."""
+        """Choose the opponents of the games that have just started."""
         if self.pool:
             count = int(started.sum())
             index = random.integers(len(self.pool), size=count)

@@ -12,6 +12,7 @@ from regard import models
 from regard.connectx.arena.move_quality import set_bitboards
 from regard.connectx.data.labelling import LabelOptions, label
 from regard.connectx.data.labels import Labels, read_labels, shards
+from regard.connectx.players.network_player import load_network
 from regard.connectx.training.alphazero import AlphaZero, AlphaZeroOptions
 from regard.connectx.training.distillation import Distillation, LabelBatches
 from regard.connectx.training.evaluation import balanced_sample, evaluate_network
@@ -55,30 +56,18 @@ Report = Callable[[Metrics], None]
 
 @dataclass(frozen=True)
 class BoardRunConfig:
-    """What a run learns from and how it is evaluated.
+    """What a run learns from and how it is evaluated."""
 
-    method                  "distill", "ppo" or "zero"
-    labels                  folder of labels to learn from (distill) and to evaluate on; without it, some are made
-    shards                  number of files of that folder in use; labels added later are ignored when resuming
-    excluded_sets           folder of the standard sets; their positions are excluded from the labels
-    start                   folder of a network to start from; None starts with random weights
-    evaluation_positions    positions per third of the board in an evaluation
-    opponents               players that a network trained by self-play meets at every evaluation
-    games_per_opponent      games against each of them
-    head_schedule           number of heads by progress, such as ((0.0, 4), (0.5, 8)); () keeps it constant
-    options                 options of the method (`PpoOptions`, `AlphaZeroOptions`), as pairs (name, value)
-    """
-
-    method: str = "distill"
-    labels: str | None = None
-    shards: int = 0
-    excluded_sets: str | None = None
-    start: str | None = None
-    evaluation_positions: int = 3000
-    opponents: tuple[str, ...] = ("random", "greedy")
+    method: str = "distill"  # or "ppo" or "zero"
+    labels: str | None = None  # folder of labels to learn from (distill) and to evaluate on; None makes some
+    shards: int = 0  # number of files of that folder in use; labels added later are ignored when resuming
+    excluded_sets: str | None = None  # folder of the standard sets; their positions are excluded from the labels
+    start: str | None = None  # folder of a network to start from; None starts with random weights
+    evaluation_positions: int = 3000  # positions per third of the board in an evaluation
+    opponents: tuple[str, ...] = ("random", "greedy")  # that a network trained by self-play meets at every evaluation
     games_per_opponent: int = 100
-    head_schedule: tuple[tuple[float, int], ...] = ()
-    options: tuple[tuple[str, Any], ...] = ()
+    head_schedule: tuple[tuple[float, int], ...] = ()  # (progress, heads), as in `HeadSchedule`; () keeps the number
+    options: tuple[tuple[str, Any], ...] = ()  # (name, value) of the method's `PpoOptions` or `AlphaZeroOptions`
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -319,7 +308,7 @@ def _load_labels(config: BoardRunConfig, path: Path, ranks: Ranks) -> tuple[Labe
 
 def _final_results(state: TrainingState, path: Path, sample: Labels) -> dict[str, Any]:
     """Return the metrics of the best network and what the training took."""
-    network = _load_network(path)
+    network = load_network(path).float()
     return {
         "steps": state.step, "positions": state.count, "seconds": round(state.seconds, 1),
         "processor_seconds": round(state.processor_seconds, 1), "best_step": state.best_step,
@@ -335,11 +324,4 @@ def _starting_network(folder: str | os.PathLike[str]) -> models.BoardNet:
     The table corrects the errors of the old weights: with it the new weights would not learn to avoid those errors,
     and it does not fit other weights.
     """
-    return models.with_opening_table(_load_network(folder))
-
-
-def _load_network(folder: str | os.PathLike[str]) -> models.BoardNet:
-    network = models.load(folder)
-    if not isinstance(network, models.BoardNet):
-        raise ValueError(f"{folder} contains a {type(network).__name__}, not a board network")
-    return network.float()
+    return models.with_opening_table(load_network(folder).float())

@@ -12,12 +12,7 @@ SORTED_TOGETHER = 64  # batches' worth of shuffled examples that are sorted by l
 
 
 class BatchOrder:
-    """Indices of the examples of each step.
-
-    Args:
-        lengths: length of each example.
-        batch: examples per batch, summed over all ranks.
-        seed: seed of the order.
+    """Indices of the examples of each step, from the length of each example; a batch is summed over all ranks.
 
     >>> order = BatchOrder([3, 9, 3, 9], batch=2, seed=0)
     >>> [sorted(order(step)) for step in range(2)]      # one epoch: each example once, equal lengths together
@@ -27,9 +22,7 @@ class BatchOrder:
     def __init__(self, lengths: Sequence[int], batch: int, seed: int) -> None:
         if not len(lengths):
             raise ValueError("there is nothing to learn from: the data contain no example")
-        self.lengths = np.asarray(lengths)
-        self.batch = batch
-        self.seed = seed
+        self.lengths, self.batch, self.seed = np.asarray(lengths), batch, seed
         self.per_epoch = max(1, len(self.lengths) // batch)
         self._epoch = lru_cache(maxsize=2)(self._shuffle)
 

@@ -17,23 +17,18 @@ from datetime import date, timedelta
 from functools import cache
 
 from babel import Locale
-from babel.dates import DateTimePattern, parse_pattern
+from babel.dates import parse_pattern
 
 from regard.training.data.pairs import Pair, Pairs
 
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
 
 Form = Callable[[date], str]
+_parse_pattern, _locale = cache(parse_pattern), cache(Locale.parse)
 
 
 def date_pairs(*, seed: int = 0, train: int = 100_000, valid: int = 500, test: int = 2000) -> Pairs:
-    """Generate distinct pairs, about half of them from English to Chinese.
-
-    Args:
-        seed: seed of the random choices.
-        train: number of pairs for training.
-        valid: number of pairs for validation.
-        test: number of held-out pairs.
+    """Generate so many distinct pairs, about half of them from English to Chinese; test pairs are held out.
 
     >>> pairs = date_pairs(train=100, valid=10, test=10)
     >>> len(pairs.train), len(pairs.test)
@@ -65,16 +60,6 @@ def _distinct_pairs(days: list[date], count: int, rng: random.Random) -> tuple[P
     return tuple(pairs.items())
 
 
-@cache
-def _pattern(text: str) -> DateTimePattern:
-    return parse_pattern(text)
-
-
-@cache
-def _locale(name: str) -> Locale:
-    return Locale.parse(name)
-
-
 def cldr(pattern: str, locale: str) -> Form:
     """Return the form of a CLDR pattern such as "EEEE, MMMM d, y", or of a named one: "full", "long", "yMMMEd".
 
@@ -84,7 +69,7 @@ def cldr(pattern: str, locale: str) -> Form:
 
     def form(day: date) -> str:
         named_form = _locale(locale).date_formats.get(pattern) or _locale(locale).datetime_skeletons.get(pattern)
-        return (named_form or _pattern(pattern)).apply(day, _locale(locale))
+        return (named_form or _parse_pattern(pattern)).apply(day, _locale(locale))
 
     return form
 
@@ -97,11 +82,7 @@ def ordinal(number: int) -> str:
 
 def with_ordinal(pattern: str) -> Form:
     """Return the English form of a CLDR pattern in which # stands for the day as an ordinal."""
-
-    def form(day: date) -> str:
-        return cldr(pattern, "en")(day).replace("#", ordinal(day.day))
-
-    return form
+    return lambda day: cldr(pattern, "en")(day).replace("#", ordinal(day.day))
 
 
 DIGITS = "〇一二三四五六七八九"
@@ -123,42 +104,23 @@ def in_chinese_numerals(day: date) -> str:
     return f"{year}年{chinese_numeral(day.month)}月{chinese_numeral(day.day)}日"
 
 
-def _with_weekday(form: Form, pattern: str, locale: str) -> Form:
-    return lambda day: form(day) + cldr(pattern, locale)(day)
-
-
 ENGLISH_LONG, ENGLISH_FULL = cldr("long", "en"), cldr("full", "en")
 CHINESE_LONG, CHINESE_FULL = cldr("long", "zh"), cldr("full", "zh")
 
 ENGLISH: tuple[Form, ...] = (
-    ENGLISH_LONG,
-    cldr("medium", "en"),
-    cldr("long", "en_GB"),
-    cldr("medium", "en_GB"),
-    cldr("long", "en_ZA"),
-    with_ordinal("MMMM '#', y"),
-    with_ordinal("'#' MMMM y"),
-    with_ordinal("'the' '#' 'of' MMMM, y"),
-)
+    ENGLISH_LONG, cldr("medium", "en"), cldr("long", "en_GB"), cldr("medium", "en_GB"), cldr("long", "en_ZA"),
+    *map(with_ordinal, ("MMMM '#', y", "'#' MMMM y", "'the' '#' 'of' MMMM, y")),
+)  # fmt: skip
 ENGLISH_WITH_WEEKDAY: tuple[Form, ...] = (
-    ENGLISH_FULL,
-    cldr("full", "en_GB"),
-    cldr("full", "en_IE"),
-    cldr("yMMMEd", "en"),
-    cldr("yMMMEd", "en_GB"),
-    cldr("yMMMEd", "en_IE"),
-    with_ordinal("EEEE, MMMM '#', y"),
-    with_ordinal("EEEE 'the' '#' 'of' MMMM, y"),
-)
+    ENGLISH_FULL, cldr("full", "en_GB"), cldr("full", "en_IE"),
+    *(cldr("yMMMEd", locale) for locale in ("en", "en_GB", "en_IE")),
+    *map(with_ordinal, ("EEEE, MMMM '#', y", "EEEE 'the' '#' 'of' MMMM, y")),
+)  # fmt: skip
 CHINESE: tuple[Form, ...] = (CHINESE_LONG, cldr("short", "zh"), cldr("y年MM月dd日", "zh"), in_chinese_numerals)
 CHINESE_WITH_WEEKDAY: tuple[Form, ...] = (
-    CHINESE_FULL,
-    cldr("full", "zh_Hant"),
-    cldr("yMMMEd", "zh"),
-    cldr("yMEd", "zh"),
-    cldr("yMEd", "zh_Hant"),
-    _with_weekday(in_chinese_numerals, "EEEE", "zh"),
-)
+    CHINESE_FULL, cldr("full", "zh_Hant"), cldr("yMMMEd", "zh"), cldr("yMEd", "zh"), cldr("yMEd", "zh_Hant"),
+    lambda day: in_chinese_numerals(day) + cldr("EEEE", "zh")(day),
+)  # fmt: skip
 DIRECTIONS: tuple[tuple[tuple[Form, ...], Form], ...] = (
     (ENGLISH, CHINESE_LONG),
     (ENGLISH_WITH_WEEKDAY, CHINESE_FULL),

@@ -55,9 +55,7 @@ def read_tsv(file: str | os.PathLike[str], *, seed: int = 0, held_out: float = 0
             raise ValueError(f"{path}, line {number} {problem}: expected SOURCE<tab>TRANSLATION, got {line[:60]!r}")
         pairs.setdefault(source.strip(), []).append((source.strip(), target.split("\t")[0].strip()))
     if len(pairs) < 3:
-        raise ValueError(
-            f"{path} has {len(pairs)} different sources; training, validation and test need at least 3: add lines"
-        )
+        raise ValueError(f"{path} has {len(pairs)} different sources; add lines: training and tests need at least 3")
     sources = sorted(pairs)
     random.Random(seed).shuffle(sources)
     held = max(1, min(2000, round(held_out * len(sources))))
