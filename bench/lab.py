@@ -1,13 +1,13 @@
-"""How long the lab takes to draw, by the page's own performance marks.
+"""Measure how long the lab takes to draw, by the page's own performance marks.
 
     python bench/lab.py
 
-A learner steps through Trace with 8 tokens × 4 heads and with 64 tokens × 8 heads; each step is timed by the page from
-the key press to the frame that shows it. Prints medians against the targets (50 ms and 200 ms), and how long the lab
-takes from the command to the first view; writes bench/results/lab.json. Needs Chromium.
+The benchmark steps through the view Trace with 8 tokens × 4 heads and with 64 tokens × 8 heads; the page measures each
+step from the key press to the frame that shows it. Prints the medians with their targets (50 ms and 200 ms) and the
+time from the command to the first view; writes bench/results/lab.json. Needs Chromium.
 
-The marks are time on the wall, so another program on the machine counts too. Beside them stands the processor time that
-Chromium's main thread spent on script, style and layout, which it does not.
+The marks measure wall-clock time, which other programs on the machine can increase. The column "processor" is the CPU
+time that Chromium's main thread spent on script, style and layout, which they do not affect.
 """
 
 import json
@@ -26,11 +26,11 @@ FLAGS += ["--disable-background-networking", "--disable-component-update", "--di
 CASES = {"8 tokens × 4 heads": (8, 4, 16, 50), "64 tokens × 8 heads": (64, 8, 64, 200)}
 WORK = ("ScriptDuration", "LayoutDuration", "RecalcStyleDuration")
 ROUNDS = 3
-START = 3.0  # seconds, from the command to the view
+START = 3.0  # target in seconds from the command to the first view
 
 
 def launch() -> tuple[subprocess.Popen[str], str]:
-    """The lab as a learner starts it, and the address it prints."""
+    """Start the lab by its command and return the process and the address it prints."""
     command = [sys.executable, "-m", "regard", "lab", "--no-browser", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -39,7 +39,7 @@ def launch() -> tuple[subprocess.Popen[str], str]:
 
 
 def first_view(browser: Browser) -> float:
-    """Seconds from the command to the first view on the screen of a browser that is open."""
+    """Return the seconds from the command to the first view in a browser that is already open."""
     start = time.perf_counter()
     process, url = launch()
     try:
@@ -55,32 +55,32 @@ def first_view(browser: Browser) -> float:
 
 
 def steps(browser: Browser, url: str, tokens: int, heads: int, width: int) -> tuple[list[float], float]:
-    """Milliseconds of each step change, there and back again; and the processor's milliseconds for one."""
+    """Return the milliseconds of each step change, forwards and backwards, and the mean CPU milliseconds."""
     text = "%20".join(f"w{i}" for i in range(tokens))
     tab = browser.new_page(viewport={"width": 1360, "height": 900})
     tab.goto(f"{url}#/trace?text={text}&heads={heads}&d_model={width}")
     tab.wait_for_selector("html[data-ready]")
     tab.locator("main").focus()
-    inside = tab.context.new_cdp_session(tab)
-    inside.send("Performance.enable", {"timeDomain": "threadTicks"})
-    before = worked(inside)
+    session = tab.context.new_cdp_session(tab)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    before = cpu_seconds(session)
     for count, key in enumerate((["ArrowRight"] * 8 + ["ArrowLeft"] * 8) * ROUNDS, 1):
         tab.keyboard.press(key)
         tab.wait_for_function("(n) => performance.getEntriesByName('trace-step').length === n", arg=count)
-    found = tab.evaluate("performance.getEntriesByName('trace-step').map((entry) => entry.duration)")
-    processor = 1000 * (worked(inside) - before) / len(found)
+    durations = tab.evaluate("performance.getEntriesByName('trace-step').map((entry) => entry.duration)")
+    processor = 1000 * (cpu_seconds(session) - before) / len(durations)
     tab.close()
-    return found, processor
+    return durations, processor
 
 
-def worked(inside: CDPSession) -> float:
-    """Seconds of the processor that the page has taken for script, style and layout."""
-    metrics = inside.send("Performance.getMetrics")["metrics"]
+def cpu_seconds(session: CDPSession) -> float:
+    """Return the CPU seconds that the page has used for script, style and layout."""
+    metrics = session.send("Performance.getMetrics")["metrics"]
     return sum(one["value"] for one in metrics if one["name"] in WORK)
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print a table, and write the results."""
     chromium = shutil.which("chromium")
     if chromium is None:
         raise SystemExit("bench/lab.py needs Chromium: apt-get install chromium")
@@ -92,8 +92,8 @@ def main() -> None:
         process, url = launch()
         try:
             for name, (tokens, heads, width, target) in CASES.items():
-                found, processor = steps(browser, url, tokens, heads, width)
-                rows.append((f"step change, {name}", statistics.median(found), max(found), processor, target))
+                durations, processor = steps(browser, url, tokens, heads, width)
+                rows.append((f"step change, {name}", statistics.median(durations), max(durations), processor, target))
         finally:
             process.terminate()
             process.wait()

@@ -1,8 +1,8 @@
-"""Screenshots of the lab: every view, light and dark, English and Chinese.
+"""Take screenshots of the lab: every view, light and dark, English and Chinese.
 
     python docs/pictures/lab.py [FOLDER]
 
-Writes VIEW-THEME-LANGUAGE.png into the folder, build/lab unless another is named. Needs Chromium.
+Writes VIEW-THEME-LANGUAGE.png into the folder (default: build/lab). Needs Chromium.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from regard.lab.server.live_page import view_names
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-LINKS = {  # where the first look at a view is not the best one
+LINKS = {  # for views whose initial state is not the best example
     "trace": "#/trace?step=softmax&mask=causal",
     "practice": "#/practice?tab=exercises&exercise=07-multi-head",
     "heads": "#/heads?mode=phrases&layer=1&head=0",
@@ -28,16 +28,18 @@ LOCALES = {"en": "en-US", "zh": "zh-CN"}
 
 
 def main() -> None:
-    """Take all of them."""
+    """Take all screenshots."""
     parser = argparse.ArgumentParser(description="Screenshots of the lab: every view, light and dark, both languages.")
-    parser.add_argument("folder", nargs="?", default="build/lab", type=Path, help="where to (build/lab)")
+    parser.add_argument(
+        "folder", nargs="?", default="build/lab", type=Path, help="folder to write into (default: build/lab)"
+    )
     folder: Path = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     chromium = shutil.which("chromium")
     if chromium is None:
         raise SystemExit("docs/pictures/lab.py needs Chromium: apt-get install chromium")
     with (
-        tempfile.TemporaryDirectory() as data,  # of a learner who has done nothing yet
+        tempfile.TemporaryDirectory() as data,  # an empty folder: no progress of a learner
         Lab(Settings(warm=False, data=Path(data)), port=0) as lab,
         sync_playwright() as play,
     ):

@@ -76,7 +76,7 @@ class TestFile:
         ("layers", "options", "message"),
         [
             ([], {}, "layers must hold weights"),
-            (np.ones((2, 1, 2, 2)), {"tokens": [["a", "b"]]}, "a list of names for each of 2 layers, got 1"),
+            (np.ones((2, 1, 2, 2)), {"tokens": [["a", "b"]]}, "one list of names for each of 2 layers, got 1"),
             (np.ones((1, 1, 2, 2)), {"tokens": ["a"]}, "got 1 names for 2"),
             (np.full((1, 1, 2, 2), np.nan), {}, "must be finite, got nan at layer 0, head 0, query 0, key 0"),
             (np.ones((1, 1, 2, 2)), {"names": ["a", "b"]}, "got 2 names for 1 layers"),

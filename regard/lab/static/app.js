@@ -1,22 +1,22 @@
-// The page around the views: navigation, language, theme, and the view that the address names.
+// The page around the views: navigation, language, theme, and loading the view that the address names.
 //
 // A view is static/views/NAME.js (its contract is in regard/lab/README.md):
-//   export const defaults = { … }                       its state, which the permanent link holds
+//   export const defaults = { … }                       its state, stored in the permanent link
 //   export function mount(root, state, kit) → { update(state), unmount(), picture() }
 
 import * as api from "./kit/api.js";
 import * as colour from "./kit/colour.js";
-import { calm, freshId, h, paused, put, rich, s } from "./kit/dom.js";
+import { reducedMotion, freshId, h, debounced, put, rich, s } from "./kit/dom.js";
 import { facts, saved } from "./kit/facts.js";
 import * as fields from "./kit/fields.js";
 import { figure } from "./kit/figure.js";
 import { heatmap, thumbnail } from "./kit/heatmap.js";
-import * as keep from "./kit/keep.js";
+import * as exports from "./kit/export.js";
 import { linkTo, parseLink, stateOf } from "./kit/link.js";
 import { display, m, math } from "./kit/math.js";
 import { matrix } from "./kit/matrix.js";
-import { notes, say, toast } from "./kit/notes.js";
-import { knows, LANGUAGES, languageNow, number, speak, t } from "./kit/text.js";
+import { notes, announce, toast } from "./kit/notes.js";
+import { hasText, LANGUAGES, languageNow, number, setLanguage, t } from "./kit/text.js";
 
 const views = saved ? [saved.view] : facts.views;
 const remembered = {
@@ -31,32 +31,32 @@ const remembered = {
     try {
       localStorage.setItem(`regard.${name}`, value);
     } catch {
-      // then the next visit starts afresh
+      // without storage, settings last for this visit only
     }
   },
 };
 
-// ---- what is on the page ------------------------------------------------------------------------------------
+// ---- elements -----------------------------------------------------------------------------------------------
 
 const header = h("header", { class: "top" });
 const main = h("main", { id: "main", tabindex: -1 });
 const footer = h("footer", { class: "bottom" });
 document.body.append(header, main, footer, ...notes());
 
-const links = new Map(); // of the views that were open, as they were left
+const links = new Map(); // view → its last link, for views that were open before
 const open = { name: null, module: null, view: null, state: {}, failed: null };
 
 const kit = {
   t,
-  knows,
+  hasText,
   number,
   language: languageNow,
   h,
   s,
   put,
-  paused,
+  debounced,
   freshId,
-  calm,
+  reducedMotion,
   api,
   colour,
   matrix,
@@ -69,26 +69,26 @@ const kit = {
   m,
   ...fields,
   toast,
-  say,
+  announce,
   runner: Boolean(facts.runner),
   saved: Boolean(saved),
   link: (view, state) => linkTo(view, state, open.name === view ? open.module.defaults : Object.fromEntries(Object.keys(state).map((name) => [name]))),
-  /** Change the state: the address follows, and the view's update is called. */
+  /** Change the state, update the address, and call the view's update. */
   go(patch, { push = false, quiet = false } = {}) {
     open.state = { ...open.state, ...patch };
     writeLink(push);
     if (!quiet) changed();
   },
-  /** Say that something failed: at its field if it has one, else as a toast. */
+  /** Report an error: at its field if it has one, else as a toast. */
   failed(error, at = {}) {
     if (error.name === "AbortError") return;
-    if (fields.complainAt(at, error, open.name)) return;
-    toast(fields.wordsOf(error, open.name), { wrong: true, seconds: 8 });
+    if (fields.showErrorAt(at, error, open.name)) return;
+    toast(fields.errorText(error, open.name), { wrong: true, seconds: 8 });
   },
 };
 
-/** The address follows the state, after a pause: browsers refuse an address that changes with every mouse move. */
-const follow = paused(() => address(false), 150);
+/** Update the address after a pause, since browsers refuse too frequent changes. */
+const follow = debounced(() => address(false), 150);
 
 function writeLink(push) {
   if (!push) follow();
@@ -104,7 +104,7 @@ function address(push) {
     if (push) history.pushState(null, "", link);
     else history.replaceState(null, "", link);
   } catch {
-    // some browsers keep the address of a file as it is; the view changes all the same
+    // some browsers do not allow a changed address for a local file
   }
 }
 
@@ -112,7 +112,7 @@ function address(push) {
 
 function chooseLanguage(wanted) {
   remembered.set("language", wanted);
-  speak(wanted);
+  setLanguage(wanted);
   frame();
   show({ again: true });
 }
@@ -189,22 +189,22 @@ function mark() {
   );
 }
 
-// ---- the view that is open ------------------------------------------------------------------------------------
+// ---- the open view --------------------------------------------------------------------------------------------
 
 const keeps = [
   ["keep.link", async () => (address(false), navigator.clipboard.writeText(location.href)), "kept.link"],
-  ["keep.copy", async () => keep.copyPng(await open.view.picture()), "kept.copy"],
-  ["keep.png", async () => keep.download(await keep.png(await open.view.picture()), `regard-${open.name}.png`)],
-  ["keep.svg", async () => keep.download(keep.svgText(await open.view.picture()), `regard-${open.name}.svg`, "image/svg+xml")],
-  ["keep.page", async () => keep.download(await keep.pageOf(open.name, open.state), `regard-${open.name}.html`, "text/html")],
+  ["keep.copy", async () => exports.copyPng(await open.view.picture()), "kept.copy"],
+  ["keep.png", async () => exports.download(await exports.png(await open.view.picture()), `regard-${open.name}.png`)],
+  ["keep.svg", async () => exports.download(exports.svgText(await open.view.picture()), `regard-${open.name}.svg`, "image/svg+xml")],
+  ["keep.page", async () => exports.download(await exports.savedPage(open.name, open.state), `regard-${open.name}.html`, "text/html")],
 ];
 
 function toolbar() {
-  const wanted = keeps.filter(([key]) => (open.view.picture || !/copy|png|svg/.test(key)) && !(saved && key === "keep.link"));
+  const shown = keeps.filter(([key]) => (open.view.picture || !/copy|png|svg/.test(key)) && !(saved && key === "keep.link"));
   return h(
     "div",
     { class: "keeps", role: "group", "aria-label": t("keep") },
-    wanted.map(([key, act, done]) =>
+    shown.map(([key, act, done]) =>
       h(
         "button",
         {
@@ -226,7 +226,7 @@ function toolbar() {
   );
 }
 
-/** The view follows its state; some of its states have a picture to keep, and others have none. */
+/** Update the view after a change of its state; only some states have a picture to export. */
 async function changed() {
   const { view } = open;
   await view?.update?.(open.state);
@@ -238,15 +238,15 @@ let turn = 0;
 
 async function show({ again = false, focus = false } = {}) {
   follow.stop();
-  const mine = ++turn; // a view may be asked for while another is still on its way: the last one counts
-  const asked = parseLink(location.hash);
-  const name = views.includes(asked.view) ? asked.view : saved ? saved.view : views[0];
-  if (asked.asked.get("lang") in LANGUAGES && asked.asked.get("lang") !== languageNow()) {
-    speak(asked.asked.get("lang"));
+  const mine = ++turn; // another view may be requested while this one loads; only the last request counts
+  const link = parseLink(location.hash);
+  const name = views.includes(link.view) ? link.view : saved ? saved.view : views[0];
+  if (link.parameters.get("lang") in LANGUAGES && link.parameters.get("lang") !== languageNow()) {
+    setLanguage(link.parameters.get("lang"));
     again = true;
   }
   if (name === open.name && !again && open.view) {
-    open.state = stateOf(asked.asked, open.module.defaults);
+    open.state = stateOf(link.parameters, open.module.defaults);
     changed();
     return;
   }
@@ -258,12 +258,12 @@ async function show({ again = false, focus = false } = {}) {
     api.forgetAnswers();
     if (open.name) links.set(open.name, linkTo(open.name, open.state, open.module.defaults));
   }
-  let state = stateOf(asked.asked, module.defaults);
+  let state = stateOf(link.parameters, module.defaults);
   if (name === open.name) state = open.state;
   else if (saved && !location.hash) state = { ...state, ...saved.state };
   Object.assign(open, { name, module, state, view: null });
-  // What one view says of a class is not for the others. A style that is `disabled` is given up, and comes back only after
-  // the view has measured itself without it.
+  // The styles of one view must not apply to others. A `disabled` style sheet is discarded and loaded again only after
+  // the view has measured its elements, so media="not all" is set instead.
   for (const [of, { link }] of styles) link.media = of === name ? "all" : "not all";
   frame();
   const root = h("div", { class: `view view-${name}` });
@@ -283,13 +283,13 @@ async function show({ again = false, focus = false } = {}) {
   if (focus) {
     main.querySelector("h1").focus({ preventScroll: true });
     scrollTo({ top: 0 });
-    say(t(`${name}.title`));
+    announce(t(`${name}.title`));
   }
   let view = {};
   try {
     view = (await module.mount(root, state, kit)) ?? {};
   } catch (error) {
-    console.error(error); // one view that fails leaves the others as they are
+    console.error(error); // a failing view must not affect the others
     put(root, h("p", { class: "card" }, t("error.failed")));
   }
   if (mine !== turn) {
@@ -299,7 +299,7 @@ async function show({ again = false, focus = false } = {}) {
   open.view = view;
   tools.replaceWith(toolbar());
   document.documentElement.dataset.view = name;
-  if (open.state !== state) changed(); // a button was pressed before the view was whole
+  if (open.state !== state) changed(); // the state changed while the view was loading
 }
 
 const styles = new Map();
@@ -314,7 +314,7 @@ function styled(name) {
 }
 
 applyTheme();
-speak(saved?.language ?? remembered.get("language") ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
+setLanguage(saved?.language ?? remembered.get("language") ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show({ again: true }));
 addEventListener("hashchange", () => show({ focus: parseLink(location.hash).view !== open.name }));
 frame();

@@ -1,23 +1,23 @@
-"""How a head's weights are stored in a page: small, and right to three significant digits.
+"""Compact encoding of attention weights in a page, correct to three significant digits.
 
-Twelve layers of twelve heads over 512 tokens are 37.7 million weights. Three digits of each are some 11 bits,
-52 MB in all, and no compression helps: the digits of one weight say nothing of the next. But a head's weights
-are made of far fewer numbers, its queries and keys: 2 · 512 · 64 against 512 · 512. So there are three ways:
+Twelve layers of twelve heads over 512 tokens have 37.7 million weights. Three digits of each take about 11 bits, 52 MB
+in all, and compression does not help, because the digits of neighbouring weights are independent. But the weights of a
+head are computed from far fewer numbers, its queries and keys: 2 · 512 · 64 instead of 512 · 512. Each head is stored
+in one of three ways:
 
-exact     32-bit floats, while a page holds no more than two million weights.
-factors   When q and k are given. scale · q · kᵀ = A Bᵀ by singular values, with A and B of equal length;
-          both are rounded to whole multiples of one step. The page computes the scores (whole numbers, so
-          exactly), the softmax, and the three digits. The step is so small that only some weights in a hundred
-          come out one digit away from the true one (computed here in float64 from q and k as given); for
-          those a correction of +1 or −1 is stored, and a rare one further away is written out. All three
-          digits of every weight are then right.
-digits    Otherwise: each weight's three digits and its power of ten in 16 bits. Right as well, and larger:
-          about 1.7 bytes a weight in the file. Weights below 1e−71 become 0.
+exact     32-bit floats, for pages with at most two million weights.
+factors   If q and k are given. scale · q · kᵀ = A Bᵀ by singular values, with columns of A and B of equal length; both
+          are rounded to multiples of one step. The page computes the scores (from integers, so exactly), the softmax,
+          and the three digits. The step is small enough that only a few per cent of the weights differ from the correct
+          ones (computed here in float64 from q and k) by one unit of the last digit; for those a correction of +1 or
+          −1 is stored, and the rare ones with a larger error are stored in full. All three digits are then correct.
+digits    Otherwise: the three digits and the power of ten of each weight in 16 bits. Also correct, but larger: about
+          1.7 bytes per weight in the file. Weights below 1e−71 become 0.
 
-The code of a number is 0 for 0, else 1 + 900 · (exponent + 71) + (digits − 100), where 0.0123 has exponent −2
-and digits 123. Codes count on without a gap: 9.99 is followed by 10.0. So ±1 is always the next number.
+The code of a number is 0 for 0, else 1 + 900 · (exponent + 71) + (digits − 100), where 0.0123 has exponent −2 and
+digits 123. Codes are consecutive: 9.99 is followed by 10.0, so adding ±1 always gives the neighbouring number.
 
-Streams of bytes are deflated (browsers can inflate) and written in base 85, 5 characters for 4 bytes.
+Byte streams are compressed with deflate, which browsers can decode, and written in base 85, 5 characters for 4 bytes.
 """
 
 import zlib
@@ -29,28 +29,28 @@ import numpy as np
 from regard.pictures.inputs import to_float64
 
 Array = np.ndarray
-Encoded = tuple[dict[str, Any], list[bytes]]  # what the page must know to read the bytes, and the bytes in parts
+Encoded = tuple[dict[str, Any], list[bytes]]  # description of the encoding for the page, and the bytes in parts
 
 EXACT_UP_TO = 2_000_000
 LOWEST = -71  # the power of ten of the smallest weight that has a code
 POWERS = np.array([float(f"1e{n}") for n in range(2 - LOWEST + 2)])
-# RFC 1924's, with a comma for `<`, the one character of it that means something inside a script element.
+# The alphabet of RFC 1924, with a comma instead of `<`, which is special inside a script element.
 ALPHABET = np.frombuffer(
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~", dtype=np.uint8
 )
-# Root mean square error of a score before corrections: a balance of the bits of A and B, and of the corrections.
+# Root mean square error of a score before corrections: a trade-off between the size of A and B and of the corrections.
 TOLERANCE = 2e-4
-FAR = 100  # weights of a head that may be more than one digit away; they are written out
+MOST_FAR = 100  # largest number of weights per head with an error of more than one unit, which are stored in full
 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """A layer's weights by what they are made of: softmax(scale · q · kᵀ) over the visible keys.
+    """The weights of a layer as queries and keys: softmax(scale · q · kᵀ) over the visible keys.
 
     q        (H, L, d_k)
     k        (H_kv, S, d_k), where H_kv divides H
-    scale    1/√d_k when not given
-    visible  boolean, broadcast to (H, L, S); True means visible; everything when not given
+    scale    default: 1/√d_k
+    visible  boolean, broadcast to (H, L, S); True means visible; default: all
 
     >>> rng = np.random.default_rng(0)
     >>> Factors(rng.normal(size=(2, 3, 4)), rng.normal(size=(1, 5, 4))).shape
@@ -72,40 +72,40 @@ class Factors:
         object.__setattr__(self, "k", k)
         object.__setattr__(self, "scale", q.shape[-1] ** -0.5 if self.scale is None else float(self.scale))
         if self.visible is not None:
-            seen = self.visible.detach().cpu().numpy() if hasattr(self.visible, "detach") else np.asarray(self.visible)
-            if seen.dtype != bool:
-                raise TypeError(f"visible must be boolean, True where a query may see a key, got {seen.dtype}")
-            object.__setattr__(self, "visible", np.broadcast_to(seen, self.shape))
+            mask = np.asarray(self.visible.detach().cpu() if hasattr(self.visible, "detach") else self.visible)
+            if mask.dtype != bool:
+                raise TypeError(f"visible must be boolean, True where a query may see a key, got {mask.dtype}")
+            object.__setattr__(self, "visible", np.broadcast_to(mask, self.shape))
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(H, L, S)."""
+        """Shape of the weights, (H, L, S)."""
         return (*self.q.shape[:2], self.k.shape[1])
 
     def head(self, h: int) -> tuple[Array, Array, Array | None]:
-        """The queries, the keys and what is visible, of one head."""
+        """Return the queries, the keys and the mask of one head."""
         kv = h * len(self.k) // len(self.q)
         return self.q[h], self.k[kv], None if self.visible is None else self.visible[h]
 
     def weights(self, h: int) -> Array:
-        """The weights (L, S) of one head, in float64."""
-        q, k, seen = self.head(h)
+        """Return the weights (L, S) of one head in float64."""
+        q, k, visible = self.head(h)
         assert self.scale is not None
-        return softmax(self.scale * (q @ k.T), seen)
+        return softmax(self.scale * (q @ k.T), visible)
 
 
 def softmax(scores: Array, visible: Array | None) -> Array:
-    """Rows that add up to 1; an empty row is 0."""
+    """Return the softmax of each row over the visible keys; a row without visible keys is 0."""
     if visible is not None:
         scores = np.where(visible, scores, -np.inf)
     highest = scores.max(-1, keepdims=True)
-    grown = np.exp(scores - np.where(np.isneginf(highest), 0, highest))
-    total = grown.sum(-1, keepdims=True)
-    return grown / np.where(total == 0, 1, total)
+    exponentials = np.exp(scores - np.where(np.isneginf(highest), 0, highest))
+    total = exponentials.sum(-1, keepdims=True)
+    return exponentials / np.where(total == 0, 1, total)
 
 
 def three_digits(values: Array) -> Array:
-    """The code of each number of at least 0 (see the top of this module).
+    """Return the codes of non-negative numbers, as defined in the module docstring.
 
     >>> three_digits(np.array([0, 0.0123, 0.01234, 0.999, 0.9996, 1.0])).tolist()
     [0, 62124, 62124, 63900, 63901, 63901]
@@ -114,7 +114,7 @@ def three_digits(values: Array) -> Array:
     safe = np.where(small, 1.0, values)
     exponent = np.floor(np.log10(safe)).astype(np.int64)
     digits = np.rint(safe * POWERS[2 - exponent])
-    for _ in range(2):  # log10 may be off by one beside a power of ten, and 999.6 rounds up to 1000
+    for _ in range(2):  # log10 may be off by one next to a power of ten, and 999.6 rounds up to 1000
         off = np.nonzero((digits >= 1000) | (digits < 100))
         exponent[off] += np.where(digits[off] >= 1000, 1, -1)
         digits[off] = np.rint(safe[off] * POWERS[2 - exponent[off]])
@@ -122,44 +122,43 @@ def three_digits(values: Array) -> Array:
 
 
 def encode_exact(weights: Array) -> Encoded:
-    """32-bit floats."""
+    """Encode weights as 32-bit floats."""
     return {"way": "exact"}, [weights.astype("<f4").tobytes()]
 
 
 def encode_digits(weights: Array) -> Encoded:
-    """Three digits and a power of ten in 16 bits: all high bytes, then all low bytes."""
+    """Encode weights as 16-bit codes: all high bytes, then all low bytes."""
     codes = three_digits(weights).astype(">u2")
     return {"way": "digits"}, [plane.tobytes() for plane in codes.reshape(-1).view(np.uint8).reshape(-1, 2).T]
 
 
 def encode_factors(weights: Array, q: Array, k: Array, scale: float, visible: Array | None) -> Encoded:
-    """A and B in whole multiples of a step, then the corrections."""
-    true = three_digits(weights)
-    a, b = balanced(scale * q, k - k.mean(0))  # what all keys share moves a whole row, which softmax undoes
+    """Encode weights as A and B in multiples of a step, followed by the corrections."""
+    correct = three_digits(weights)
+    a, b = balanced_factors(scale * q, k - k.mean(0))  # the mean key adds a constant to each row, which softmax cancels
     spread = float((a**2).sum(-1).mean() + (b**2).sum(-1).mean())
     step = TOLERANCE / np.sqrt(spread / 12 or 1.0)
     while True:
         whole_a, whole_b = np.rint(a / step), np.rint(b / step)
-        found = three_digits(softmax((whole_a @ whole_b.T) * (step * step), visible))
-        wrong = true - found
-        far = np.flatnonzero(np.abs(wrong) > 1)
-        if len(far) <= FAR:
+        errors = correct - three_digits(softmax((whole_a @ whole_b.T) * (step * step), visible))
+        far = np.flatnonzero(np.abs(errors) > 1)
+        if len(far) <= MOST_FAR:
             break
         step /= 2
     head = {"way": "factors", "rank": a.shape[1], "step": step}
-    head["far"] = [[int(place), int(true.flat[place])] for place in far]
-    wrong.flat[far] = 0
-    signs = wrong[wrong != 0] > 0
-    packed_a, head["a"] = planes(whole_a)
-    packed_b, head["b"] = planes(whole_b)
-    bits = [np.packbits(part.reshape(-1), bitorder="little").tobytes() for part in (wrong != 0, signs)]
+    head["far"] = [[int(place), int(correct.flat[place])] for place in far]
+    errors.flat[far] = 0
+    signs = errors[errors != 0] > 0
+    packed_a, head["a"] = byte_planes(whole_a)
+    packed_b, head["b"] = byte_planes(whole_b)
+    bits = [np.packbits(part.reshape(-1), bitorder="little").tobytes() for part in (errors != 0, signs)]
     return head, [*packed_a, *packed_b, *bits]
 
 
-def balanced(q: Array, k: Array) -> tuple[Array, Array]:
-    """A and B with A Bᵀ = q kᵀ and columns of equal length in both, the longest first.
+def balanced_factors(q: Array, k: Array) -> tuple[Array, Array]:
+    """Return A and B with A Bᵀ = q kᵀ; matching columns have equal length, longest first.
 
-    Most of a trained head lies in few directions; here those come first, and the others need few bits.
+    The scores of a trained head lie mostly in few directions. These come first, and the others need few bits.
     """
     base_q, small_q = np.linalg.qr(q)
     base_k, small_k = np.linalg.qr(k)
@@ -169,53 +168,52 @@ def balanced(q: Array, k: Array) -> tuple[Array, Array]:
     return (base_q @ left[:, :rank]) * root, (base_k @ right.T[:, :rank]) * root
 
 
-def planes(whole: Array) -> tuple[list[bytes], dict[str, int]]:
-    """Whole numbers column by column as bytes: all lowest bytes, then all next ones, …
+def byte_planes(whole: Array) -> tuple[list[bytes], dict[str, int]]:
+    """Return integers, column by column, as planes of bytes: all lowest bytes, then all next ones, and so on.
 
-    The lowest are noise, which deflate leaves as it is; the highest are mostly alike, which it shrinks.
+    The lowest bytes are noise that deflate cannot compress; the highest are mostly equal and compress well.
 
-    >>> planes(np.array([[-1.0], [300.0]]))
+    >>> byte_planes(np.array([[-1.0], [300.0]]))
     ([b'\\x00-', b'\\x00\\x01'], {'least': -1, 'bytes': 2})
     """
     least = int(whole.min())
-    rising = (whole.T - least).astype("<u8")
-    count = max(1, -(-int(rising.max()).bit_length() // 8))
-    found = rising.reshape(-1).view(np.uint8).reshape(-1, 8).T[:count]
-    return [plane.tobytes() for plane in found], {"least": least, "bytes": count}
+    offsets = (whole.T - least).astype("<u8")
+    count = max(1, -(-int(offsets.max()).bit_length() // 8))
+    planes = offsets.reshape(-1).view(np.uint8).reshape(-1, 8).T[:count]
+    return [plane.tobytes() for plane in planes], {"least": least, "bytes": count}
 
 
-def deflated(parts: list[bytes]) -> bytes:
-    """The parts one after another as one raw deflate stream, each in the way that makes it smallest.
+def deflate(parts: list[bytes]) -> bytes:
+    """Return the parts as one raw deflate stream, each compressed with the strategy that makes it smallest.
 
-    Noise with a skewed distribution is best coded byte by byte, repetition by looking back; a stream may
-    change from one to the other at every full flush.
+    Noise with a skewed distribution compresses best with Huffman codes only, repetition with the default strategy.
+    A stream may change the strategy at every full flush.
     """
     stream = b""
     for i, part in enumerate(parts):
         end = zlib.Z_FINISH if i == len(parts) - 1 else zlib.Z_FULL_FLUSH
-        ways = [
-            zlib.compressobj(6, zlib.DEFLATED, -15, 9, way) for way in (zlib.Z_HUFFMAN_ONLY, zlib.Z_DEFAULT_STRATEGY)
-        ]
-        stream += min((way.compress(part) + way.flush(end) for way in ways), key=len)
+        strategies = zlib.Z_HUFFMAN_ONLY, zlib.Z_DEFAULT_STRATEGY
+        compressors = [zlib.compressobj(6, zlib.DEFLATED, -15, 9, strategy) for strategy in strategies]
+        stream += min((one.compress(part) + one.flush(end) for one in compressors), key=len)
     return stream
 
 
-def packed_text(parts: list[bytes]) -> tuple[str, int]:
-    """Deflated and in base 85, with the number of bytes before padding; safe inside a script element.
+def encode_text(parts: list[bytes]) -> tuple[str, int]:
+    """Return the parts, compressed and in base 85, and the number of compressed bytes; safe inside a script element.
 
-    >>> packed_text([b"aaaa"])
+    >>> encode_text([b"aaaa"])
     ('OH52m1ONa4', 6)
     """
-    packed = deflated(parts)
-    words = np.frombuffer(packed + bytes(-len(packed) % 4), dtype=">u4").astype(np.uint32)
+    stream = deflate(parts)
+    words = np.frombuffer(stream + bytes(-len(stream) % 4), dtype=">u4").astype(np.uint32)
     digits = np.empty((len(words), 5), dtype=np.uint8)
     for place in range(4, -1, -1):
         words, digits[:, place] = np.divmod(words, 85)
-    return ALPHABET[digits].tobytes().decode("ascii"), len(packed)
+    return ALPHABET[digits].tobytes().decode("ascii"), len(stream)
 
 
 def encode(layer: Any, h: int, weights: Array, total: int) -> Encoded:
-    """One head, in the way that fits what is given and how many weights the page will hold."""
+    """Encode one head, in the way that suits its layer and the total number of weights of the page."""
     if total <= EXACT_UP_TO:
         return encode_exact(weights)
     if isinstance(layer, Factors):
@@ -227,5 +225,5 @@ def encode(layer: Any, h: int, weights: Array, total: int) -> Encoded:
 
 
 def weights_of(layer: Any, h: int) -> Array:
-    """The weights (L, S) of one head of a layer, however it is given."""
+    """Return the weights (L, S) of one head of a layer, which is an array or `Factors`."""
     return layer.weights(h) if isinstance(layer, Factors) else layer[h]

@@ -1,4 +1,4 @@
-"""Put a page together: the numbers, the thumbnails, and the program that shows them, in one file."""
+"""Assemble the attention page: weights, thumbnails and the program that shows them, in one HTML file."""
 
 import json
 import os
@@ -16,29 +16,27 @@ import numpy as np
 from regard.files import write_atomic
 from regard.pictures.colours import colour_table
 from regard.pictures.inputs import check_names, to_float64
-from regard.pictures.page.encoding import Factors, encode, packed_text, weights_of
+from regard.pictures.page.encoding import Factors, encode, encode_text, weights_of
 from regard.pictures.weights.layer_overview import thumbnail
 
 Array = np.ndarray
 
-THUMBNAIL = 40  # cells on a side, at most
+THUMBNAIL = 40  # largest number of cells on one side
 FILES = ("page.html", "page.css", "numbers.js", "heatmap.js", "page.js")  # the scripts are joined in this order
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page of attention; a notebook shows it, `save("x.html")` writes it."""
+    """An attention page. Notebooks display it; `save("x.html")` writes it to a file."""
 
     title: str
     html: str = field(repr=False)
 
     def save(self, file: str | os.PathLike[str]) -> Path:
-        """Write the page, whole or not at all, and return the path."""
+        """Write the page atomically and return its path."""
         path = Path(file)
         if path.suffix.lower() not in (".html", ".htm"):
-            raise ValueError(
-                f"a page is saved as .html, got {path.name!r}; layer_overview draws the same as .png, .svg or .pdf"
-            )
+            raise ValueError(f"a page is saved as .html, got {path.name!r}; layer_overview saves .png, .svg or .pdf")
         return write_atomic(path, self.html.encode())
 
     def _repr_html_(self) -> str:
@@ -58,17 +56,16 @@ def attention_page(
     names: Sequence[str] | None = None,
     title: str = "Attention",
 ) -> Page:
-    """A page with every head of every layer: overview, zoom and pan, the value of every pair.
+    """Return a page with every head of every layer: an overview, zoom and pan, and the value of every pair.
 
-    layers      for each layer its weights (H, L, S), or `Factors`, the queries and keys they come from
-    tokens      names of the queries, the same for all layers, or a list of names for each layer; of the keys
-                too, unless they have their own
+    layers      for each layer its weights (H, L, S), or `Factors`, the queries and keys they are computed from
+    tokens      names of the queries: one list for all layers, or one list per layer; also used for the keys
+    key_tokens  names of the keys, if they differ
     names       names of the layers
 
-    What is exact: pages of at most two million weights hold them as 32-bit floats. Larger pages show the
-    three significant digits of the weight, all three right (in float64, of the numbers given). From `Factors`
-    12 layers × 12 heads × 512 tokens (d_k = 64) take 22 MB; from weights alone, 1.7 bytes each, 65 MB.
-    The file needs no network and no other file.
+    Pages of at most two million weights store them as 32-bit floats. Larger pages show three significant digits of each
+    weight (as computed in float64), all of them correct. 12 layers × 12 heads × 512 tokens (d_k = 64) take 22 MB from
+    `Factors` and 65 MB, 1.7 bytes per weight, from weights. The page works offline and needs no other file.
 
     >>> from tempfile import TemporaryDirectory
     >>> page = attention_page(np.full((2, 4, 3, 3), 1 / 3), ["The", "cat", "sat"])
@@ -76,17 +73,17 @@ def attention_page(
     ...     page.save(f"{folder}/attention.html").name
     'attention.html'
     """
-    given = [layer if isinstance(layer, Factors) else to_float64(layer) for layer in layers]
-    shapes = [layer.shape for layer in given]
-    if not given or any(len(shape) != 3 or 0 in shape for shape in shapes):
+    sources = [layer if isinstance(layer, Factors) else to_float64(layer) for layer in layers]
+    shapes = [layer.shape for layer in sources]
+    if not sources or any(len(shape) != 3 or 0 in shape for shape in shapes):
         raise ValueError(f"layers must hold weights (H, L, S) or Factors, got shapes {shapes}")
-    layer_names = [f"layer {i}" for i in range(len(given))] if names is None else [str(n) for n in names]
-    if len(layer_names) != len(given):
+    layer_names = [f"layer {i}" for i in range(len(sources))] if names is None else [str(n) for n in names]
+    if len(layer_names) != len(sources):
         raise ValueError(
-            f"names must hold one name for each layer, got {len(layer_names)} names for {len(given)} layers"
+            f"names must hold one name for each layer, got {len(layer_names)} names for {len(sources)} layers"
         )
-    lists: dict[tuple[str, ...], int] = {}  # every list of names is written once
-    about_layers = []
+    lists: dict[tuple[str, ...], int] = {}  # index of each distinct list of names, which is stored once
+    layer_facts = []
     for layer_name, shape, own, own_keys in zip(
         layer_names,
         shapes,
@@ -95,15 +92,15 @@ def attention_page(
         strict=True,
     ):
         queries, keys = _token_names(own, own_keys, shape[1], shape[2])
-        places = {"queries": lists.setdefault(queries, len(lists)), "keys": lists.setdefault(keys, len(lists))}
-        about_layers.append({"name": layer_name, **places})
+        indices = {"queries": lists.setdefault(queries, len(lists)), "keys": lists.setdefault(keys, len(lists))}
+        layer_facts.append({"name": layer_name, **indices})
 
     total = sum(shape[0] * shape[1] * shape[2] for shape in shapes)
     masks: dict[bytes, int] = {}
     heads: list[dict[str, Any]] = []
     blocks: list[str] = []
-    small: list[bytes] = []
-    for i, layer in enumerate(given):
+    thumbnails: list[bytes] = []
+    for i, layer in enumerate(sources):
         for h in range(shapes[i][0]):
             weights = weights_of(layer, h)
             if not np.isfinite(weights).all():
@@ -112,42 +109,42 @@ def attention_page(
                 raise ValueError(
                     f"weights must be finite, got {weights[query, key]} at {where}; weight_heatmap can draw it"
                 )
-            about, content = encode(layer, h, weights, total)
-            if about["way"] == "factors" and isinstance(layer, Factors):
-                seen = layer.head(h)[2]
-                packed = (
-                    b"" if seen is None or seen.all() else np.packbits(seen.reshape(-1), bitorder="little").tobytes()
-                )
-                about["mask"] = masks.setdefault(packed, len(masks)) if packed else -1
-            shown = thumbnail(weights, THUMBNAIL)
-            small.append(np.round(255 * np.sqrt(shown / (shown.max() or 1))).astype(np.uint8).tobytes())
-            heads.append({"layer": i, "head": h, "thumbnail": shown.shape, **about})
+            facts, content = encode(layer, h, weights, total)
+            if facts["way"] == "factors" and isinstance(layer, Factors):
+                visible = layer.head(h)[2]
+                facts["mask"] = -1
+                if visible is not None and not visible.all():
+                    bits = np.packbits(visible.reshape(-1), bitorder="little").tobytes()
+                    facts["mask"] = masks.setdefault(bits, len(masks))
+            small = thumbnail(weights, THUMBNAIL)
+            thumbnails.append(np.round(255 * np.sqrt(small / (small.max() or 1))).astype(np.uint8).tobytes())
+            heads.append({"layer": i, "head": h, "thumbnail": small.shape, **facts})
             blocks.append(block(f"head-{len(heads) - 1}", content))
-    blocks += [block(f"mask-{i}", [packed]) for packed, i in masks.items()]
-    blocks.append(block("thumbnails", [b"".join(small)]))
-    facts = {
+    blocks += [block(f"mask-{i}", [bits]) for bits, i in masks.items()]
+    blocks.append(block("thumbnails", [b"".join(thumbnails)]))
+    page_facts = {
         "title": title,
         "tokens": list(lists),
-        "layers": about_layers,
+        "layers": layer_facts,
         "heads": heads,
         "colours": {theme: colour_table(theme).reshape(-1).tolist() for theme in ("light", "dark")},
     }
-    return Page(title, _assemble(title, facts, blocks))
+    return Page(title, _assemble(title, page_facts, blocks))
 
 
 def _for_each(what: str, names: Names, shapes: list[tuple[int, ...]]) -> list[Sequence[str] | None]:
-    """The names for each layer, from names for all of them or a list for each."""
+    """Return the names for each layer, from one list for all layers or one list per layer."""
     if names is None or all(isinstance(name, str) for name in names):
         return [names] * len(shapes)  # type: ignore[list-item]
     if len(names) != len(shapes):
-        raise ValueError(f"{what} must hold a list of names for each of {len(shapes)} layers, got {len(names)}")
+        raise ValueError(f"{what} must contain one list of names for each of {len(shapes)} layers, got {len(names)}")
     return list(names)
 
 
 def _token_names(
     tokens: Sequence[str] | None, key_tokens: Sequence[str] | None, queries: int, keys: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of one layer's queries and keys: numbers where none are given."""
+    """Return the names of one layer's queries and keys; the default names are numbers."""
     if key_tokens is None and tokens is not None and queries == keys:
         key_tokens = tokens
     query_names = tuple(map(str, range(queries) if tokens is None else tokens))
@@ -158,18 +155,18 @@ def _token_names(
 
 
 def block(name: str, content: list[bytes]) -> str:
-    """A stream of bytes as an element of the page, read when it is needed."""
-    text, size = packed_text(content)
+    """Return bytes as a script element, which the page decodes when it needs them."""
+    text, size = encode_text(content)
     return f'<script type="text/plain" id="{name}" data-size="{size}">{text}</script>'
 
 
 def _assemble(title: str, facts: dict[str, Any], blocks: list[str]) -> str:
     folder = files("regard.pictures.page")
     html, css, *scripts = ((folder / name).read_text(encoding="utf-8") for name in FILES)
-    program = re.sub(r"^export ", "", "\n".join(scripts), flags=re.MULTILINE)  # one script, not modules
-    # Inside a script element `<` could open or close another one; JSON has another way to write it.
+    program = re.sub(r"^export ", "", "\n".join(scripts), flags=re.MULTILINE)  # joined into one script without modules
+    # `<` could open or close an element inside a script; JSON can write it as an escape.
     data = json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c")
-    # A lone surrogate, half of a character, cannot be written as UTF-8.
+    # A lone surrogate cannot be encoded as UTF-8.
     data = data.encode("utf-8", "backslashreplace").decode()
     return Template(html).substitute(
         title=escape(title), style=css, facts=data, blocks="\n".join(blocks), program=program

@@ -1,4 +1,4 @@
-"""What was watched, drawn: a page with every head of every call, or the overview of calls × heads."""
+"""Pictures of a `Recording`: a page with every head of every call, or an overview of calls × heads."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from regard.watching import Call, Recording
 from regard.watching.recording import abbreviate_call_names
 
 Array = np.ndarray
-Names = tuple[Sequence[str] | None, Sequence[str] | None]  # of the queries, of the keys
+Names = tuple[Sequence[str] | None, Sequence[str] | None]  # names of the queries and of the keys
 
-MOST_WEIGHTS = 150_000_000  # in a page; some 90 MB
-INLINE_WEIGHTS = 2_000_000  # in a page inside a notebook; 8 MB
+MOST_WEIGHTS = 150_000_000  # largest number of weights in a page, about 90 MB
+INLINE_WEIGHTS = 2_000_000  # the same for a page inside a notebook, 8 MB
 THUMBNAIL = 64
 
 
 def seen_page(
     seen: Recording, tokens: Any = None, *, batch: int = 0, title: str | None = None, most: int = MOST_WEIGHTS
 ) -> Page:
-    """A page with every head of every call that was seen, for one batch item.
+    """Return a page with every head of every recorded call, for one batch item.
 
     >>> import regard, torch
     >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
@@ -39,28 +39,28 @@ def seen_page(
     if weights > most:
         longest = max(calls, key=lambda call: call.shape[2] * call.shape[3])
         raise ValueError(
-            f"a page holds every weight, here {weights:,} of {len(calls)} calls, and can hold {most:,}; watch with "
+            f"a page contains every weight, here {weights:,} of {len(calls)} calls, and at most {most:,}; watch with "
             f"only= or max_calls=, save the overview as .png, or draw one head with "
             f"regard.pictures.long_heatmap (the longest call is {longest})"
         )
-    named = token_names(calls, tokens)
+    call_names = token_names(calls, tokens)
     return attention_page(
         [_layer(call, batch) for call in calls],
-        [queries for queries, _ in named],
-        [keys for _, keys in named],
+        [queries for queries, _ in call_names],
+        [keys for _, keys in call_names],
         names=_rows(calls),
         title=_title(seen) if title is None else title,
     )
 
 
 def seen_overview(seen: Recording, *, batch: int = 0, title: str | None = None, theme: str = "light") -> Picture:
-    """Calls × heads: the mean entropy of every head, and its weights small, each cell the largest it stands for."""
+    """Return an overview of calls × heads: mean entropy and a small heatmap of each head, pooled by the maximum."""
     calls = _calls(seen, batch)
     table = np.full((len(calls), max(call.shape[1] for call in calls)), np.nan)
     for row, call in zip(table, calls, strict=True):
         facts = call.statistics
-        some = (~facts.empty[batch]).sum(-1).clamp_min(1)
-        row[: call.shape[1]] = (facts.entropy[batch].sum(-1) / some).numpy()
+        rows = (~facts.empty[batch]).sum(-1).clamp_min(1)  # rows that are not empty
+        row[: call.shape[1]] = (facts.entropy[batch].sum(-1) / rows).numpy()
     small = None if any(call.stored_statistics for call in calls) else [pooled(call, batch) for call in calls]
     title = _title(seen) if title is None else title
     return layer_overview(table, small, layers=_rows(calls), title=title, theme=theme)
@@ -70,14 +70,14 @@ def save_seen(
     seen: Recording, file: str | os.PathLike[str], tokens: Any = None, *, batch: int = 0, title: str | None = None,
     theme: str = "light",
 ) -> Path:  # fmt: skip
-    """What `seen.save` does."""
+    """Save a recording as a page (.html) or as an overview; `Recording.save` calls this."""
     if Path(file).suffix.lower() in (".html", ".htm"):
         return seen_page(seen, tokens, batch=batch, title=title).save(file)
     return seen_overview(seen, batch=batch, title=title, theme=theme).save(file)
 
 
 def inline_seen(seen: Recording) -> str:
-    """What a notebook shows: the page where it is small, else the overview."""
+    """Return the HTML that a notebook shows: the page if it is small, else the overview."""
     weights = sum(call.shape[1] * call.shape[2] * call.shape[3] for call in seen.calls)
     if weights > INLINE_WEIGHTS or any(call.stored_statistics for call in seen.calls):
         return seen_overview(seen)._repr_html_()
@@ -85,10 +85,10 @@ def inline_seen(seen: Recording) -> str:
 
 
 def token_names(calls: Sequence[Call], tokens: Any) -> list[Names]:
-    """The names of each call's queries and keys, from names for all calls or names by module.
+    """Return the names of each call's queries and keys, from one list for all calls or from lists by module.
 
-    Names for all calls are used wherever there are as many queries or keys. In a step with a cache the keys are
-    the tokens so far, and the queries the last of them.
+    One list for all calls is used wherever its length equals the number of queries or keys. In a decoding step with a
+    cache, the keys are the tokens so far and the queries the last of them.
     """
     if tokens is None:
         return [(None, None)] * len(calls)
@@ -97,11 +97,13 @@ def token_names(calls: Sequence[Call], tokens: Any) -> list[Names]:
     if isinstance(tokens, str):
         raise TypeError(f"tokens must be a list of names, got the string {tokens!r}; split it first")
     names = [str(token) for token in tokens]
-    found = [_by_length(call, names) for call in calls]
-    if all(queries is None and keys is None for queries, keys in found):
+    call_names = [_by_length(call, names) for call in calls]
+    if all(queries is None and keys is None for queries, keys in call_names):
         lengths = ", ".join(f"{length}×{size}" for length, size in dict.fromkeys(call.shape[2:] for call in calls))
-        raise ValueError(f"tokens must hold one name for each query or key, got {len(names)}; the calls are {lengths}")
-    return found
+        raise ValueError(
+            f"tokens must contain one name for each query or key, got {len(names)}; the calls are {lengths}"
+        )
+    return call_names
 
 
 def _by_length(call: Call, names: list[str]) -> Names:
@@ -121,11 +123,11 @@ def _by_module(call: Call, tokens: Mapping[str, Any]) -> Names:
 
 
 def pooled(call: Call, batch: int) -> Array:
-    """The weights of every head in at most 64 × 64 cells, each the largest weight of those it stands for."""
+    """Return the weights of every head, pooled by the maximum to at most 64 × 64 cells."""
     _, heads, length, size = call.shape
     tall, wide = min(length, THUMBNAIL), min(size, THUMBNAIL)
     row_of, column_of = np.arange(length) * tall // length, np.arange(size) * wide // size
-    found = np.zeros((heads, tall, wide), dtype=np.float32)
+    cells = np.zeros((heads, tall, wide), dtype=np.float32)
     for part in call.weight_blocks():
         if not part.batch.start <= batch < part.batch.stop:
             continue
@@ -135,13 +137,13 @@ def pooled(call: Call, batch: int) -> Array:
         lines, starts = np.unique(row_of[part.rows], return_index=True)
         small = np.maximum.reduceat(narrow, starts, axis=-2)
         where = (part.heads, lines[:, None], columns)
-        found[where] = np.maximum(found[where], small)
-    return found
+        cells[where] = np.maximum(cells[where], small)
+    return cells
 
 
 def _calls(seen: Recording, batch: int) -> list[Call]:
     if not seen.calls:
-        seen[0]  # says why nothing was seen
+        seen[0]  # raises an error that explains why nothing was recorded
     items = min(call.shape[0] for call in seen.calls)
     if not 0 <= batch < items:
         raise ValueError(f"batch must be between 0 and {items - 1}, got {batch}")
@@ -149,20 +151,16 @@ def _calls(seen: Recording, batch: int) -> list[Call]:
 
 
 def _layer(call: Call, batch: int) -> Any:
-    """The call's weights by what they are made of, where that is queries, keys and what is visible."""
+    """Return the call as `Factors` if queries, keys and a mask determine its weights, otherwise its weights."""
     if call.eager_weights is not None or (call.bias is not None and not call.bias_is_mask):
         return call.weights(batch=batch)
-    visible = None
-    if call.mask is not None or call.bias is not None:
-        visible = call.visible(batch)
+    visible = call.visible(batch) if call.mask is not None or call.bias is not None else None
     return Factors(call.q[batch], call.k[batch], call.scale, visible)
 
 
 def _rows(calls: Sequence[Call]) -> list[str]:
-    return [
-        f"layer {name}" if name.isdecimal() else name
-        for name in abbreviate_call_names([call.name for call in calls])[1]
-    ]
+    names = abbreviate_call_names([call.name for call in calls])[1]
+    return [f"layer {name}" if name.isdecimal() else name for name in names]
 
 
 def _title(seen: Recording) -> str:

@@ -1,9 +1,9 @@
-// Asking the server. Every answer of the view that is open is remembered, so that a saved page can give it again.
+// Requests to the server. The answers given to the open view are stored, so that a saved page can use them again.
 
 import { facts, saved } from "./facts.js";
 
-/** What the server refused, and at which field: `code` has words in the text files, `facts` fill them. */
-export class Refused extends Error {
+/** A request that the server refused: `field` is the wrong field, `code` selects a text in the text files, `facts` are its values. */
+export class RequestError extends Error {
   constructor({ code = "failed", field = "", facts = {}, message = "" }, status) {
     super(message);
     Object.assign(this, { code, field, facts, status });
@@ -19,7 +19,7 @@ const KEPT = 24;
 
 let questions = 0;
 
-/** While something is asked, the page says so: html[data-busy]. */
+/** Count the pending requests; html[data-busy] is set while there are any. */
 function busy(more) {
   questions += more;
   if (questions > 0) document.documentElement.dataset.busy = questions;
@@ -31,13 +31,13 @@ const keyOf = (method, path, body) => `${method} ${path}${body === undefined ? "
 async function ask(method, path, body, { signal, remember = true } = {}) {
   const key = keyOf(method, path, body);
   if (saved) {
-    const any = `${method} ${path}`; // saved without the question: the answer to the first that is asked
+    const any = `${method} ${path}`; // an answer saved without a request body belongs to the first request for this path
     if (any !== key && any in saved.answers) {
       saved.answers[key] = saved.answers[any];
       delete saved.answers[any];
     }
     if (key in saved.answers) return saved.answers[key];
-    throw new Refused({ code: "saved" }, 0);
+    throw new RequestError({ code: "saved" }, 0);
   }
   busy(1);
   try {
@@ -49,11 +49,11 @@ async function ask(method, path, body, { signal, remember = true } = {}) {
     });
     const type = response.headers.get("content-type") ?? "";
     const answer = type.includes("json") ? await response.json() : await response.text();
-    if (!response.ok) throw new Refused(answer.error ?? {}, response.status);
+    if (!response.ok) throw new RequestError(answer.error ?? {}, response.status);
     if (remember) keep(key, answer);
     return answer;
   } catch (error) {
-    if (error instanceof TypeError) throw new Refused({ code: "gone" }, 0); // no answer at all
+    if (error instanceof TypeError) throw new RequestError({ code: "gone" }, 0); // the server did not answer
     throw error;
   } finally {
     busy(-1);
@@ -66,8 +66,8 @@ function keep(key, answer) {
   if (answers.size > KEPT) answers.delete(answers.keys().next().value);
 }
 
-/** An answer that the view is still built on, however long ago it was given: it stays among those that are kept. */
-export function stillNeeded(method, path, body) {
+/** Mark an old answer as still needed by the view, so that it is not discarded as the oldest one. */
+export function retainAnswer(method, path, body) {
   const key = keyOf(method, path, body);
   if (answers.has(key)) keep(key, answers.get(key));
 }
@@ -75,14 +75,14 @@ export function stillNeeded(method, path, body) {
 export const get = (path, options) => ask("GET", path, undefined, options);
 export const post = (path, body, options) => ask("POST", path, body, options);
 
-/** Start a job and follow it to its end; `told` hears of its progress, `signal` stops it. */
-export async function job(path, body, { told = () => {}, signal } = {}) {
+/** Start a job and wait until it ends; `onprogress(job)` is called with its status, `signal` stops it. */
+export async function job(path, body, { onprogress = () => {}, signal } = {}) {
   if (saved) return post(path, body);
   busy(1);
   try {
     let { job } = await post(path, body, { signal, remember: false });
     while (job.status === "waiting" || job.status === "running") {
-      told(job);
+      onprogress(job);
       await new Promise((done) => setTimeout(done, 250));
       if (signal?.aborted) {
         await ask("DELETE", `/api/jobs/${job.id}`, undefined, { remember: false });
@@ -90,7 +90,7 @@ export async function job(path, body, { told = () => {}, signal } = {}) {
       }
       job = await get(`/api/jobs/${job.id}`, { remember: false });
     }
-    if (job.status !== "done") throw new Refused({ code: "failed", facts: job.answer ?? {}, message: job.answer?.message }, 0);
+    if (job.status !== "done") throw new RequestError({ code: "failed", facts: job.answer ?? {}, message: job.answer?.message }, 0);
     keep(keyOf("POST", path, body), job.answer);
     return job.answer;
   } finally {

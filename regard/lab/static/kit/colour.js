@@ -54,7 +54,7 @@ function signedTable() {
   return signedTables.get(theme());
 }
 
-/** Table of colours and place of a number in it, -1 for none: kind "weights" (0 to most), "signed" (to ± most) or "plain". */
+/** Return the colour table and a function from a number to its index (-1 for no colour); kind is "weights" (0 to most), "signed" (−most to most) or "plain". */
 export function palette(kind, most = 1) {
   const share = (x) => Math.min(1, Math.abs(x) / (most || 1));
   if (kind === "weights") return { colours: facts.colours[theme()], index: (x) => (Number.isFinite(x) ? Math.round(255 * Math.max(0, Math.min(1, x / (most || 1)))) : -1) };
@@ -62,7 +62,7 @@ export function palette(kind, most = 1) {
   return { colours: [], index: () => -1 };
 }
 
-/** [red, green, blue] of a number of a matrix, or null: see palette. */
+/** [red, green, blue] of a matrix entry, or null if it has no colour (see palette). */
 export function colourOf(x, kind, most = 1) {
   const { colours, index } = palette(kind, most);
   const place = 3 * index(x);

@@ -1,5 +1,5 @@
-// Elements in one line: h("button", { class: "quiet", onclick: go }, "Go").
-// The page's policy forbids style attributes, so styles are set as properties; text is always text, never HTML.
+// Create an element in one call: h("button", { class: "quiet", onclick: go }, "Go").
+// The content security policy forbids style attributes, so styles are set as properties. Strings become text nodes, never HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -19,10 +19,10 @@ function fill(element, properties, children) {
 /** An HTML element with properties and children. */
 export const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
 
-/** The same for SVG. */
+/** An SVG element with properties and children. */
 export const s = (tag, properties, ...children) => fill(document.createElementNS(SVG, tag), properties, children);
 
-/** Put these children in place of all that an element holds. */
+/** Replace all children of an element. */
 export function put(element, ...children) {
   element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
@@ -30,7 +30,7 @@ export function put(element, ...children) {
 
 const BELOW = { "₀": 0, "₁": 1, "₂": 2, "₃": 3, "₄": 4, "₅": 5, "₆": 6, "₇": 7, "₈": 8, "₉": 9 };
 
-/** A name with its marks set as such: d_k and Q₁ get a subscript, Kᵀ a superscript. */
+/** Format a name: d_k and Q₁ get a subscript, Kᵀ a superscript. */
 export function rich(text) {
   const parts = text.split(/(_[A-Za-z]+|[₀-₉]+|ᵀ)/);
   const set = (part) => {
@@ -42,13 +42,13 @@ export function rich(text) {
 }
 
 let count = 0;
-/** An id that no other element has. */
+/** Return an id that no other element has. */
 export const freshId = (word = "id") => `${word}-${++count}`;
 
 let pauses = 0;
 
-/** The function, called once when calls have paused for some milliseconds; until then html[data-waits]. */
-export function paused(call, wait) {
+/** Debounce a function: it runs once no call has come for `wait` milliseconds. html[data-waits] is set until then. */
+export function debounced(call, wait) {
   let timer;
   const stop = () => {
     if (timer === undefined) return;
@@ -71,4 +71,4 @@ export function paused(call, wait) {
   return later;
 }
 
-export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+export const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

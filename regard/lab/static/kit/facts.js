@@ -1,4 +1,4 @@
-// What the server put into the page: token, texts, views, colours; and, in a saved page, what was saved.
+// Data that the server embeds in the page: token, texts, views and colours; a saved page also contains its state and answers.
 
 const read = (id) => {
   const element = document.getElementById(id);

@@ -1,4 +1,4 @@
-// Matrices as an SVG figure that stands alone: for papers and slides, with the colours of the page.
+// Matrices as an SVG figure for papers and slides, in the colours of the page.
 //
 // figure({ title, note, matrices: [{ name, sign, shape, values, rows, columns, kind, most, hidden }] }) → <svg>
 
@@ -8,7 +8,7 @@ import { most } from "./matrix.js";
 import { number } from "./text.js";
 
 const CELL = { width: 50, height: 26 };
-const SMALL = 6; // pixels of a cell without its number
+const SMALL = 6; // size in pixels of a cell that shows no number
 const WIDEST = 1180;
 const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
 
@@ -39,10 +39,10 @@ export function figure({ title, note, matrices }) {
   );
 }
 
-function draw({ name, title, sign, shape, values, rows, columns, kind = "signed", most: given, hidden = () => false, text = (x) => number(x) }, ink, faint) {
+function draw({ name, title, sign, shape, values, rows, columns, kind = "signed", most: fullValue, hidden = () => false, text = (x) => number(x) }, ink, faint) {
   const large = rows.length > 24 || columns.length > 24;
   const cell = large ? { width: SMALL, height: SMALL } : CELL;
-  const full = given ?? (kind === "weights" ? 1 : most(values));
+  const full = fullValue ?? (kind === "weights" ? 1 : most(values));
   const left = (sign ? 26 : 0) + (large ? 0 : 64);
   const top = large ? 22 : 42;
   const group = s("g");
@@ -64,7 +64,7 @@ function draw({ name, title, sign, shape, values, rows, columns, kind = "signed"
   return { group, width: left + columns.length * cell.width, height: top + rows.length * cell.height };
 }
 
-/** A name with its subscript set lower: W_q, d_k. */
+/** A name with its subscript, as in W_q and d_k. */
 function named(text) {
   return text.split(/(_[A-Za-z]+)/).map((part) => (part.startsWith("_") ? [s("tspan", { dy: 4, "font-size": 10 }, part.slice(1)), s("tspan", { dy: -4 }, "\u200b")] : part));
 }

@@ -1,4 +1,4 @@
-// Marks within a line: `code`, **strong**, *emphasis*, and d_k with what stands below set below. Never read as HTML.
+// Inline markup: `code`, **strong**, *emphasis*, and subscripts as in d_k. The text is never parsed as HTML.
 
 import { h } from "./dom.js";
 
@@ -14,5 +14,5 @@ export function inline(text) {
   });
 }
 
-/** d_k, W_o and Σ_j with what stands below set below. */
+/** Set the subscripts of d_k, W_o and Σ_j. */
 const letters = (text) => text.split(BELOW).map((part) => (BELOW.test(part) ? [part[0], h("sub", {}, part.slice(2))] : part));

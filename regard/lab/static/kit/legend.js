@@ -1,4 +1,4 @@
-// The colours of weights and what they stand for: a bar from 0 to the number that has the full colour.
+// Legend of the weight colours: a bar from 0 to the value that has the full colour.
 
 import { css, weightColour } from "./colour.js";
 import { h } from "./dom.js";

@@ -1,19 +1,19 @@
-// Attention as lines between tokens: keys on one side, queries on the other, wider and stronger for more weight.
+// Attention as lines between tokens: keys on one side, queries on the other; a larger weight gives a wider, stronger line.
 //
 // lines({ queries, keys, weights, label, width, lit, quiet, title }) → <svg>
-//   weights   rows of numbers, one row a query; lines below `least` are left out
-//   lit       the query that is looked at: its lines stand out, those of the others step back
-//   quiet     queries that see nothing
-// Side by side where the names fit, one above the other where they do not (phones, long texts).
+//   weights   one row of numbers per query; weights below LEAST are not drawn
+//   lit       index of the selected query; its lines are highlighted and the others are faded
+//   quiet     queries whose keys are all hidden
+// Keys and queries are drawn side by side if the names fit, otherwise one above the other (phones, long texts).
 
 import { css, token, weightColour } from "./colour.js";
 import { s } from "./dom.js";
 
-export const MOST_LINED = 64; // tokens on a side
+export const MOST_LINED = 64; // largest number of tokens on one side
 const LEAST = 0.02;
 const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
 
-/** About how wide a word is drawn at 14 pixels: Chinese characters are twice as wide as letters. */
+/** Approximate width of a word at a font size of 14 pixels; Chinese characters are twice as wide as letters. */
 export const wordWidth = (word) => [...word].reduce((sum, letter) => sum + (letter.codePointAt(0) > 0x2e7f ? 14.5 : 8), 0);
 
 const shown = (token) => (token === " " ? "␣" : token === "\n" ? "⏎" : token.trim() || token);
@@ -31,14 +31,14 @@ function frame(width, height, label, children) {
 const strength = (lit, i) => (lit === null || lit === i ? 1 : 0.12);
 
 function drawn(weights, lit, path) {
-  const found = [];
+  const pairs = [];
   weights.forEach((row, i) =>
     row.forEach((weight, j) => {
-      if (weight >= LEAST) found.push({ i, j, weight });
+      if (weight >= LEAST) pairs.push({ i, j, weight });
     }),
   );
-  found.sort((a, b) => strength(lit, a.i) - strength(lit, b.i) || a.weight - b.weight);
-  return found.map(({ i, j, weight }) =>
+  pairs.sort((a, b) => strength(lit, a.i) - strength(lit, b.i) || a.weight - b.weight);
+  return pairs.map(({ i, j, weight }) =>
     s("path", {
       d: path(i, j),
       fill: "none",
@@ -63,7 +63,7 @@ function word(text, x, y, { anchor, faded = false, strong = false, query = null,
 
 const caption = (text, x, y, anchor = "start") => s("text", { x, y, fill: token("--faint"), "font-size": 12, "text-anchor": anchor }, text ?? "");
 
-/** Keys above, queries below, both as they are read. */
+/** Keys in a row above, queries in a row below. */
 function sideBySide({ queries, keys, weights, label, width, lit, quiet, names }) {
   const height = 208;
   const places = (tokens) => {
@@ -89,7 +89,7 @@ function sideBySide({ queries, keys, weights, label, width, lit, quiet, names })
   ]);
 }
 
-/** Queries at the left, keys at the right, one a line. */
+/** Queries on the left, keys on the right, one per line. */
 function stacked({ queries, keys, weights, label, width, lit, quiet, names }) {
   const step = 23;
   const rows = Math.max(queries.length, keys.length);

@@ -1,4 +1,4 @@
-// The permanent link: #/VIEW?name=value&… holds what differs from the view's defaults.
+// The permanent link #/VIEW?name=value&… contains the state of a view where it differs from the view's defaults.
 
 const read = (text, like) => {
   if (typeof like === "string") return text;
@@ -10,26 +10,26 @@ const read = (text, like) => {
   }
 };
 
-/** The view and the parameters that an address names. */
+/** Return the view and the parameters of an address. */
 export function parseLink(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
-  return { view: path, asked: new URLSearchParams(query) };
+  return { view: path, parameters: new URLSearchParams(query) };
 }
 
-/** The state of a view: its defaults with what the link says, each value of the default's type. */
-export function stateOf(asked, defaults) {
+/** Return the state of a view: its defaults, replaced by the link's values where these have the same type. */
+export function stateOf(parameters, defaults) {
   const state = structuredClone(defaults);
-  for (const [name, text] of asked) if (name in defaults) state[name] = read(text, defaults[name]);
+  for (const [name, text] of parameters) if (name in defaults) state[name] = read(text, defaults[name]);
   return state;
 }
 
-/** The link of a view in a state. */
+/** Return the link of a view in a state. */
 export function linkTo(view, state = {}, defaults = {}) {
-  const asked = new URLSearchParams();
+  const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(state)) {
     if (!(name in defaults) || JSON.stringify(value) === JSON.stringify(defaults[name])) continue;
-    asked.set(name, typeof value === "string" ? value : JSON.stringify(value));
+    parameters.set(name, typeof value === "string" ? value : JSON.stringify(value));
   }
-  const query = asked.toString();
+  const query = parameters.toString();
   return `#/${view}${query ? "?" + query : ""}`;
 }

@@ -3,10 +3,10 @@
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 
 function element(tag, children, properties = {}) {
-  const made = document.createElementNS(MATHML, tag);
-  for (const [name, value] of Object.entries(properties)) made.setAttribute(name, value);
-  made.append(...children.flat(Infinity).map(part));
-  return made;
+  const node = document.createElementNS(MATHML, tag);
+  for (const [name, value] of Object.entries(properties)) node.setAttribute(name, value);
+  node.append(...children.flat(Infinity).map(part));
+  return node;
 }
 
 function part(child) {
@@ -17,13 +17,13 @@ function part(child) {
     return element("mrow", [m.o("−", { form: "prefix" }), m.n(text.slice(1))]);
   }
   if (/^[\p{L}\p{M}]/u.test(text)) return m.i(text);
-  return "+−×=·".includes(text) ? m.o(text, { form: "infix" }) : m.o(text); // also where a line begins with it
+  return "+−×=·".includes(text) ? m.o(text, { form: "infix" }) : m.o(text); // infix spacing also at the beginning of a line
 }
 
 const leaf = (tag) => (text, properties) => {
-  const made = element(tag, [], properties);
-  made.textContent = text;
-  return made;
+  const node = element(tag, [], properties);
+  node.textContent = text;
+  return node;
 };
 
 export const m = {
@@ -40,13 +40,13 @@ export const m = {
   under: (base, below) => element("munder", [part(base), m.row(below)]),
   sum: (below) => element("munder", [m.o("∑"), m.row(below)]),
   brackets: (...children) => m.row(m.o("("), ...children, m.o(")")),
-  /** A number as it stands in a product or after a minus: negative ones in brackets. */
+  /** A factor of a product or a number after a minus sign: negative numbers are put in brackets. */
   factor: (text) => (String(text).startsWith("−") ? m.brackets(text) : part(text)),
   cases: (...lines) => m.row(m.o("{"), element("mtable", lines.map((cells) => element("mtr", cells.map((cell) => element("mtd", [cell])))), { columnalign: "left left" })),
   mark: (name, ...children) => element("mrow", children, { class: `mark-${name}` }),
 };
 
-/** A formula; `label` is what a screen reader without MathML says. */
+/** A formula; `label` is the text for screen readers without MathML support. */
 export function math(...children) {
   return element("math", children);
 }

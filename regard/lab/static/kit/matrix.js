@@ -1,13 +1,13 @@
-// A matrix of real numbers: a table that is read, hovered, walked with the arrow keys and, where allowed, edited.
-// Every cell carries its exact value in data-value; the eye gets three decimals. What is too large for a table is
-// drawn on a canvas, with a lens of numbers around the cell that is looked at.
+// A matrix of real numbers as a table with hover, arrow keys and, if `onedit` is options, editing.
+// Each cell shows three decimals and has its exact value in data-value. A matrix that is too large for a table is
+// drawn on a canvas, with a small table of the numbers around the current cell.
 //
 // matrix({ name, values, rows, columns, kind, most, shape, note, hidden, edited, onlook, onedit, onleave })
-//   values    rows of numbers; rows, columns their names
-//   kind      "signed", "weights" or "plain"; `most` is the number that has the full colour
+//   values    rows of numbers; `rows` and `columns` are their names
+//   kind      "signed", "weights" or "plain"; `most` is the value that has the full colour
 //   hidden    (i, j) → true where a mask hides the pair
-//   onlook    (i, j) when a cell is hovered or focused; onleave when none is any more
-//   onedit    (i, j, number) when a number was typed over; no editing without it
+//   onlook    called with (i, j) when a cell is hovered or focused; onleave when the pointer or focus leaves the matrix
+//   onedit    called with (i, j, number) when the user replaced a number; without it the matrix is read-only
 // → { element, light({ rows, columns, cell }), look(i, j), value(i, j) }
 
 import { colourOf, css, inkOn } from "./colour.js";
@@ -15,17 +15,17 @@ import { freshId, h, rich } from "./dom.js";
 import { heatmap } from "./heatmap.js";
 import { number, t } from "./text.js";
 
-export const LARGEST = 20; // rows or columns of a table
+export const LARGEST = 20; // largest number of rows or columns shown as a table
 const LENS = 7;
 
 export function most(values) {
-  let found = 0;
-  for (const row of values) for (const x of row) if (Number.isFinite(x) && Math.abs(x) > found) found = Math.abs(x);
-  return found;
+  let largest = 0;
+  for (const row of values) for (const x of row) if (Number.isFinite(x) && Math.abs(x) > largest) largest = Math.abs(x);
+  return largest;
 }
 
-export function matrix(given) {
-  const spec = { kind: "signed", hidden: () => false, edited: () => false, onlook() {}, onleave() {}, ...given };
+export function matrix(options) {
+  const spec = { kind: "signed", hidden: () => false, edited: () => false, onlook() {}, onleave() {}, ...options };
   spec.most ??= spec.kind === "weights" ? 1 : most(spec.values);
   const large = spec.values.length > LARGEST || spec.columns.length > LARGEST;
   return large ? lensed(spec) : table(spec);
@@ -83,8 +83,8 @@ function table(spec, window = { top: 0, left: 0, rows: spec.rows.length, columns
     body.append(row);
   }
   grid.append(h("thead", {}, top), body);
-  let looked = [window.top, window.left];
-  if (cells[looked[0]]?.[looked[1]]) cells[looked[0]][looked[1]].tabIndex = 0;
+  let current = [window.top, window.left];
+  if (cells[current[0]]?.[current[1]]) cells[current[0]][current[1]].tabIndex = 0;
 
   function show(cell, i, j) {
     const x = spec.values[i][j];
@@ -102,8 +102,8 @@ function table(spec, window = { top: 0, left: 0, rows: spec.rows.length, columns
   };
 
   function tabTo(i, j) {
-    cells[looked[0]]?.[looked[1]]?.setAttribute("tabindex", "-1");
-    looked = [i, j];
+    cells[current[0]]?.[current[1]]?.setAttribute("tabindex", "-1");
+    current = [i, j];
     if (cells[i]?.[j]) cells[i][j].tabIndex = 0;
   }
 
@@ -191,7 +191,7 @@ function table(spec, window = { top: 0, left: 0, rows: spec.rows.length, columns
   return {
     element,
     value: (i, j) => spec.values[i][j],
-    /** Light whole rows and columns and one cell; everything else steps back, unless this is done softly. */
+    /** Highlight rows, columns and one cell; the other cells are faded unless `soft` is true. */
     light({ rows = [], columns = [], cell = null } = {}, soft = false) {
       for (const one of lit) one.classList.remove("lit-row", "lit-column", "lit-cell", "lit");
       lit = [];
@@ -215,7 +215,7 @@ function table(spec, window = { top: 0, left: 0, rows: spec.rows.length, columns
       }
       element.classList.toggle("dimmed", lit.length > 0 && !soft);
     },
-    /** Move the keyboard's place here, with focus if asked. */
+    /** Make this the current cell of the keyboard; with `focus` it also gets the focus. */
     look(i, j, focus = false) {
       tabTo(i, j);
       if (focus) cells[i]?.[j]?.focus();
@@ -223,14 +223,14 @@ function table(spec, window = { top: 0, left: 0, rows: spec.rows.length, columns
   };
 }
 
-/** Square cells, large enough to point at and small enough for the whole. */
+/** Size of square cells: large enough to point at, small enough for the whole matrix. */
 function mapSize(spec) {
   const [L, S] = [spec.rows.length, spec.columns.length];
   const cell = Math.min(6, Math.max(2, 260 / Math.max(L, S)));
   return { width: Math.max(24, cell * S), height: Math.max(24, cell * L) };
 }
 
-/** Too large for a table: the whole on a canvas, and a lens with the numbers around one cell. */
+/** A matrix too large for a table: all of it on a canvas, and a table of the numbers around one cell. */
 function lensed(spec) {
   const id = freshId("matrix");
   const [rows, columns] = [spec.rows.length, spec.columns.length].map((size) => (size <= LENS + 1 ? size : LENS));
@@ -289,14 +289,14 @@ function lensed(spec) {
   return {
     element,
     value: (i, j) => spec.values[i][j],
-    light(wanted = {}, soft = false) {
-      lights = wanted;
-      const row = wanted.cell?.[0] ?? wanted.rows?.[0];
-      const column = wanted.cell?.[1] ?? wanted.columns?.[0];
+    light(target = {}, soft = false) {
+      lights = target;
+      const row = target.cell?.[0] ?? target.rows?.[0];
+      const column = target.cell?.[1] ?? target.columns?.[0];
       const outside = (row !== undefined && !inside(row, 0)) || (column !== undefined && !inside(column, 1));
       if (outside) move(row ?? at[0], column ?? at[1]);
-      map.mark(wanted);
-      small.light(wanted, soft);
+      map.mark(target);
+      small.light(target, soft);
     },
     look: move,
   };

@@ -1,4 +1,4 @@
-// Short notes: a toast for the eye, and a live region for a screen reader.
+// Short messages: visible toasts, and a live region that only screen readers read.
 
 import { h } from "./dom.js";
 
@@ -13,7 +13,7 @@ export function toast(text, { wrong = false, seconds = 4 } = {}) {
   setTimeout(() => note.remove(), seconds * 1000);
 }
 
-/** Say something to a screen reader alone. */
-export function say(text) {
+/** Announce a text to screen readers only. */
+export function announce(text) {
   region.textContent = text;
 }

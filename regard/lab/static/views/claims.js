@@ -1,4 +1,4 @@
-// The view Claims: what is said of attention, each claim as an experiment with its figures and the verdict of a rule.
+// The view Claims: claims about attention, each with an experiment, its results, and the verdict of a rule.
 
 import { inline } from "../kit/inline.js";
 import { drawPlot, key, reading, short } from "./claims/plot.js";
@@ -6,9 +6,9 @@ import { sheet } from "./claims/sheet.js";
 import { FONT, inChinese } from "./claims/words.js";
 
 export const defaults = {
-  verdict: "", // of those that are listed; all if empty
+  verdict: "", // list only claims with this verdict; empty: all
   claim: "",
-  ran: "", // of which claim a saved page shows the small run
+  ran: "", // the claim whose small run a saved page shows
 };
 
 const STANDS = ["holds", "holds-when", "does-not-hold-here", "not-run"];
@@ -19,17 +19,17 @@ const ICONS = {
   "not-run": "M12 5.5a6.5 6.5 0 1 1 0 13 6.5 6.5 0 0 1 0-13Z",
 };
 const minus = (text) => text.replaceAll(/-(?=\d)(?<!e-)/g, "−");
-const LEAST = 252; // pixels of a plot that stands beside others
+const LEAST = 252; // smallest width in pixels of a plot beside others
 
-export async function mount(root, given, kit) {
+export async function mount(root, initial, kit) {
   const { h, s, t, put } = kit;
-  let state = given;
+  let state = initial;
   let data = null;
   let running = null; // { name, stop, progress }
   const ran = new Map(); // name → the claim with its small run as result
   let closed = false;
 
-  const say = (words) => (kit.language() === "zh" ? inChinese(words.zh) : words.en);
+  const translate = (words) => (kit.language() === "zh" ? inChinese(words.zh) : words.en);
   const stands = (one) => (one.state === "judged" ? one.verdict : "not-run");
   const wordOf = (one) => (one.state === "judged" ? t(`claims.verdict.${one.verdict}`) : t(`claims.state.${one.state}`));
   const icon = (name) => s("svg", { viewBox: "0 0 24 24", class: "icon", "aria-hidden": "true" }, s("path", { d: ICONS[name] }));
@@ -78,17 +78,17 @@ export async function mount(root, given, kit) {
             onclick: () => kit.go({ claim: one.name }, { push: true }),
           },
           h("span", { class: "claims-sign" }, icon(stands(one))),
-          h("span", { class: "claims-title" }, inline(say(one.title))),
+          h("span", { class: "claims-title" }, inline(translate(one.title))),
           h("span", { class: "claims-stands" }, wordOf(one)),
         ),
       ),
     );
     const tab = list.querySelector("[aria-selected=true]");
     if (focused) tab.focus({ preventScroll: true });
-    // The list scrolls by itself; the page stays where it is.
-    const [box, mine] = [list.getBoundingClientRect(), tab.getBoundingClientRect()];
-    if (mine.left < box.left || mine.right > box.right) list.scrollLeft += mine.left - box.left - 12;
-    if (mine.top < box.top || mine.bottom > box.bottom) list.scrollTop += mine.top - box.top - 12;
+    // Scroll the list only, not the page.
+    const [box, tabBox] = [list.getBoundingClientRect(), tab.getBoundingClientRect()];
+    if (tabBox.left < box.left || tabBox.right > box.right) list.scrollLeft += tabBox.left - box.left - 12;
+    if (tabBox.top < box.top || tabBox.bottom > box.bottom) list.scrollTop += tabBox.top - box.top - 12;
     panel.setAttribute("aria-labelledby", tab.id);
   }
 
@@ -124,12 +124,12 @@ export async function mount(root, given, kit) {
     const small = ran.get(one.name);
     put(
       panel,
-      h("header", { class: "claims-head" }, h("p", { class: "claims-from" }, h("code", {}, one.name), h("span", {}, t("claims.from", { documents: one.source.map((title) => t("claims.document", { title: say(title) })).join(t("claims.and")) }))), h("h2", {}, inline(say(one.title)))),
-      h("blockquote", { class: "claims-says" }, inline(say(one.says))),
+      h("header", { class: "claims-head" }, h("p", { class: "claims-from" }, h("code", {}, one.name), h("span", {}, t("claims.from", { documents: one.source.map((title) => t("claims.document", { title: translate(title) })).join(t("claims.and")) }))), h("h2", {}, inline(translate(one.title)))),
+      h("blockquote", { class: "claims-says" }, inline(translate(one.says))),
       verdict(one),
-      section(t("claims.experiment"), h("p", {}, inline(say(one.experiment)))),
+      section(t("claims.experiment"), h("p", {}, inline(translate(one.experiment)))),
       one.state === "judged" ? evidence(one) : null,
-      section(t("claims.rule"), h("p", {}, inline(say(one.rule))), h("p", { class: "remark" }, t("claims.rule-said"))),
+      section(t("claims.rule"), h("p", {}, inline(translate(one.rule))), h("p", { class: "remark" }, t("claims.rule-said"))),
       one.result ? measuredOn(one) : null,
       again(one),
       small ? tried(small) : null,
@@ -138,13 +138,13 @@ export async function mount(root, given, kit) {
     drawPlots();
   }
 
-  /** The command that leads to a verdict: what was begun goes on, what is broken is begun anew. */
+  /** The command that leads to a verdict: it continues an unfinished run and restarts an unreadable one. */
   const toRun = (one) => (one.state === "unfinished" ? one.result.command : one.state === "unreadable" ? `${one.command} --again` : one.command);
 
   function verdict(one) {
     const name = stands(one);
     const words = {
-      judged: () => inline(say(one.sentence)),
+      judged: () => inline(translate(one.sentence)),
       "not-run": () => t("claims.not-run-said"),
       unfinished: () => t("claims.unfinished-said", { done: one.result.parts, of: one.result.wanted }),
       unreadable: () => one.why,
@@ -160,18 +160,18 @@ export async function mount(root, given, kit) {
     );
   }
 
-  /** The plots, the figures with their intervals, and what is told in words. */
+  /** The plots, the figures with their intervals, and the notes. */
   function evidence(one) {
     const tabular = one.chart.panels.some((each) => each.kind === "table");
     return [
       h(
         "figure",
         { class: "claims-chart" },
-        h("figcaption", {}, inline(say(one.chart.title))),
+        h("figcaption", {}, inline(translate(one.chart.title))),
         tabular ? one.chart.panels.map(wordsTable) : [h("div", { class: "plots" }), h("p", { class: "plot-reading", "aria-hidden": "true" }), everyNumber(one)],
       ),
       section(t("claims.figures"), figuresTable(one)),
-      one.notes.length && !tabular ? section(t("claims.notes"), h("ul", {}, one.notes.map((note) => h("li", {}, inline(say(note)))))) : null,
+      one.notes.length && !tabular ? section(t("claims.notes"), h("ul", {}, one.notes.map((note) => h("li", {}, inline(translate(note)))))) : null,
     ];
   }
 
@@ -182,13 +182,13 @@ export async function mount(root, given, kit) {
       h(
         "table",
         { class: "plain claims-words" },
-        h("thead", {}, h("tr", {}, table.columns.map((name) => (say(name) ? h("th", { scope: "col" }, say(name)) : h("td"))))),
-        h("tbody", {}, table.rows.map((row) => h("tr", {}, row.map((cell, j) => h("td", { dataset: { column: say(table.columns[j]) } }, say(cell)))))),
+        h("thead", {}, h("tr", {}, table.columns.map((name) => (translate(name) ? h("th", { scope: "col" }, translate(name)) : h("td"))))),
+        h("tbody", {}, table.rows.map((row) => h("tr", {}, row.map((cell, j) => h("td", { dataset: { column: translate(table.columns[j]) } }, translate(cell)))))),
       ),
     );
   }
 
-  /** A share also as a bar from 0 to 100 % with its interval. */
+  /** For a share, a bar from 0 to 100 % with its interval. */
   function bar(figure) {
     if (figure.unit !== "%" || figure.value < 0 || figure.value > 1) return null;
     const at = (x) => `${100 * Math.max(0, Math.min(1, x))}%`;
@@ -209,14 +209,14 @@ export async function mount(root, given, kit) {
           "tbody",
           {},
           one.figures.map((each) =>
-            h("tr", { dataset: { value: String(each.value), low: String(each.low), high: String(each.high) } }, h("th", { scope: "row" }, inline(say(each.name))), shares ? h("td", { class: "claims-bars" }, bar(each)) : null, h("td", { class: "value" }, minus(each.text)), h("td", {}, each.low === null ? "–" : minus(each.between))),
+            h("tr", { dataset: { value: String(each.value), low: String(each.low), high: String(each.high) } }, h("th", { scope: "row" }, inline(translate(each.name))), shares ? h("td", { class: "claims-bars" }, bar(each)) : null, h("td", { class: "value" }, minus(each.text)), h("td", {}, each.low === null ? "–" : minus(each.between))),
           ),
         ),
       ),
     );
   }
 
-  /** What the plots show, for who cannot see them or wants the numbers. */
+  /** The data of the plots as tables. */
   function everyNumber(one) {
     const open = h("details", { class: "claims-numbers" }, h("summary", {}, t("claims.numbers")));
     const fill = () => {
@@ -225,12 +225,12 @@ export async function mount(root, given, kit) {
         ...one.chart.panels.map((plot) =>
           h(
             "div",
-            { class: "table-scroll", tabindex: 0, role: "region", "aria-label": say(plot.title) || say(one.chart.title) },
+            { class: "table-scroll", tabindex: 0, role: "region", "aria-label": translate(plot.title) || translate(one.chart.title) },
             h(
               "table",
               { class: "plain numbers" },
-              h("caption", {}, say(plot.title) || say(plot.y_label)),
-              h("thead", {}, h("tr", {}, h("th", { scope: "col" }, say(plot.x_label) || t("claims.place")), plot.series.map((each) => h("th", { scope: "col" }, say(each.name))))),
+              h("caption", {}, translate(plot.title) || translate(plot.y_label)),
+              h("thead", {}, h("tr", {}, h("th", { scope: "col" }, translate(plot.x_label) || t("claims.place")), plot.series.map((each) => h("th", { scope: "col" }, translate(each.name))))),
               h(
                 "tbody",
                 {},
@@ -238,7 +238,7 @@ export async function mount(root, given, kit) {
                   h(
                     "tr",
                     {},
-                    h("th", { scope: "row" }, typeof at === "number" ? short(at) : say(plot.categories[at])),
+                    h("th", { scope: "row" }, typeof at === "number" ? short(at) : translate(plot.categories[at])),
                     plot.series.map((each) => {
                       const point = each.points.find((each) => each[0] === at);
                       return h("td", {}, point ? reading(plot, point) : "–");
@@ -276,15 +276,15 @@ export async function mount(root, given, kit) {
 
   function again(one) {
     if (kit.saved) return null;
-    const mine = running?.name === one.name;
-    const { done = 0, of = 0 } = (mine && running.progress) || {};
+    const tabBox = running?.name === one.name;
+    const { done = 0, of = 0 } = (tabBox && running.progress) || {};
     return section(
       t("claims.try"),
       h("p", { class: "remark" }, t("claims.try-said")),
       h(
         "div",
         { class: "claims-running" },
-        mine
+        tabBox
           ? [
               h("progress", { max: of || 1, "aria-label": t("claims.progress"), ...(of ? { value: done } : {}) }),
               h("span", { class: "remark" }, of ? t("claims.parts-done", { done, of }) : t("claims.starting")),
@@ -299,11 +299,11 @@ export async function mount(root, given, kit) {
     return h("section", { class: "claims-tried", "aria-label": t("claims.tried") }, h("h3", {}, t("claims.tried")), h("p", { class: "claims-warning" }, t("claims.tried-said", { time: lasted(one.result.seconds) })), verdictLine(one), evidence(one));
   }
 
-  const verdictLine = (one) => h("p", {}, h("strong", {}, t("claims.by-rule"), " ", wordOf(one)), " · ", inline(say(one.sentence)));
+  const verdictLine = (one) => h("p", {}, h("strong", {}, t("claims.by-rule"), " ", wordOf(one)), " · ", inline(translate(one.sentence)));
 
   // ---- plots --------------------------------------------------------------------------------------------------------
 
-  /** The plots of what is shown, as wide as there is room. */
+  /** Draw the plots of the selected claim at the available width. */
   function drawPlots() {
     const shown = [chosen(), ran.get(chosen().name)].filter((one) => one?.state === "judged" && one.chart.panels[0].kind !== "table");
     panel.querySelectorAll(".plots").forEach((place, i) => fillPlots(place, shown[i]));
@@ -316,33 +316,33 @@ export async function mount(root, given, kit) {
     const fit = Math.max(1, Math.min(panels.length, Math.floor((room + gap) / (LEAST + gap))));
     const columns = panels.length === 4 && fit === 3 ? 2 : fit;
     const width = Math.floor((room - gap * (columns - 1)) / columns);
-    const told = place.parentElement.querySelector(".plot-reading");
+    const caption = place.parentElement.querySelector(".plot-reading");
     const hint = one.result.seeds > 1 ? t("claims.hint", { n: one.result.seeds }) : t("claims.hint-one");
-    told.textContent = hint;
+    caption.textContent = hint;
     const names = (plot) => plot.kind + plot.series.map((each) => each.name.en).join("|");
     const alike = panels.length > 1 && panels[0].series.length > 1 && panels.every((plot) => names(plot) === names(panels[0]));
     place.style.setProperty("grid-template-columns", `repeat(${columns}, minmax(0, 1fr))`);
-    const shared = alike ? key(panels[0], say, room) : null;
+    const shared = alike ? key(panels[0], translate, room) : null;
     put(
       place,
       shared ? s("svg", { viewBox: `0 0 ${room} ${shared.height}`, width: room, height: shared.height, class: "plot-key", "font-family": FONT, "aria-hidden": "true" }, shared.group) : null,
       panels.map((plot) => {
-        const { svg } = drawPlot(plot, { width, say, keyed: !alike, read: (text) => (told.textContent = text) });
+        const { svg } = drawPlot(plot, { width, translate, keyed: !alike, read: (text) => (caption.textContent = text) });
         svg.setAttribute("role", "img");
-        svg.setAttribute("aria-label", t("claims.plot-said", { title: say(plot.title) || say(one.chart.title), names: plot.series.map((each) => say(each.name)).join(", ") }));
-        svg.addEventListener("pointerleave", () => (told.textContent = hint));
+        svg.setAttribute("aria-label", t("claims.plot-said", { title: translate(plot.title) || translate(one.chart.title), names: plot.series.map((each) => translate(each.name)).join(", ") }));
+        svg.addEventListener("pointerleave", () => (caption.textContent = hint));
         return svg;
       }),
     );
   }
 
-  // ---- asking -------------------------------------------------------------------------------------------------------
+  // ---- requests -----------------------------------------------------------------------------------------------------
 
   async function run(name) {
     if (running) return;
     running = { name, stop: new AbortController(), progress: null };
     drawOne();
-    const told = (job) => {
+    const onprogress = (job) => {
       if (closed || !running) return;
       running.progress = job.progress;
       const bar = panel.querySelector("progress");
@@ -353,11 +353,11 @@ export async function mount(root, given, kit) {
       bar.nextElementSibling.textContent = t("claims.parts-done", { done, of });
     };
     try {
-      const found = await kit.api.job("/api/claims/run", { claim: name }, { told, signal: running.stop.signal });
+      const answer = await kit.api.job("/api/claims/run", { claim: name }, { onprogress, signal: running.stop.signal });
       if (closed) return;
-      ran.set(name, found);
+      ran.set(name, answer);
       kit.go({ ran: name }, { quiet: true });
-      kit.say(t("claims.ran-said", { verdict: wordOf(found) }));
+      kit.announce(t("claims.ran-said", { verdict: wordOf(answer) }));
     } catch (error) {
       if (!closed) kit.failed(error);
     } finally {
@@ -386,9 +386,9 @@ export async function mount(root, given, kit) {
     const waiting = h("p", { class: "card claims-waiting", role: "status" }, t("claims.loading"));
     root.append(waiting);
     try {
-      const found = await kit.api.get("/api/claims");
+      const answer = await kit.api.get("/api/claims");
       if (closed) return;
-      data = found.claims;
+      data = answer.claims;
       if (kit.saved && state.ran) ran.set(state.ran, await kit.api.job("/api/claims/run", { claim: state.ran }));
       waiting.remove();
       main.hidden = false;
@@ -396,7 +396,7 @@ export async function mount(root, given, kit) {
       sized.observe(panel);
     } catch (error) {
       if (closed) return;
-      put(waiting, kit.wordsOf(error, "claims"));
+      put(waiting, kit.errorText(error, "claims"));
       kit.failed(error);
     }
   }
@@ -406,7 +406,7 @@ export async function mount(root, given, kit) {
     if (data && panel.clientWidth !== width) drawPlots();
     width = panel.clientWidth;
   });
-  const first = load(); // the page does not wait: the experiments load torch
+  const first = load(); // not awaited: the experiments load torch
   if (kit.saved) await first;
   return {
     update,
@@ -419,18 +419,18 @@ export async function mount(root, given, kit) {
       await first;
       const one = chosen();
       const colour = kit.colour.token({ holds: "--right", "holds-when": "--accent", "does-not-hold-here": "--wrong" }[stands(one)] ?? "--faint");
-      const plain = (words) => say(words).replaceAll("*", "");
+      const plain = (words) => translate(words).replaceAll("*", "");
       return sheet({
-        title: say(one.title),
+        title: translate(one.title),
         lines: [
-          [say(one.title), { size: 24, weight: 700, after: 2 }],
+          [translate(one.title), { size: 24, weight: 700, after: 2 }],
           [plain(one.says), { size: 15, fill: kit.colour.token("--faint"), after: 12 }],
           [wordOf(one), { size: 17, weight: 700, fill: colour, after: 0 }],
           ...(one.state === "judged" ? [[plain(one.sentence), { size: 15 }]] : []),
         ],
         chart: one.chart,
         foot: one.result ? [`${t("claims.machine-said", one.result.machine)} · ${t("claims.fact.seeds")}: ${one.result.seeds}`, one.result.command] : [toRun(one)],
-        say,
+        translate,
       });
     },
   };

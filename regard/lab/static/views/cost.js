@@ -1,4 +1,4 @@
-// The view Cost: what attention costs as sequences grow, predicted, measured on this machine, and beside a recurrent layer.
+// The view Cost: cost of attention by sequence length, predicted, measured on this machine, and compared with a recurrent layer.
 
 import { chart } from "./cost/chart.js";
 import { count, QUANTITIES } from "./cost/units.js";
@@ -14,28 +14,28 @@ export const defaults = {
   backward: false,
   hidden: [],
   seq: 2048,
-  measured: false, // whether a saved page shows what was measured
+  measured: false, // whether a saved page shows measurements
 };
 
 const VARIANTS = { written: "", full: "", window: "", grouped: "7 4", cached: "", recurrent: "2 4" };
 const METRICS = { operations: "operations", memory: "bytes", time: "seconds" };
 const PLACES = [512, 2048, 8192];
 
-export async function mount(root, given, kit) {
+export async function mount(root, initial, kit) {
   const { h, t, put, m } = kit;
-  let state = given;
+  let state = initial;
   let data = null;
-  let points = []; // measured, of the settings that are shown
+  let points = []; // measurements for the current settings
   let measuring = null;
   let closed = false;
-  let asked = "";
+  let lastQuestion = "";
   let turn = 0;
 
   const colours = () => Object.fromEntries(Object.keys(VARIANTS).map((name) => [name, kit.colour.token(`--cost-${name}`)]));
   const power = (name, label, most, least, more = {}) =>
     kit.sliderField({ label, value: Math.log2(state[name]), min: Math.log2(least), max: Math.log2(most), step: 1, format: (x) => count(2 ** x), onchange: (x) => change({ [name]: 2 ** x }), ...more });
 
-  /** Widths, heads and groups that fit one another, whichever of them was moved. */
+  /** Adjust width, heads and groups to each other after one of them was changed. */
   function change(patch) {
     const next = { ...state, ...patch };
     if (patch.d_model) next.heads = Math.min(next.heads, next.d_model);
@@ -116,17 +116,17 @@ export async function mount(root, given, kit) {
       put(place, h("p", { class: "empty" }, t("cost.no-times")));
       return;
     }
-    const made = drawing((place.clientWidth || root.clientWidth) < 560);
-    made.svg.setAttribute("role", "img");
-    made.svg.setAttribute("aria-label", t("cost.chart-said", { metric: t(`cost.metric.${metric()}`), n: shown().length }));
+    const plot = drawing((place.clientWidth || root.clientWidth) < 560);
+    plot.svg.setAttribute("role", "img");
+    plot.svg.setAttribute("aria-label", t("cost.chart-said", { metric: t(`cost.metric.${metric()}`), n: shown().length }));
     const move = (event) => {
-      const box = made.svg.getBoundingClientRect();
-      const seq = made.nearest(((event.clientX - box.left) / box.width) * made.size.width);
+      const box = plot.svg.getBoundingClientRect();
+      const seq = plot.nearest(((event.clientX - box.left) / box.width) * plot.size.width);
       if (seq !== state.seq) kit.go({ seq });
     };
-    made.svg.addEventListener("pointermove", (event) => event.pointerType === "mouse" && move(event));
-    made.svg.addEventListener("click", move);
-    put(place, made.svg);
+    plot.svg.addEventListener("pointermove", (event) => event.pointerType === "mouse" && move(event));
+    plot.svg.addEventListener("click", move);
+    put(place, plot.svg);
   }
 
   function drawHeads() {
@@ -148,7 +148,7 @@ export async function mount(root, given, kit) {
     if (focused) root.querySelector(`[data-metric="${focused}"], [data-variant="${focused}"]`)?.focus();
   }
 
-  /** The chosen length: each variant and how it compares with full attention. */
+  /** The selected length: each variant compared with full attention. */
   function drawHere() {
     const i = data.lengths.indexOf(state.seq);
     const kind = metric() === "time" ? "seconds" : METRICS[metric()];
@@ -202,9 +202,9 @@ export async function mount(root, given, kit) {
 
   function drawMeasured() {
     measuredCard.hidden = points.length === 0;
-    const off = (guess, found) => {
-      const part = 100 * (guess / found - 1);
-      return guess === found ? t("cost.exact") : `${part > 0 ? "+" : "−"}${Math.abs(part).toFixed(1)} %`;
+    const off = (guess, measured) => {
+      const part = 100 * (guess / measured - 1);
+      return guess === measured ? t("cost.exact") : `${part > 0 ? "+" : "−"}${Math.abs(part).toFixed(1)} %`;
     };
     const heads = ["variant", "S", "operations", "found", "error", "bytes", "found", "error", "time"];
     put(
@@ -328,7 +328,7 @@ export async function mount(root, given, kit) {
     drawDocument();
   }
 
-  // ---- asking -------------------------------------------------------------------------------------------------------
+  // ---- requests -----------------------------------------------------------------------------------------------------
 
   const question = () => {
     const { d_model, heads, kv_heads, window, batch, dtype, backward } = state;
@@ -337,27 +337,27 @@ export async function mount(root, given, kit) {
 
   async function measure() {
     if (measuring) return;
-    const of = asked;
+    const of = lastQuestion;
     measuring = new AbortController();
     points = [];
     drawHow();
     how.querySelector("button")?.focus();
-    const told = (job) => {
-      if (closed || of !== asked) return;
-      const found = job.progress.points ?? [];
-      const more = found.length !== points.length;
-      points = found;
+    const onprogress = (job) => {
+      if (closed || of !== lastQuestion) return;
+      const latest = job.progress.points ?? [];
+      const more = latest.length !== points.length;
+      points = latest;
       const focused = how.contains(document.activeElement);
       drawHow(job);
       if (focused) how.querySelector("button")?.focus();
       if (more) draw();
     };
     try {
-      const found = await kit.api.job("/api/cost/measure", question(), { told, signal: measuring.signal });
-      if (closed || of !== asked) return;
-      points = found.points;
+      const answer = await kit.api.job("/api/cost/measure", question(), { onprogress, signal: measuring.signal });
+      if (closed || of !== lastQuestion) return;
+      points = answer.points;
       kit.go({ measured: true }, { quiet: true });
-      kit.say(t("cost.measured-done", { n: points.length }));
+      kit.announce(t("cost.measured-done", { n: points.length }));
     } catch (error) {
       if (!closed) kit.failed(error);
     } finally {
@@ -380,35 +380,35 @@ export async function mount(root, given, kit) {
     length.set(Math.log2(state.seq));
     const body = question();
     const key = JSON.stringify(body);
-    if (key === asked && data) {
+    if (key === lastQuestion && data) {
       draw();
       return;
     }
-    const mine = ++turn;
+    const request = ++turn;
     try {
       if (!data) put(place, h("p", { class: "empty", role: "status" }, t("cost.loading")));
-      const found = await kit.api.post("/api/cost", body);
-      if (closed || mine !== turn) return;
-      if (asked !== key) {
+      const answer = await kit.api.post("/api/cost", body);
+      if (closed || request !== turn) return;
+      if (lastQuestion !== key) {
         measuring?.abort();
         points = [];
       }
-      asked = key;
-      data = found;
-      kit.complainAt(fields, null);
+      lastQuestion = key;
+      data = answer;
+      kit.showErrorAt(fields, null);
       if (kit.saved && state.measured) points = (await kit.api.job("/api/cost/measure", body)).points;
       drawHow();
       draw();
     } catch (error) {
-      if (closed || mine !== turn) return;
+      if (closed || request !== turn) return;
       kit.failed(error, fields);
-      if (!data) put(place, h("p", { class: "empty" }, kit.wordsOf(error, "cost")));
+      if (!data) put(place, h("p", { class: "empty" }, kit.errorText(error, "cost")));
     }
   }
 
   const defaultsLengths = Array.from({ length: 10 }, (_, i) => 2 ** (i + 6));
   const sized = new ResizeObserver(() => data && drawChart());
-  const first = update(state); // the page does not wait: the first count loads torch
+  const first = update(state); // not awaited: the first request loads torch
   if (kit.saved) await first;
   sized.observe(place);
   return {

@@ -1,4 +1,4 @@
-// The view Connect Four: play anyone, see what every column is worth, look through a game, and into the network.
+// The view Connect Four: play against several opponents, show exact scores, analyse a game, and inspect the network.
 
 import { analysisOf, moveEntry } from "./four/analysis.js";
 import { boardView, standing, token } from "./four/board.js";
@@ -8,11 +8,11 @@ import { bestOf, boardOf, meaning, SIGNS, solvable } from "./four/rules.js";
 
 export const defaults = {
   moves: "",
-  at: -1, // how many of the moves lie on the board; −1: all
+  at: -1, // number of moves shown on the board; −1: all
   opponent: "minimax:5",
-  begins: true, // you
+  begins: true, // whether the learner moves first
   truth: false,
-  game: false, // looked through
+  game: false, // whether the game is analysed
   rows: 6,
   columns: 7,
   inarow: 4,
@@ -24,21 +24,21 @@ export const defaults = {
 const SIZES = [[6, 7, 4], [5, 6, 4], [4, 5, 4], [4, 4, 3], [7, 8, 4], [6, 9, 5], [9, 9, 5]];
 const STRENGTHS = { minimax: [1, 3, 5, 7, 9], mcts: [50, 200, 1000, 5000, 20000], network: [0, 25, 200] };
 const USUAL = { minimax: 5, mcts: 1000, network: 25 };
-const GLANCE = 15; // seconds for the truth at first
-const LONG = 90; // when more is asked for
+const GLANCE = 15; // seconds of the first search for scores
+const LONG = 90; // seconds when the learner requests more
 const GAME = 40;
 
-export async function mount(root, given, kit) {
+export async function mount(root, initial, kit) {
   const { h, s, t, put } = kit;
-  let state = given;
-  let board = boardOf("", given);
-  let look = null; // what the network says, and of which board and square
-  let plies = null; // of the game that was looked through: { moves, plies, complete }
-  const known = new Map(); // "rows columns inarow moves" → scores
+  let state = initial;
+  let board = boardOf("", initial);
+  let look = null; // the network's evaluation, with its board and square
+  let plies = null; // analysis of the game: { moves, plies, complete }
+  const solved = new Map(); // "rows columns inarow moves" → scores
   const asking = { move: null, truth: null, game: null, look: null };
   let asks = 0;
   let truth = { key: "", scores: null, thinking: false, sure: true, seconds: 0 };
-  let said = "";
+  let announcement = "";
   const facts = await kit.api.get("/api/four");
 
   // ---- controls -----------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ export async function mount(root, given, kit) {
     rows: kit.numberField({ label: t("four.rows"), value: state.rows, min: 3, max: 9, onchange: (rows) => resize(rows, state.columns, state.inarow) }),
     columns: kit.numberField({ label: t("four.columns-count"), value: state.columns, min: 3, max: 9, onchange: (columns) => resize(state.rows, columns, state.inarow) }),
     inarow: kit.numberField({ label: t("four.inarow"), value: state.inarow, min: 3, max: 6, onchange: (inarow) => resize(state.rows, state.columns, inarow) }),
-    text: kit.textField({ label: t("four.paste"), value: "", hint: t("four.paste-hint"), placeholder: "44455 …", onchange: () => fields.text.complain(null) }),
+    text: kit.textField({ label: t("four.paste"), value: "", hint: t("four.paste-hint"), placeholder: "44455 …", onchange: () => fields.text.showError(null) }),
   };
   const truthSwitch = kit.switchField({ label: t("four.truth"), value: state.truth, onchange: (on) => kit.go({ truth: on }) });
   const own = h("div", { class: "fields own-size", hidden: SIZES.some((size) => size.join(" ") === sizeName()) }, fields.rows.element, fields.columns.element, fields.inarow.element);
@@ -146,32 +146,32 @@ export async function mount(root, given, kit) {
 
   function play(column) {
     if (!board.legal.includes(column)) {
-      if (!board.over) kit.say(t("four.column-full", { column: SIGNS[column] }));
+      if (!board.over) kit.announce(t("four.column-full", { column: SIGNS[column] }));
       return;
     }
     if (asking.move) return;
     drop(column);
   }
 
-  /** A stone: what was taken back is gone, unless it is the very same move. */
+  /** Play a stone. Moves taken back before are discarded, unless this is the same move again. */
   function drop(column) {
     const sign = SIGNS[column];
     const before = shownMoves();
     const facts = { player: t(`four.player.${board.turn}`), column: sign, row: board.heights[column] + 1 };
-    said = t("four.played", facts);
+    announcement = t("four.played", facts);
     if (state.moves[before.length] === sign && !atEnd()) kit.go({ at: before.length + 1 });
     else kit.go({ moves: before + sign, at: -1, game: false });
   }
 
   const goTo = (ply) => kit.go({ at: ply >= state.moves.length ? -1 : Math.max(0, ply) });
 
-  /** Back to your own turn: against an opponent that is two moves. */
+  /** Take back to the learner's turn: two moves against an opponent. */
   function back() {
     const here = board.stones;
     stop("move");
     if (here === 0) return;
     const two = !friend() && here >= 2 && !theirs();
-    said = t("four.undone");
+    announcement = t("four.undone");
     goTo(here - (two ? 2 : 1));
   }
 
@@ -191,24 +191,24 @@ export async function mount(root, given, kit) {
     event.preventDefault();
   }
 
-  // ---- asking -----------------------------------------------------------------------------------------------------------
+  // ---- requests ---------------------------------------------------------------------------------------------------------
 
   function stop(what) {
     asking[what]?.abort();
     asking[what] = null;
   }
 
-  /** Ask in a job that the next one of its kind stops; null when it was stopped or could not be. */
-  async function ask(what, path, body, told = () => {}) {
+  /** Run a job that the next job of its kind stops; return null if it was stopped or failed. */
+  async function ask(what, path, body, onprogress = () => {}) {
     stop(what);
     const control = new AbortController();
     asking[what] = control;
     try {
-      const answer = await kit.api.job(path, body, { told: (job) => !control.signal.aborted && told(job), signal: control.signal });
+      const answer = await kit.api.job(path, body, { onprogress: (job) => !control.signal.aborted && onprogress(job), signal: control.signal });
       return control.signal.aborted ? null : answer;
     } catch (error) {
       if (error.name === "AbortError" || control.signal.aborted || error.code === "saved") return null;
-      if (error.code === "failed" && !error.message) return null; // another page has asked for something else
+      if (error.code === "failed" && !error.message) return null; // another page has started a job of this kind
       kit.failed(error, fields);
       return null;
     } finally {
@@ -221,22 +221,22 @@ export async function mount(root, given, kit) {
   async function askMove() {
     if (board.over || asking.move || friend()) return;
     const from = board.moves;
-    const asked = ask("move", "/api/four/move", { ...position(), player: state.opponent });
+    const pending = ask("move", "/api/four/move", { ...position(), player: state.opponent });
     drawStatus();
     drawBoard();
-    const found = await asked;
-    if (!found || board.moves !== from) {
+    const answer = await pending;
+    if (!answer || board.moves !== from) {
       drawAll();
       return;
     }
-    if (!found.sure) kit.toast(t("four.not-sure"), { seconds: 7 });
-    drop(found.column);
+    if (!answer.sure) kit.toast(t("four.not-sure"), { seconds: 7 });
+    drop(answer.column);
   }
 
   async function askTruth(seconds = GLANCE) {
     const key = keyOf(board.moves);
-    const mine = ++asks;
-    truth = { key, scores: known.get(key) ?? null, thinking: false, sure: true, seconds };
+    const request = ++asks;
+    truth = { key, scores: solved.get(key) ?? null, thinking: false, sure: true, seconds };
     if (!state.truth || board.over || truth.scores) {
       stop("truth");
       drawTruth();
@@ -245,41 +245,41 @@ export async function mount(root, given, kit) {
     truth = { ...truth, scores: new Array(board.columns).fill(null), thinking: true, sure: false };
     drawTruth();
     const hear = (job) => {
-      if (mine !== asks || !job.progress.scores) return;
+      if (request !== asks || !job.progress.scores) return;
       if (JSON.stringify(job.progress.scores) === JSON.stringify(truth.scores)) return;
       truth = { ...truth, scores: job.progress.scores };
       drawTruth();
     };
-    let found = await ask("truth", "/api/four/truth", { ...position(), seconds }, hear);
-    if (kit.saved) found ??= await ask("truth", "/api/four/truth", { ...position(), seconds: LONG }, hear);
-    if (mine !== asks) return;
-    if (found?.complete) known.set(key, found.scores);
-    truth = { ...truth, scores: found?.scores ?? truth.scores, thinking: false, sure: Boolean(found?.complete) };
+    let answer = await ask("truth", "/api/four/truth", { ...position(), seconds }, hear);
+    if (kit.saved) answer ??= await ask("truth", "/api/four/truth", { ...position(), seconds: LONG }, hear);
+    if (request !== asks) return;
+    if (answer?.complete) solved.set(key, answer.scores);
+    truth = { ...truth, scores: answer?.scores ?? truth.scores, thinking: false, sure: Boolean(answer?.complete) };
     drawTruth();
     drawNetwork();
-    if (state.truth) kit.say(truthWords());
+    if (state.truth) kit.announce(truthWords());
   }
 
   async function askGame() {
     const moves = state.moves;
     plies = { moves, size: sizeName(), plies: {}, complete: false, thinking: true };
     drawAnalysis();
-    const hear = (found) => {
+    const hear = (latest) => {
       if (plies?.moves !== moves) return false;
-      plies = { ...plies, plies: found };
-      for (const [ply, scores] of Object.entries(found)) known.set(keyOf(moves.slice(0, ply)), scores);
+      plies = { ...plies, plies: latest };
+      for (const [ply, scores] of Object.entries(latest)) solved.set(keyOf(moves.slice(0, ply)), scores);
       return true;
     };
-    const found = await ask("game", "/api/four/game", { moves, ...size(), seconds: GAME }, (job) => {
+    const answer = await ask("game", "/api/four/game", { moves, ...size(), seconds: GAME }, (job) => {
       const count = Object.keys(job.progress.plies ?? {}).length;
       if (count > Object.keys(plies?.plies ?? {}).length && hear(job.progress.plies)) drawAnalysis();
     });
     if (plies?.moves !== moves) return;
-    if (found) hear(found.plies);
-    plies = { ...plies, complete: Boolean(found?.complete), thinking: false };
+    if (answer) hear(answer.plies);
+    plies = { ...plies, complete: Boolean(answer?.complete), thinking: false };
     drawAnalysis();
     drawMoves();
-    kit.say(t("four.analysed"));
+    kit.announce(t("four.analysed"));
   }
 
   async function askLook() {
@@ -292,9 +292,9 @@ export async function mount(root, given, kit) {
     const control = new AbortController();
     asking.look = control;
     try {
-      const found = await kit.api.post("/api/four/look", { ...position(), square: Math.min(state.square, board.squares.length - 1) }, { signal: control.signal });
+      const answer = await kit.api.post("/api/four/look", { ...position(), square: Math.min(state.square, board.squares.length - 1) }, { signal: control.signal });
       if (control.signal.aborted) return;
-      look = found;
+      look = answer;
       drawNetwork();
     } catch (error) {
       if (!control.signal.aborted && error.code !== "saved") kit.failed(error, fields);
@@ -305,7 +305,7 @@ export async function mount(root, given, kit) {
     event.preventDefault();
     try {
       const { moves } = await kit.api.post("/api/four/read", { text: fields.text.value(), ...size() }, { remember: false });
-      kit.complainAt({ text: fields.text }, null);
+      kit.showErrorAt({ text: fields.text }, null);
       kit.go({ moves, at: -1, game: moves.length > 0 && solvable(state), opponent: "friend" }, { push: true });
     } catch (error) {
       kit.failed(error.field === "moves" ? Object.assign(error, { field: "text" }) : error, fields);
@@ -391,7 +391,7 @@ export async function mount(root, given, kit) {
   function drawNetwork() {
     if (!network) return;
     network.element.hidden = board.over;
-    const scores = known.get(keyOf(board.moves)) ?? (state.truth && truth.key === keyOf(board.moves) ? truth.scores : null);
+    const scores = solved.get(keyOf(board.moves)) ?? (state.truth && truth.key === keyOf(board.moves) ? truth.scores : null);
     network.draw({ board, look, scores, state: { ...state, square: Math.min(state.square, board.squares.length - 1) } });
   }
 
@@ -422,9 +422,9 @@ export async function mount(root, given, kit) {
     drawNetwork();
   }
 
-  // ---- following the state ------------------------------------------------------------------------------------------------
+  // ---- updates of the state -----------------------------------------------------------------------------------------------
 
-  let asked = {};
+  let last = {};
   function update(next) {
     state = next;
     for (const [name, least, most] of [["rows", 3, 9], ["columns", 3, 9], ["inarow", 3, 6]]) {
@@ -439,18 +439,18 @@ export async function mount(root, given, kit) {
     if (!kinds.includes(kindOf(state.opponent))) state = { ...state, opponent: defaults.opponent };
     board = boardOf(shownMoves(), size());
     const key = keyOf(board.moves);
-    const moved = key !== asked.key;
-    if (moved || state.opponent !== asked.opponent) stop("move");
-    if (moved && asked.key !== undefined) kit.say(`${said} ${statusWords()}`.trim());
-    said = "";
-    const before = asked;
-    asked = { key, opponent: state.opponent, truth: state.truth, square: state.square, game: state.game && `${sizeName()} ${state.moves}` };
+    const moved = key !== last.key;
+    if (moved || state.opponent !== last.opponent) stop("move");
+    if (moved && last.key !== undefined) kit.announce(`${announcement} ${statusWords()}`.trim());
+    announcement = "";
+    const before = last;
+    last = { key, opponent: state.opponent, truth: state.truth, square: state.square, game: state.game && `${sizeName()} ${state.moves}` };
     drawFields();
     if (moved || before.truth !== state.truth) askTruth();
-    if (asked.game && asked.game !== before.game && !(plies?.moves === state.moves && plies.size === sizeName())) askGame();
-    if (!asked.game) stop("game");
+    if (last.game && last.game !== before.game && !(plies?.moves === state.moves && plies.size === sizeName())) askGame();
+    if (!last.game) stop("game");
     drawAll();
-    if (moved && before.key !== undefined && !kit.saved) kit.api.get("/api/four").catch(() => {}); // stays in a saved page
+    if (moved && before.key !== undefined && !kit.saved) kit.api.get("/api/four").catch(() => {}); // keep this answer for a saved page
     if (network && (moved || before.square !== state.square)) askLook();
     if (theirs() && atEnd() && !board.over && !kit.saved && !asking.move) askMove();
   }

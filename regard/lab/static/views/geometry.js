@@ -1,4 +1,4 @@
-// The view Geometry: a query among keys in space. What points the same way gets the weight; move the query and see.
+// The view Geometry: a query and keys as arrows in 3D. Keys in the direction of the query get the weight; the query can be moved.
 
 import { camera, draw as drawSpace, fit, SIZE } from "./geometry/space.js";
 
@@ -6,9 +6,9 @@ export const defaults = {
   text: "The cat sat on the mat",
   query: 1,
   temperature: 1,
-  seed: 35, // one in which the keys point well apart
+  seed: 35, // a seed for which the keys point in clearly different directions
   vector: [],
-  threshold: -1, // 1/S
+  threshold: -1, // -1 means 1/S
   yaw: 32,
   pitch: 22,
 };
@@ -16,18 +16,18 @@ export const defaults = {
 const FAR = 4;
 const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
 
-export async function mount(root, given, kit) {
+export async function mount(root, initial, kit) {
   const { h, s, t, number, put } = kit;
   fit(root.clientWidth);
-  let state = given;
+  let state = initial;
   let data = null; // { tokens, keys, query, dots, weights }
-  let moving = null; // where the query is while it is dragged
+  let moving = null; // position of the query while it is dragged
   let asking = false;
   let waiting = null;
   let closed = false;
 
   const fields = {
-    text: kit.textField({ label: t("geometry.sentence"), value: state.text, wide: false, onchange: kit.paused((text) => go({ text, query: 0, vector: [] }), 120) }),
+    text: kit.textField({ label: t("geometry.sentence"), value: state.text, wide: false, onchange: kit.debounced((text) => go({ text, query: 0, vector: [] }), 120) }),
     query: kit.choiceField({ label: t("geometry.query"), value: "0", options: [], onchange: (i) => go({ query: Number(i), vector: [] }) }),
     temperature: kit.sliderField({ label: t("geometry.temperature"), value: state.temperature, min: 0.05, max: 20, log: true, format: (x) => number(x, 2), onchange: (x) => go({ temperature: Math.abs(x - 1) < 0.03 ? 1 : x }) }),
     seed: kit.numberField({ label: t("geometry.seed"), value: state.seed, min: 0, max: 4294967295, onchange: (seed) => go({ seed, vector: [] }) }),
@@ -91,20 +91,20 @@ export async function mount(root, given, kit) {
     ),
   );
 
-  // ---- turning and moving ---------------------------------------------------------------------------------------
+  // ---- rotation and dragging ------------------------------------------------------------------------------------
 
   const go = (patch) => kit.go(patch);
   const here = () => moving ?? data.query;
   const limit = () => (state.threshold < 0 ? 1 / data.tokens.length : state.threshold);
   const view = () => camera((state.yaw * Math.PI) / 180, (state.pitch * Math.PI) / 180, data.longest);
 
-  /** Within the picture, and on numbers that a slider has. */
+  /** Limit a position to the picture and round it to the steps of the sliders. */
   function bound(point) {
     const far = Math.min(1, (1.15 * data.longest) / (Math.hypot(...point) || 1));
     return point.map((x) => Math.round(1000 * Math.min(Math.max(far * x, -FAR), FAR)) / 1000);
   }
 
-  /** The longest arrow, which fills the picture. It stays while the query is moved, or the picture would shrink under the hand. */
+  /** Length of the longest arrow, which fills the picture. It is constant while the query is dragged, so that the scale does not change. */
   let size = { of: "", longest: 1 };
   function sizeOf({ keys, query }) {
     const of = JSON.stringify(keys);
@@ -233,9 +233,9 @@ export async function mount(root, given, kit) {
     );
   }
 
-  // ---- asking -------------------------------------------------------------------------------------------------------
+  // ---- requests -----------------------------------------------------------------------------------------------------
 
-  /** One question at a time; while it is answered, only the last of those that come is kept. */
+  /** Send one request at a time; of the requests made meanwhile only the last one is sent. */
   async function ask() {
     if (asking) {
       waiting = true;
@@ -247,11 +247,11 @@ export async function mount(root, given, kit) {
     try {
       const trace = await kit.api.post("/api/geometry", { text, seed, query, temperature, vector });
       if (closed) return;
-      kit.complainAt(fields, null);
+      kit.showErrorAt(fields, null);
       read(trace);
     } catch (error) {
       if (closed) return;
-      // A link may name a query that this sentence does not have, or a place where none can be.
+      // A link may contain a query that this sentence does not have, or a position outside the picture.
       if (["query", "vector"].includes(error.field) && (state.query !== 0 || state.vector.length)) {
         kit.go({ query: 0, vector: [] }, { quiet: true });
         update({ ...state, query: 0, vector: [] });
@@ -283,19 +283,19 @@ export async function mount(root, given, kit) {
     drawNumbers();
   }
 
-  let asked = "";
+  let lastQuestion = "";
   async function update(next) {
     state = next;
     fields.text.set(state.text);
     fields.seed.set(state.seed);
     fields.temperature.set(state.temperature);
     const question = JSON.stringify([state.text, state.seed, state.query, state.temperature, state.vector]);
-    if (question === asked && data) {
+    if (question === lastQuestion && data) {
       drawPicture();
       drawFilter();
       return;
     }
-    asked = question;
+    lastQuestion = question;
     await ask();
   }
 

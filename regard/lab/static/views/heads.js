@@ -1,10 +1,10 @@
-// The view Heads and masks: every head small and one large, a mask to paint on, heads to silence, and what follows.
+// The view Heads and masks: tiles of all heads, one head enlarged, a mask to paint, heads to silence, and the effect on the output.
 
 import { figure } from "../kit/figure.js";
 import { legend } from "../kit/legend.js";
 import { lines, MOST_LINED } from "../kit/lines.js";
-import { unpacked } from "../kit/packed.js";
-import { movements, probabilities } from "./heads/moved.js";
+import { decodeArray } from "../kit/arrays.js";
+import { outputChanges, probabilities } from "./heads/output_changes.js";
 import { tiles } from "./heads/tiles.js";
 
 export const defaults = {
@@ -15,8 +15,8 @@ export const defaults = {
   d_model: 16,
   seed: 7,
   mask: "none",
-  painted: [], // pairs for which the learner turned round what the mask says
-  off: [], // silent heads: numbers, or [layer, head] of a translator
+  painted: [], // pairs whose visibility the learner has inverted
+  off: [], // silenced heads: indices, or [layer, head] of a translator
   layer: 1,
   head: 0,
   cell: [],
@@ -29,17 +29,17 @@ const EXAMPLES = {
   dates: ["Tuesday, March 5, 2024", "21st of December 1999", "1 Jan 2030"],
 };
 
-export async function mount(root, given, kit) {
+export async function mount(root, initial, kit) {
   const { h, t, number, put } = kit;
-  let state = given;
-  let data = null; // of either kind: { queries, keys, maps: [layer][head][i][j], hidden(i, j), empty, … }
-  let drawn = ""; // for which sizes the large map and the tiles were made
+  let state = initial;
+  let data = null; // answer for either mode: { queries, keys, maps: [layer][head][i][j], hidden(i, j), empty, … }
+  let drawn = ""; // sizes for which the enlarged map and the tiles were created
   let map = null;
   let small = null;
-  let looked = state.cell.length === 2 ? state.cell : null;
-  let brush = null; // what a stroke makes of the pairs it touches: true is visible
+  let selected = state.cell.length === 2 ? state.cell : null;
+  let brush = null; // visibility that the current stroke gives to the pairs it touches
   let pen = matchMedia("(pointer: fine)").matches;
-  let asked = "";
+  let lastQuestion = "";
   let asking = false;
   let again = false;
   let closed = false;
@@ -49,7 +49,7 @@ export async function mount(root, given, kit) {
 
   // ---- controls -------------------------------------------------------------------------------------------------
 
-  /** The mask of a choice: two of them depend on how many words there are. */
+  /** Return the mask of a choice; two choices depend on the number of words. */
   const maskOf = (choice) => {
     const count = data?.queries?.length ?? 6;
     if (choice === "padding") return `padding([${Math.max(1, count - 2)}])`;
@@ -64,8 +64,8 @@ export async function mount(root, given, kit) {
     MODES.map((mode) => h("button", { type: "button", dataset: { mode }, onclick: () => mode !== state.mode && kit.go({ mode, off: [], cell: [], head: 0, layer: 1 }, { push: true }) }, h("strong", {}, t(`heads.mode.${mode}`)), h("span", {}, t(`heads.mode-said.${mode}`)))),
   );
   const fields = {
-    text: kit.textField({ label: t("heads.sentence"), value: state.text, wide: false, onchange: kit.paused((text) => kit.go({ text, ...clear }), 150) }),
-    date: kit.textField({ label: t("heads.date"), value: state.date, wide: false, onchange: kit.paused((date) => kit.go({ date, cell: [] }), 250) }),
+    text: kit.textField({ label: t("heads.sentence"), value: state.text, wide: false, onchange: kit.debounced((text) => kit.go({ text, ...clear }), 150) }),
+    date: kit.textField({ label: t("heads.date"), value: state.date, wide: false, onchange: kit.debounced((date) => kit.go({ date, cell: [] }), 250) }),
     heads: kit.numberField({ label: t("heads.count"), value: state.heads, min: 1, max: 16, onchange: (heads) => kit.go({ heads, off: [], head: 0 }) }),
     d_model: kit.numberField({ label: t("heads.width"), value: state.d_model, min: 1, max: 128, onchange: (d_model) => kit.go({ d_model }) }),
     seed: kit.numberField({ label: t("heads.seed"), value: state.seed, min: 0, max: 4294967295, onchange: (seed) => kit.go({ seed }) }),
@@ -79,7 +79,7 @@ export async function mount(root, given, kit) {
         else kit.go({ mask: maskOf(choice), painted: [] });
       },
     }),
-    mask: kit.textField({ label: t("heads.mask.own"), value: state.mask, wide: false, onchange: kit.paused((mask) => kit.go({ mask, painted: [] }), 250) }),
+    mask: kit.textField({ label: t("heads.mask.own"), value: state.mask, wide: false, onchange: kit.debounced((mask) => kit.go({ mask, painted: [] }), 250) }),
   };
   const chips = h("div", { class: "chips", role: "group", "aria-label": t("heads.examples") });
   const controls = h(
@@ -105,7 +105,7 @@ export async function mount(root, given, kit) {
     root.dataset.mode = state.mode;
   }
 
-  // ---- what is on the page ------------------------------------------------------------------------------------
+  // ---- elements -----------------------------------------------------------------------------------------------
 
   const title = h("h2", {});
   const tileBox = h("div", {});
@@ -116,10 +116,10 @@ export async function mount(root, given, kit) {
   const penButton = tool("pen", () => {
     pen = !pen;
     showTools();
-    map.mark({ cell: looked ?? undefined });
+    map.mark({ cell: selected ?? undefined });
   });
   const unpaint = tool("clear", () => kit.go({ painted: [] }));
-  const hideRow = tool("row", () => looked && turn(data.keys.map((_, j) => [looked[0], j]), data.keys.every((_, j) => data.hidden(looked[0], j))));
+  const hideRow = tool("row", () => selected && turn(data.keys.map((_, j) => [selected[0], j]), data.keys.every((_, j) => data.hidden(selected[0], j))));
   const turnRound = tool("invert", () => turn(data.queries.flatMap((_, i) => data.keys.map((_, j) => [i, j])), null));
   const hiddenCount = h("span", { class: "hidden-count", "aria-live": "polite" });
   const tools = h("div", { class: "tools", role: "group", "aria-label": t("heads.tools") }, penButton, hideRow, turnRound, unpaint, hiddenCount);
@@ -143,14 +143,14 @@ export async function mount(root, given, kit) {
   const waiting = h("p", { class: "waiting", role: "status", hidden: true });
   root.append(controls, waiting, h("div", { class: "heads-main" }, mapCard, movedCard), linesCard, numbers);
 
-  // ---- asking ---------------------------------------------------------------------------------------------------
+  // ---- requests -------------------------------------------------------------------------------------------------
 
   const question = () =>
     own()
       ? ["/api/heads", { text: state.text, d_model: state.d_model, heads: state.heads, seed: state.seed, mask: state.mask, painted: state.painted, off: state.off }]
       : ["/api/heads/cross", { model: state.mode, text: state.mode === "dates" ? state.date : state.text, off: state.off }];
 
-  /** One question at a time; while it is answered, only the last of those that come is kept. */
+  /** Send one request at a time; of the requests made meanwhile only the last one is sent. */
   async function ask() {
     if (asking) {
       again = true;
@@ -167,12 +167,12 @@ export async function mount(root, given, kit) {
     try {
       const answer = await kit.api.post(path, body);
       if (closed) return;
-      kit.complainAt(fields, null);
+      kit.showErrorAt(fields, null);
       if (mode === state.mode) read(answer);
       setFields();
     } catch (error) {
       if (closed) return;
-      // A link may have painted outside of this sentence, or silenced a head that is not there.
+      // A link may contain painted pairs or silenced heads that this sentence does not have.
       if (["painted", "off"].includes(error.field) && state.painted.length + state.off.length > 0) {
         kit.go({ painted: [], off: [] }, { quiet: true });
         state = { ...state, painted: [], off: [] };
@@ -187,9 +187,9 @@ export async function mount(root, given, kit) {
   }
 
   function read(answer) {
-    const weights = unpacked(answer.weights);
+    const weights = decodeArray(answer.weights);
     if (own()) {
-      // What is painted by now, which may be more than this answer knows of.
+      // The learner may have painted more pairs since this request was sent.
       const visible = answer.ruled.map((row) => row.map(Boolean));
       for (const [i, j] of state.painted) if (visible[i]?.[j] !== undefined) visible[i][j] = !visible[i][j];
       data = { ...answer, own: true, queries: answer.tokens, keys: answer.tokens, maps: [weights], entropy: [answer.entropy], visible };
@@ -210,7 +210,7 @@ export async function mount(root, given, kit) {
   const named = (token) => (token === " " ? "␣" : token);
 
   function drawAll() {
-    if (looked && (looked[0] >= data.queries.length || looked[1] >= data.keys.length)) looked = null;
+    if (selected && (selected[0] >= data.queries.length || selected[1] >= data.keys.length)) selected = null;
     const { layer, head } = chosen();
     title.textContent = headName(layer, head);
     const sizes = JSON.stringify([data.own, data.maps.length, data.maps[0].length, data.queries, data.keys, kit.language()]);
@@ -247,7 +247,7 @@ export async function mount(root, given, kit) {
       map.canvas.setAttribute("aria-describedby", hint);
       put(mapBox, map.element);
     } else map.update({ values: now() });
-    map.mark({ cell: looked ?? undefined });
+    map.mark({ cell: selected ?? undefined });
     small.show({ maps: data.maps, chosen: chosen(), silent, entropy: data.entropy });
     showTools();
     drawReading();
@@ -260,23 +260,23 @@ export async function mount(root, given, kit) {
     tools.hidden = !data.own;
     document.getElementById(hint).textContent = !data.own ? t("heads.hint-cross") : pen ? t("heads.hint-pen") : t("heads.hint");
     penButton.setAttribute("aria-pressed", String(pen));
-    hideRow.disabled = !looked;
+    hideRow.disabled = !selected;
     unpaint.disabled = state.painted.length === 0;
     if (!data.own) {
       emptyNote.hidden = true;
       return;
     }
-    hiddenCount.textContent = t("heads.hidden", { count: data.visible.flat().filter((seen) => !seen).length, all: data.queries.length ** 2 });
+    hiddenCount.textContent = t("heads.hidden", { count: data.visible.flat().filter((isVisible) => !isVisible).length, all: data.queries.length ** 2 });
     emptyNote.hidden = data.empty.length === 0;
     emptyNote.textContent = t("heads.empty", { tokens: data.empty.map((i) => `“${data.queries[i]}”`).join(", ") });
   }
 
   function drawReading() {
-    if (!looked) {
+    if (!selected) {
       put(reading, h("span", { class: "faint" }, t("heads.look")));
       return;
     }
-    const [i, j] = looked;
+    const [i, j] = selected;
     const x = now()[i][j];
     const words = data.hidden(i, j) ? (data.visible[i].some(Boolean) ? t("heads.hidden-pair") : t("heads.sees-nothing")) : t("heads.exactly");
     put(reading, h("span", { class: "pair" }, `${named(data.queries[i])} → ${named(data.keys[j])}`), h("strong", { class: "reading-value", dataset: { value: String(x), row: i, column: j } }, String(x)), h("span", { class: "faint" }, words));
@@ -289,7 +289,7 @@ export async function mount(root, given, kit) {
       movedTitle.textContent = t("heads.moved");
       movedSaid.textContent = t("heads.moved-said");
       put(movedKey, h("span", { class: "key by-mask" }, t("heads.by-mask")), h("span", { class: "key by-heads" }, off ? t("heads.by-heads", { heads: [...state.off].sort((a, b) => a - b).map((n) => n + 1).join(", ") }) : t("heads.by-heads-none")));
-      movements(moved, data);
+      outputChanges(moved, data);
     } else {
       movedTitle.textContent = t("heads.sure");
       movedSaid.textContent = off ? t("heads.sure-said") : t("heads.sure-none");
@@ -325,7 +325,7 @@ export async function mount(root, given, kit) {
       keys: data.keys,
       weights: now(),
       width,
-      lit: looked ? looked[0] : null,
+      lit: selected ? selected[0] : null,
       quiet: new Set(data.empty),
       label: t("heads.lines-label", { head: title.textContent }),
       names: data.own ? { keys: t("heads.keys"), queries: t("heads.queries") } : { keys: t("heads.read"), queries: t("heads.write") },
@@ -334,10 +334,10 @@ export async function mount(root, given, kit) {
   linesBox.addEventListener("pointerover", (event) => {
     const at = event.target.dataset ?? {};
     if (at.query === undefined && at.key === undefined) return;
-    const i = at.query === undefined ? (looked?.[0] ?? 0) : Number(at.query);
+    const i = at.query === undefined ? (selected?.[0] ?? 0) : Number(at.query);
     const row = now()[i];
     const j = at.key === undefined ? row.indexOf(Math.max(...row)) : Number(at.key);
-    if (looked && looked[0] === i && looked[1] === j) return;
+    if (selected && selected[0] === i && selected[1] === j) return;
     map.mark({ cell: [i, j] });
     look(i, j);
   });
@@ -348,10 +348,10 @@ export async function mount(root, given, kit) {
   }
 
   function look(i, j) {
-    if (looked && looked[0] === i && looked[1] === j) return;
-    looked = [i, j];
-    kit.go({ cell: looked }, { quiet: true });
-    state = { ...state, cell: looked };
+    if (selected && selected[0] === i && selected[1] === j) return;
+    selected = [i, j];
+    kit.go({ cell: selected }, { quiet: true });
+    state = { ...state, cell: selected };
     hideRow.disabled = false;
     drawReading();
     drawLines();
@@ -368,7 +368,7 @@ export async function mount(root, given, kit) {
     if (end) map.tell();
   }
 
-  /** Make these pairs visible or not; null turns each round. */
+  /** Make these pairs visible or hidden; null inverts each of them. */
   function turn(cells, visible) {
     for (const [i, j] of cells) data.visible[i][j] = visible ?? !data.visible[i][j];
     keep();
@@ -377,11 +377,11 @@ export async function mount(root, given, kit) {
   function keep() {
     map.draw();
     const painted = [];
-    data.visible.forEach((row, i) => row.forEach((seen, j) => Boolean(data.ruled[i][j]) !== seen && painted.push([i, j])));
+    data.visible.forEach((row, i) => row.forEach((isVisible, j) => Boolean(data.ruled[i][j]) !== isVisible && painted.push([i, j])));
     kit.go({ painted });
   }
 
-  // ---- following the state --------------------------------------------------------------------------------------
+  // ---- updates of the state -------------------------------------------------------------------------------------
 
   async function update(next) {
     state = next;
@@ -389,19 +389,19 @@ export async function mount(root, given, kit) {
     const number = (n) => Number.isInteger(n) && n >= 0 && n < 16;
     state.off = state.off.filter((one) => (own() ? number(one) && one < state.heads : Array.isArray(one) && one.length === 2 && one.every(number)));
     setFields();
-    looked = state.cell.length === 2 && state.cell.every((n) => Number.isInteger(n) && n >= 0) ? state.cell : null;
-    const wanted = JSON.stringify(question());
-    if (wanted === asked && data && data.own === own()) {
+    selected = state.cell.length === 2 && state.cell.every((n) => Number.isInteger(n) && n >= 0) ? state.cell : null;
+    const currentQuestion = JSON.stringify(question());
+    if (currentQuestion === lastQuestion && data && data.own === own()) {
       drawAll();
       return;
     }
-    asked = wanted;
-    // A translator needs torch and its weights: the page is there before them.
+    lastQuestion = currentQuestion;
+    // Do not wait: a translator must load torch and its weights first.
     if (own()) await ask();
     else ask();
   }
 
-  const resized = kit.paused(() => data && !closed && drawLines(), 120);
+  const resized = kit.debounced(() => data && !closed && drawLines(), 120);
   const watcher = new ResizeObserver(resized);
   watcher.observe(linesBox);
   await update(state);
@@ -414,7 +414,7 @@ export async function mount(root, given, kit) {
     picture,
   };
 
-  /** Every head with its numbers where they fit, else the one that is large; and the lines below. */
+  /** Picture: all heads with their numbers if they fit, else the enlarged head; and the lines below. */
   function picture() {
     if (!data) throw new Error(t("heads.waiting"));
     const many = data.queries.length * data.keys.length * data.maps.flat().length;

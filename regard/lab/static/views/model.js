@@ -1,22 +1,22 @@
-// The view Your model: a real model reads the learner's text; every layer and head at a glance, one of them large.
+// The view Your model: the attention of a trained model on the learner's text; an overview of all heads, and one head enlarged.
 
 import { figure } from "../kit/figure.js";
 import { legend } from "../kit/legend.js";
 import { lines, MOST_LINED } from "../kit/lines.js";
-import { unpacked } from "../kit/packed.js";
+import { decodeArray } from "../kit/arrays.js";
 import { changes } from "./model/changes.js";
 import { findings } from "./model/findings.js";
 import { headName, shown } from "./model/names.js";
 import { MEASURES, overview } from "./model/overview.js";
 
 export const defaults = {
-  model: "", // MiniLM where it is installed, else the translator
+  model: "", // empty: MiniLM if it is installed, else the translator
   text: "",
   compare: false,
   other: "",
   measure: "entropy",
   sorted: false,
-  call: -1, // the one that tells most
+  call: -1, // -1: the most informative one
   head: -1,
   cell: [],
 };
@@ -30,28 +30,28 @@ const EXAMPLES = {
 const ALL = Object.values(EXAMPLES).flat();
 const TOP = 6;
 
-export async function mount(root, given, kit) {
+export async function mount(root, initial, kit) {
   const { h, t, number, put } = kit;
-  let state = given;
+  let state = initial;
   let models = [];
-  let facts = null; // of the model that is loaded
-  let data = null; // { calls, small, … } of the text, and of the comparison: changes, other
-  let picked = null; // { weights, visible, … } of the head that is large, of both texts
-  let maps = []; // the heatmaps of it
-  let looked = null;
-  let asked = "";
+  let facts = null; // facts of the loaded model
+  let data = null; // { calls, small, … } of the text; with a comparison also changes and other
+  let picked = null; // { weights, visible, … } of the enlarged head, for both texts
+  let maps = []; // heatmaps of the enlarged head
+  let selected = null;
+  let lastQuestion = "";
   let asking = false;
   let again = false;
   let closed = false;
-  const ready = new Map(); // what is known of the models that were loaded
+  const ready = new Map(); // model name → facts, for models that were loaded
 
   // ---- controls -------------------------------------------------------------------------------------------------
 
   const choices = h("div", { class: "modes models", role: "group", "aria-label": t("model.models") });
   const fields = {
-    text: kit.textField({ label: t("model.text"), value: "", lines: 2, onchange: kit.paused((text) => kit.go({ text: text || " ", cell: [] }), 450) }),
+    text: kit.textField({ label: t("model.text"), value: "", lines: 2, onchange: kit.debounced((text) => kit.go({ text: text || " ", cell: [] }), 450) }),
     compare: kit.switchField({ label: t("model.compare"), value: state.compare, onchange: (compare) => kit.go({ compare }) }),
-    other: kit.textField({ label: t("model.other"), value: "", lines: 2, onchange: kit.paused((other) => kit.go({ other: other || " ", cell: [] }), 450) }),
+    other: kit.textField({ label: t("model.other"), value: "", lines: 2, onchange: kit.debounced((other) => kit.go({ other: other || " ", cell: [] }), 450) }),
   };
   const controls = h("form", { class: "card model-controls", onsubmit: (event) => event.preventDefault() }, choices, h("div", { class: "model-texts" }, fields.text.element, fields.other.element), fields.compare.element);
 
@@ -78,15 +78,15 @@ export async function mount(root, given, kit) {
     fields.other.element.hidden = !state.compare;
   }
 
-  /** Another model: a text of the learner's own stays, an example gives way to the new model's. */
+  /** Switch to another model: keep the learner's own text, replace an example by the new model's example. */
   function choose(model) {
     const keep = (now) => (ALL.includes(now) || !now ? "" : now);
-    const dates = model === "dates" || name() === "dates"; // which read nothing but dates
+    const dates = model === "dates" || name() === "dates"; // this model reads dates only
     kit.go({ model, text: dates ? "" : keep(state.text), other: dates ? "" : keep(state.other), call: -1, head: -1, cell: [] }, { push: true });
     choices.querySelector(`[data-model=${model}]`)?.focus();
   }
 
-  // ---- what is on the page --------------------------------------------------------------------------------------
+  // ---- elements -------------------------------------------------------------------------------------------------
 
   const progress = h("progress", { max: 3, "aria-label": t("model.loading") });
   const progressSaid = h("p", { role: "status" });
@@ -128,12 +128,12 @@ export async function mount(root, given, kit) {
   const body = h("div", { class: "model-body", hidden: true }, h("div", { class: "model-main" }, overviewCard, side), headCard);
   root.append(controls, loading, missing, body);
 
-  // ---- asking ---------------------------------------------------------------------------------------------------
+  // ---- requests -------------------------------------------------------------------------------------------------
 
   const question = () => JSON.stringify([name(), text(), state.compare ? other() : null]);
   const headQuestion = () => JSON.stringify([question(), chosen()]);
 
-  /** One at a time; while it is answered, only the last of the questions that come is kept. */
+  /** Send one request at a time; of the requests made meanwhile only the last one is sent. */
   async function ask() {
     if (asking) {
       again = true;
@@ -157,14 +157,14 @@ export async function mount(root, given, kit) {
     if (!ready.has(model)) await load(model);
     if (closed || model !== name()) return void (again = true);
     facts = ready.get(model);
-    const wanted = question();
-    if (wanted !== asked) {
-      const found = await kit.api.post("/api/model", { model, text: text() });
+    const currentQuestion = question();
+    if (currentQuestion !== lastQuestion) {
+      const answer = await kit.api.post("/api/model", { model, text: text() });
       const against = state.compare ? await kit.api.post("/api/model/compare", { model, text: text(), other: other() }) : null;
-      if (closed || wanted !== question()) return void (again = true);
-      kit.complainAt(fields, null);
-      asked = wanted;
-      data = { ...found, small: found.calls.map((call) => thumbnails(call.small)), compared: against, change: against && byPlace(against.changes, found.calls) };
+      if (closed || currentQuestion !== question()) return void (again = true);
+      kit.showErrorAt(fields, null);
+      lastQuestion = currentQuestion;
+      data = { ...answer, small: answer.calls.map((call) => thumbnails(call.small)), compared: against, change: against && byPlace(against.changes, answer.calls) };
       picked = null;
       body.hidden = false;
       drawOverview();
@@ -176,10 +176,10 @@ export async function mount(root, given, kit) {
       const both = [await one(text()), ...(state.compare ? [await one(other())] : [])];
       if (closed || which !== headQuestion()) return void (again = true);
       picked = { which, both };
-      kit.api.stillNeeded("GET", "/api/model/models");
-      kit.api.stillNeeded("POST", "/api/model/load", { model });
-      kit.api.stillNeeded("POST", "/api/model", { model, text: text() });
-      if (state.compare) kit.api.stillNeeded("POST", "/api/model/compare", { model, text: text(), other: other() });
+      kit.api.retainAnswer("GET", "/api/model/models");
+      kit.api.retainAnswer("POST", "/api/model/load", { model });
+      kit.api.retainAnswer("POST", "/api/model", { model, text: text() });
+      if (state.compare) kit.api.retainAnswer("POST", "/api/model/compare", { model, text: text(), other: other() });
       drawHead();
     }
   }
@@ -188,32 +188,32 @@ export async function mount(root, given, kit) {
     const began = performance.now();
     loading.hidden = false;
     body.hidden = true;
-    const told = ({ status, progress: at }) => {
+    const onprogress = ({ status, progress: at }) => {
       progress.value = at.done ?? 0;
       const seconds = Math.round((performance.now() - began) / 1000);
       progressSaid.textContent = `${t(`model.loading.${status === "waiting" ? status : (at.doing ?? "torch")}`)} · ${t("model.seconds", { seconds })}`;
     };
-    told({ status: "running", progress: {} });
+    onprogress({ status: "running", progress: {} });
     try {
-      ready.set(model, await kit.api.job("/api/model/load", { model }, { told }));
+      ready.set(model, await kit.api.job("/api/model/load", { model }, { onprogress }));
     } finally {
       loading.hidden = true;
     }
   }
 
-  /** The roots of the weights are sent, as whole numbers to 255: enough for a picture that small. */
-  const thumbnails = (packed) => unpacked(packed).map((rows) => kit.thumbnail(rows.map((row) => Array.from(row, (x) => (x / 255) ** 2))));
-  const read = (answer) => ({ weights: unpacked(answer.weights), visible: answer.visible && unpacked(answer.visible), entropy: unpacked(answer.entropy), distance: unpacked(answer.distance), sink: unpacked(answer.sink) });
+  /** The server sends square roots of the weights as integers from 0 to 255, which is precise enough for small pictures. */
+  const thumbnails = (packed) => decodeArray(packed).map((rows) => kit.thumbnail(rows.map((row) => Array.from(row, (x) => (x / 255) ** 2))));
+  const read = (answer) => ({ weights: decodeArray(answer.weights), visible: answer.visible && decodeArray(answer.visible), entropy: decodeArray(answer.entropy), distance: decodeArray(answer.distance), sink: decodeArray(answer.sink) });
 
   function byPlace(rows, calls) {
-    const found = calls.map((call) => call.heads.map(() => null));
-    for (const row of rows) found[row.call][row.head] = row;
-    return found;
+    const table = calls.map((call) => call.heads.map(() => null));
+    for (const row of rows) table[row.call][row.head] = row;
+    return table;
   }
 
   // ---- drawing --------------------------------------------------------------------------------------------------
 
-  /** The head that the learner picked; before that, the one that changed most, or that tells most. */
+  /** The head that the learner picked; by default the one that changed most, or the most informative one. */
   function chosen() {
     const { call, head } = state;
     if (data.calls[call]?.heads[head]) return { call, head };
@@ -249,8 +249,8 @@ export async function mount(root, given, kit) {
   function drawHead() {
     const { call, head } = chosen();
     title.textContent = headName(data.calls[call].name, head);
-    looked = state.cell.length === 2 && inside(state.cell) ? state.cell : null;
-    const most = Math.max(...picked.both.map((one) => one.weights.reduce((found, row) => row.reduce((a, b) => Math.max(a, b), found), 0)), 1e-6);
+    selected = state.cell.length === 2 && inside(state.cell) ? state.cell : null;
+    const most = Math.max(...picked.both.map((one) => one.weights.reduce((largest, row) => row.reduce((a, b) => Math.max(a, b), largest), 0)), 1e-6);
     put(scaleBox, legend(most, t("model.weight")));
     maps = picked.both.map((one, which) => {
       const { queries, keys } = tokens(which);
@@ -273,7 +273,7 @@ export async function mount(root, given, kit) {
     });
     mapBox.classList.toggle("two", maps.length > 1);
     put(mapBox, maps.map((map, which) => (maps.length > 1 ? h("figure", {}, h("figcaption", {}, which === 0 ? text() : other()), map.element) : map.element)));
-    if (looked) maps[0].mark({ cell: looked });
+    if (selected) maps[0].mark({ cell: selected });
     drawReading();
     drawLines();
     drawNumbers();
@@ -281,7 +281,7 @@ export async function mount(root, given, kit) {
 
   const inside = ([i, j]) => Number.isInteger(i) && Number.isInteger(j) && i >= 0 && j >= 0 && i < picked.both[0].weights.length && j < picked.both[0].weights[0].length;
 
-  function drawReading(which = 0, at = looked) {
+  function drawReading(which = 0, at = selected) {
     if (!at) {
       put(reading, h("span", { class: "faint" }, t("model.look")));
       put(top);
@@ -316,15 +316,15 @@ export async function mount(root, given, kit) {
     put(linesBox, linesNow(Math.max(280, linesBox.clientWidth || 600)));
   }
 
-  const linesNow = (width) => lines({ ...tokens(), weights: picked.both[0].weights, width, lit: looked ? looked[0] : null, label: t("model.lines-label", { head: title.textContent }), names: { keys: t("model.keys"), queries: t("model.queries") } });
+  const linesNow = (width) => lines({ ...tokens(), weights: picked.both[0].weights, width, lit: selected ? selected[0] : null, label: t("model.lines-label", { head: title.textContent }), names: { keys: t("model.keys"), queries: t("model.queries") } });
 
   linesBox.addEventListener("pointerover", (event) => {
     const at = event.target.dataset ?? {};
     if (at.query === undefined && at.key === undefined) return;
-    const i = at.query === undefined ? (looked?.[0] ?? 0) : Number(at.query);
+    const i = at.query === undefined ? (selected?.[0] ?? 0) : Number(at.query);
     const row = picked.both[0].weights[i];
     const j = at.key === undefined ? row.indexOf(Math.max(...row)) : Number(at.key);
-    if (looked && looked[0] === i && looked[1] === j) return;
+    if (selected && selected[0] === i && selected[1] === j) return;
     maps[0].mark({ cell: [i, j] });
     look(i, j);
   });
@@ -337,18 +337,18 @@ export async function mount(root, given, kit) {
   }
 
   function look(i, j) {
-    if (looked && looked[0] === i && looked[1] === j) return;
-    const row = looked?.[0];
-    looked = [i, j];
-    kit.go({ cell: looked }, { quiet: true });
-    state = { ...state, cell: looked };
+    if (selected && selected[0] === i && selected[1] === j) return;
+    const row = selected?.[0];
+    selected = [i, j];
+    kit.go({ cell: selected }, { quiet: true });
+    state = { ...state, cell: selected };
     drawReading();
     if (row !== i) drawLines();
   }
 
   const glance = (i, j) => drawReading(1, [i, j]);
 
-  // ---- following the state --------------------------------------------------------------------------------------
+  // ---- updates of the state -------------------------------------------------------------------------------------
 
   async function update(next) {
     state = next;
@@ -356,17 +356,17 @@ export async function mount(root, given, kit) {
     setFields();
     missing.hidden = there();
     body.hidden = !there() || !data;
-    if (data && there() && question() === asked) {
+    if (data && there() && question() === lastQuestion) {
       drawOverview();
       if (picked?.which === headQuestion()) {
-        if (JSON.stringify(looked) !== JSON.stringify(state.cell)) drawHead();
+        if (JSON.stringify(selected) !== JSON.stringify(state.cell)) drawHead();
         return;
       }
     }
     ask();
   }
 
-  const resized = kit.paused(() => picked && !closed && drawLines(), 120);
+  const resized = kit.debounced(() => picked && !closed && drawLines(), 120);
   const watcher = new ResizeObserver(resized);
   watcher.observe(linesBox);
   setFields();
@@ -378,7 +378,7 @@ export async function mount(root, given, kit) {
       closed = true;
       watcher.disconnect();
     },
-    /** The head that is large: with its numbers and lines where they fit, else as it is on the page. */
+    /** Picture of the enlarged head: with numbers and lines if they fit, otherwise as on the page. */
     picture() {
       if (!picked) throw new Error(t("model.loading"));
       const { queries, keys } = tokens();

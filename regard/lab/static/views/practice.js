@@ -1,4 +1,4 @@
-// The view Practice: exercises that are graded, drills by hand, cards, a mock interview, the diagram, and how far one is.
+// The view Practice: graded exercises, drills by hand, cards, a mock interview, the diagram, and progress.
 // Each part is a module in practice/ with show(root, state, kit, course) → { update(state), unmount(), picture() }.
 
 import { show as cards } from "./practice/cards.js";
@@ -24,26 +24,26 @@ export const defaults = {
 
 const TABS = { progress, exercises, drills, cards, interview, diagram };
 
-export async function mount(root, given, kit) {
+export async function mount(root, initial, kit) {
   const { h, t, put } = kit;
-  let state = given;
+  let state = initial;
   let open = { tab: null, part: null };
   let turn = 0;
 
-  /** What all parts share: the overview, as the server last gave it. */
+  /** Shared by all parts: the server's latest overview. */
   const course = {
     overview: null,
-    fresh: false, // just fetched, for the part that is shown first
+    fresh: false, // whether the overview was just fetched, so that the first part need not fetch it again
     async refresh() {
       course.overview = await kit.api.get("/api/practice");
       drawTabs();
       return course.overview;
     },
-    said: (words) => words[kit.language()],
+    translate: (words) => words[kit.language()],
     open: (patch) => kit.go({ exercise: "", drill: "", answers: {}, card: "", ...patch }, { push: true }),
   };
 
-  // The buttons stay: one that is drawn anew between press and release would lose the click.
+  // The buttons are created once: a button that is replaced between press and release loses the click.
   const buttons = Object.keys(TABS).map((tab) => h("button", { type: "button", class: "quiet tab", dataset: { tab }, onclick: () => course.open({ tab }) }));
   const tabs = h("nav", { class: "practice-tabs", "aria-label": t("practice.parts") }, buttons);
   const place = h("div", { class: "practice-part" });
@@ -68,19 +68,19 @@ export async function mount(root, given, kit) {
       await open.part?.update?.(state);
       return;
     }
-    const mine = ++turn;
+    const request = ++turn;
     open.part?.unmount?.();
     open = { tab, part: null };
     drawTabs();
     const room = h("div", { class: `part part-${tab}` });
     const part = await TABS[tab](room, state, kit, course);
-    if (mine !== turn) {
+    if (request !== turn) {
       part?.unmount?.();
       return;
     }
     put(place, room);
     open.part = part;
-    if (tabs.contains(document.activeElement)) part.focus?.(); // its keys work at once
+    if (tabs.contains(document.activeElement)) part.focus?.(); // so that its keys work at once
   }
 
   try {

@@ -1,10 +1,10 @@
-// The view Trace: a sentence through one attention layer, step by step, every number real and explained.
+// The view Trace: one attention layer applied to a sentence, step by step, with the formula behind every number.
 
 import { figure } from "../kit/figure.js";
 import { flow } from "./trace/flow.js";
 import { attended, Numbers } from "./trace/numbers.js";
 import { IN_HEADS, PRODUCTS, scene, STEPS } from "./trace/scenes.js";
-import { letters, worked } from "./trace/worked.js";
+import { letters, cellFormula } from "./trace/cell.js";
 
 export const defaults = {
   text: "The cat sat on the mat",
@@ -25,24 +25,24 @@ const ASKED = ["text", "heads", "d_model", "mask", "scale", "temperature", "seed
 const MASKS = ["none", "causal", "window(keys=3)", "causal & window(keys=3)", "prefix(3)"];
 const TICK = 520; // milliseconds between two cells while playing
 
-export async function mount(root, given, kit) {
+export async function mount(root, initial, kit) {
   const { h, t, number, put } = kit;
-  let state = sane(given);
+  let state = sane(initial);
   let data = null;
-  let now = null; // the scene that is drawn, and its matrices
-  let looked = null; // { key, i, j }
+  let now = null; // the current scene and its matrices
+  let selected = null; // { key, i, j }
   let asking = null;
-  let asked = "";
+  let lastQuestion = "";
   let timer = null;
   let beat = 0;
 
   // ---- controls ---------------------------------------------------------------------------------------------
 
-  /** New numbers for Q, K and V make the learner's own changes to the old ones meaningless. */
+  /** Discard the learner's changes to Q, K and V, which do not apply to new numbers. */
   const anew = (patch) => kit.go({ ...patch, edits: [], cell: [] });
   const own = !MASKS.includes(state.mask);
   const fields = {
-    text: kit.textField({ label: t("trace.sentence"), value: state.text, wide: false, onchange: kit.paused((text) => anew({ text }), 120) }),
+    text: kit.textField({ label: t("trace.sentence"), value: state.text, wide: false, onchange: kit.debounced((text) => anew({ text }), 120) }),
     heads: kit.numberField({ label: t("trace.heads"), value: state.heads, min: 1, max: 128, onchange: (heads) => kit.go({ heads }) }),
     d_model: kit.numberField({ label: t("trace.width"), value: state.d_model, min: 1, max: 128, onchange: (d_model) => anew({ d_model }) }),
     choice: kit.choiceField({
@@ -50,13 +50,13 @@ export async function mount(root, given, kit) {
       value: own ? "own" : state.mask,
       options: [...MASKS.map((mask, i) => [mask, t(`trace.masks.${i}`)]), ["own", t("trace.masks.own")]],
       onchange: (mask) => {
-        const mine = mask === "own";
-        fields.mask.element.hidden = !mine;
-        if (mine) fields.mask.input.focus();
+        const custom = mask === "own";
+        fields.mask.element.hidden = !custom;
+        if (custom) fields.mask.input.focus();
         else kit.go({ mask });
       },
     }),
-    mask: kit.textField({ label: t("trace.mask.own"), value: state.mask, wide: false, onchange: kit.paused((mask) => kit.go({ mask }), 250) }),
+    mask: kit.textField({ label: t("trace.mask.own"), value: state.mask, wide: false, onchange: kit.debounced((mask) => kit.go({ mask }), 250) }),
     temperature: kit.sliderField({
       label: t("trace.temperature"),
       value: state.temperature,
@@ -91,7 +91,7 @@ export async function mount(root, given, kit) {
   const player = h("div", { class: "player", role: "group", "aria-label": t("trace.player") }, back, play, next, counter);
   const bar = h("section", { class: "trace-bar", "aria-label": t("trace.flow") }, diagram.element, player);
 
-  // ---- the stage ----------------------------------------------------------------------------------------------
+  // ---- matrices and explanation -------------------------------------------------------------------------------
 
   const title = h("h2", {});
   const formula = h("div", { class: "letters" });
@@ -103,13 +103,13 @@ export async function mount(root, given, kit) {
   const stage = h("section", { class: "card trace-stage", "aria-label": t("trace.numbers") }, heads, board);
   root.append(controls, bar, h("div", { class: "trace-main" }, stage, panel));
 
-  // ---- moving through the steps -------------------------------------------------------------------------------
+  // ---- navigation between steps -------------------------------------------------------------------------------
 
   function go(step, quiet = false) {
     if (step === state.step) return;
     performance.mark("trace-step-asked");
     kit.go({ step });
-    if (!quiet) kit.say(`${STEPS.indexOf(step) + 1}. ${t(`trace.title.${step}`)}`);
+    if (!quiet) kit.announce(`${STEPS.indexOf(step) + 1}. ${t(`trace.title.${step}`)}`);
     painted(() => performance.measure("trace-step", "trace-step-asked"));
   }
 
@@ -133,13 +133,13 @@ export async function mount(root, given, kit) {
     showPlayer();
   }
 
-  /** While playing: along one row of the result, cell by cell, then the next step. */
+  /** One tick of the animation: the next cell of a row of the result, or the next step after the last cell. */
   function tick() {
-    if (!now) return; // the numbers are still on their way
+    if (!now) return; // the numbers have not arrived yet
     const { values } = now.scene.matrices[now.scene.result];
     const cells = Math.min(6, values[0].length);
     if (beat < cells) {
-      if (!kit.calm()) look(now.scene.result, looked?.i ?? 0, beat);
+      if (!kit.reducedMotion()) look(now.scene.result, selected?.i ?? 0, beat);
       beat++;
     } else if (state.step === STEPS.at(-1)) stop();
     else {
@@ -177,9 +177,9 @@ export async function mount(root, given, kit) {
     diagram.show(step, data);
     showPlayer();
     title.textContent = t(`trace.title.${step}`);
-    explanation.textContent = said(step);
+    explanation.textContent = explain(step);
     put(formula, letters(step, state, data));
-    formula.hidden = PRODUCTS.has(step); // there it stands between the matrices
+    formula.hidden = PRODUCTS.has(step); // products show the formula between the matrices
     restore.hidden = state.edits.length === 0;
     restore.textContent = t("trace.restore", { count: state.edits.length });
     drawHeads(step, head);
@@ -189,7 +189,7 @@ export async function mount(root, given, kit) {
       drawn[key] = kit.matrix({
         ...spec,
         onlook: (i, j) => {
-          if (looked?.key === key && looked.i === i && looked.j === j && !looked.soft) return;
+          if (selected?.key === key && selected.i === i && selected.j === j && !selected.soft) return;
           look(key, i, j);
         },
         onedit: spec.edit && !kit.saved ? (i, j, value) => edit(spec.edit(i, j), value) : undefined,
@@ -212,7 +212,7 @@ export async function mount(root, given, kit) {
     first();
   }
 
-  /** The whole of Q, K or V, small, with the strip that this head gets. */
+  /** A small picture of all of Q, K or V in which the columns of this head are marked. */
   function cut(symbol, { values, from, of }) {
     const whole = kit.thumbnail(values, { kind: "signed", most: Math.max(...values.flat().map(Math.abs)) });
     whole.style.width = "100%";
@@ -221,15 +221,15 @@ export async function mount(root, given, kit) {
     return h("div", { class: "strip-whole", role: "img", "aria-label": t("trace.strip-of", { name: symbol, n: from + 1, of }) }, whole, mark);
   }
 
-  /** Between the two matrices that are multiplied: the formula, and how to read the crossing. */
+  /** Between the two factors of a product: the formula, and how a cell of the result depends on a row and a column. */
   function crossing({ matrices, result }) {
     const [a, b] = Object.values(matrices);
     const names = { a: a.name, b: b.name, c: matrices[result].name };
     return h("div", { class: "crossing" }, letters(state.step, state, data), h("p", { class: "remark" }, kit.rich(t("trace.crossing", names))));
   }
 
-  /** The words of a step; some say more when something unusual was chosen. */
-  function said(step) {
+  /** Return the explanation of a step; unusual settings have their own texts. */
+  function explain(step) {
     const facts = { width: data.width, heads: data.heads, d_k: data.d_k, root: number(Math.sqrt(data.d_k), 2) };
     if (step === "mask" && !data.visible) return t("trace.said.mask-none");
     if (step === "scale" && !state.scale) return t("trace.said.scale-off", facts);
@@ -237,14 +237,14 @@ export async function mount(root, given, kit) {
     return t(`trace.said.${step}`, facts);
   }
 
-  let heading = null; // what the row above the matrices is drawn for
+  let heading = null; // what the row of buttons above the matrices shows
 
   function drawHeads(step, head) {
     const inHeads = IN_HEADS.has(step) && data.heads > 1;
     heads.hidden = step !== "project" && !inHeads;
-    const wanted = step === "project" ? "which" : inHeads ? data : null;
-    if (wanted !== heading) put(heads, step === "project" ? whichButtons() : inHeads ? headButtons() : null);
-    heading = wanted;
+    const target = step === "project" ? "which" : inHeads ? data : null;
+    if (target !== heading) put(heads, step === "project" ? whichButtons() : inHeads ? headButtons() : null);
+    heading = target;
     for (const button of heads.querySelectorAll("button")) {
       const here = step === "project" ? button.dataset.which === state.which : Number(button.dataset.head) === head;
       button.setAttribute("aria-pressed", String(here));
@@ -268,7 +268,7 @@ export async function mount(root, given, kit) {
     ),
   ];
 
-  /** The cell that is explained when a step opens: the one in the link, the one looked at before, or a telling one. */
+  /** The cell that is explained when a step opens: the one in the link, else the one selected before, else an instructive one. */
   function first() {
     const { matrices, result } = now.scene;
     const { values } = matrices[result];
@@ -276,7 +276,7 @@ export async function mount(root, given, kit) {
     look(result, Math.min(Math.max(0, i), values.length - 1), Math.min(Math.max(0, j), values[0].length - 1), true);
   }
 
-  /** A late query, since it sees most, and its second favourite, since the favourite has e⁰ = 1, which shows little. */
+  /** The last query sees the most keys. Its second largest weight is chosen, since the largest has e⁰ = 1, which explains little. */
   function telling() {
     const i = Math.min(data.queries.length, 6) - 1;
     const weights = data.of("weights")[Math.min(state.head, data.heads - 1)];
@@ -289,23 +289,23 @@ export async function mount(root, given, kit) {
   }
 
   function look(key, i, j, soft = false) {
-    looked = { key, i, j, soft };
+    selected = { key, i, j, soft };
     const lights = now.scene.lights(key, i, j);
     for (const [name, one] of Object.entries(now.drawn)) one.light(lights[name], soft);
-    const found = worked(state.step, key, i, j, data, state, now.scene);
+    const explained = cellFormula(state.step, key, i, j, data, state, now.scene);
     put(
       aside,
       h("h3", {}, t("trace.this-cell")),
-      h("div", { class: "pieces" }, found.pieces),
-      found.products ? strip(found.products, found.result) : null,
-      found.pair ? h("p", { class: "remark" }, found.seen ? t("trace.sees", found.pair) : t("trace.blind", found.pair)) : null,
-      found.empty ? h("p", { class: "remark" }, t("trace.empty")) : null,
-      found.row ? bars(found.row, found.at, found.query) : null,
+      h("div", { class: "pieces" }, explained.pieces),
+      explained.products ? strip(explained.products, explained.result) : null,
+      explained.pair ? h("p", { class: "remark" }, explained.seen ? t("trace.sees", explained.pair) : t("trace.blind", explained.pair)) : null,
+      explained.empty ? h("p", { class: "remark" }, t("trace.empty")) : null,
+      explained.row ? bars(explained.row, explained.at, explained.query) : null,
       now.scene.matrices[key].edit && !kit.saved ? h("p", { class: "remark" }, t("trace.editable")) : null,
     );
   }
 
-  /** The products of a dot product, each in its colour, with the pluses that make them a sum. */
+  /** The terms of a dot product, each in its colour, with plus signs between them. */
   function strip(products, result) {
     const most = Math.max(...products.map(Math.abs), 1e-12);
     const shown = products.slice(0, 16);
@@ -324,7 +324,7 @@ export async function mount(root, given, kit) {
     return h("span", { class: "chip", style: { "background-color": kit.colour.css(colour), color: kit.colour.inkOn(colour) } }, number(x, 2));
   }
 
-  /** One query's weights as bars, and how many keys it attends to in effect. */
+  /** The weights of one query as bars, and its effective number of keys. */
   function bars(row, at, query) {
     const shown = row.map((w, j) => [w, j]);
     const top = shown.length > 12 ? [...shown].sort((a, b) => b[0] - a[0]).slice(0, 12) : shown;
@@ -351,31 +351,31 @@ export async function mount(root, given, kit) {
 
   function edit([symbol, row, column], value) {
     const rest = state.edits.filter(([a, b, c]) => a !== symbol || b !== row || c !== column);
-    kit.go({ edits: [...rest, [symbol, row, column, value]], cell: looked ? [looked.i, looked.j] : [] });
+    kit.go({ edits: [...rest, [symbol, row, column, value]], cell: selected ? [selected.i, selected.j] : [] });
   }
 
-  // ---- asking the server --------------------------------------------------------------------------------------
+  // ---- requests -----------------------------------------------------------------------------------------------
 
   async function update(next) {
     state = sane(next);
     const body = Object.fromEntries(ASKED.map((name) => [name, state[name]]));
     const question = JSON.stringify(body);
     for (const name of ["text", "heads", "d_model", "seed", "temperature", "scale"]) fields[name].set(state[name]);
-    if (question === asked && data) {
+    if (question === lastQuestion && data) {
       draw();
       return;
     }
     asking?.abort();
     asking = new AbortController();
     const { signal } = asking;
-    const kept = focusPlace();
+    const focusedCell = focusPlace();
     try {
       const trace = await kit.api.post("/api/trace", body, { signal });
-      kit.complainAt(fields, null);
+      kit.showErrorAt(fields, null);
       data = new Numbers(trace);
-      asked = question;
+      lastQuestion = question;
       draw();
-      focusAgain(kept);
+      focusAgain(focusedCell);
     } catch (error) {
       kit.failed(error, fields);
     }
@@ -387,12 +387,12 @@ export async function mount(root, given, kit) {
     return part && board.contains(part) ? [part.dataset.part, Number(cell.dataset.row), Number(cell.dataset.column)] : null;
   };
 
-  function focusAgain(kept) {
-    if (kept) now.drawn[kept[0]]?.look(kept[1], kept[2], true);
+  function focusAgain(focusedCell) {
+    if (focusedCell) now.drawn[focusedCell[0]]?.look(focusedCell[1], focusedCell[2], true);
   }
 
   board.addEventListener("pointerleave", () => {
-    if (looked && !board.contains(document.activeElement)) look(looked.key, looked.i, looked.j, true);
+    if (selected && !board.contains(document.activeElement)) look(selected.key, selected.i, selected.j, true);
   });
   board.addEventListener("focusin", (event) => {
     const at = focusPlace();
@@ -418,7 +418,7 @@ export async function mount(root, given, kit) {
   };
 }
 
-/** A link may say anything: what names no step, matrix or head gives way to what does. */
+/** Replace invalid steps, matrices and heads of a link by valid ones. */
 function sane(state) {
   return {
     ...state,
@@ -429,7 +429,7 @@ function sane(state) {
   };
 }
 
-/** Call when what was drawn has been painted. */
+/** Call a function after the next frame has been painted. */
 function painted(call) {
   requestAnimationFrame(() => {
     const { port1, port2 } = new MessageChannel();

@@ -10,7 +10,7 @@ const SMALL = 11.5;
 
 export const seriesColour = (i) => token(`--series-${(i % 7) + 1}`);
 
-/** A marker around the origin, each series its own. */
+/** A marker around the origin; each series has its own shape. */
 function marker(i, colour) {
   const shapes = [
     () => s("circle", { r: 3.6 }),
@@ -26,7 +26,7 @@ function marker(i, colour) {
   return shape;
 }
 
-/** A number as an axis has it: 0.25, 1e-4, 20 k, 5 M. */
+/** Format a number for an axis: 0.25, 1e-4, 20 k, 5 M. */
 export function short(x) {
   const size = Math.abs(x);
   for (const [least, by, sign] of [[1e9, 1e9, " G"], [1e6, 1e6, " M"], [1e4, 1e3, " k"]]) if (size >= least) return `${Number((x / by).toPrecision(3))}${sign}`;
@@ -35,19 +35,19 @@ export function short(x) {
   return x.toExponential(0).replace("-", "−");
 }
 
-/** What stands at a mark: a share in per cent, another number with three figures; and its interval. */
+/** Text of a mark: a share in per cent, other numbers with three significant digits, and the interval. */
 export function reading(plot, [, mean, low, high]) {
   const text = (x) => (plot.percent ? (100 * x).toFixed(1) : short(x));
   const sign = plot.percent ? " %" : "";
   return text(mean) + sign + (low === null ? "" : ` (${text(low)} … ${text(high)})`);
 }
 
-/** The series' names with their colours, in as many rows as they need: { group, height }. */
-export function key(plot, say, width) {
+/** Legend of the series, in as many rows as needed: { group, height }. */
+export function key(plot, translate, width) {
   const group = s("g");
   let [x, y] = [0, 11];
   plot.series.forEach((one, i) => {
-    const name = say(one.name);
+    const name = translate(one.name);
     const wide = 30 + lineWidth(name, SMALL) + 14;
     if (x > 0 && x + wide - 14 > width) [x, y] = [0, y + 17];
     const sample =
@@ -60,14 +60,14 @@ export function key(plot, say, width) {
   return { group, height: y + 7 };
 }
 
-/** The plot, `width` pixels wide; `say` chooses the language of words, `read(text)` hears what the pointer is at. */
-export function drawPlot(plot, { width, say, keyed = true, read = null }) {
+/** Draw a plot `width` pixels wide; `translate` returns a text in the page's language, `read(text)` is called with the mark under the pointer. */
+export function drawPlot(plot, { width, translate, keyed = true, read = null }) {
   const [ink, faint, line] = [token("--ink"), token("--faint"), token("--line")];
   const text = (x, y, words, more = {}) => s("text", { x: x.toFixed(1), y: y.toFixed(1), "font-size": SMALL, fill: faint, ...more }, lowered(words));
   const parts = [];
   let top = 4;
-  if (say(plot.title)) {
-    for (const row of wrapped(say(plot.title), width, 12.5)) {
+  if (translate(plot.title)) {
+    for (const row of wrapped(translate(plot.title), width, 12.5)) {
       top += 13;
       parts.push(text(0, top, row, { fill: ink, "font-size": 12.5, "font-weight": 650 }));
       top += 3;
@@ -75,24 +75,24 @@ export function drawPlot(plot, { width, say, keyed = true, read = null }) {
     top += 7;
   }
   if (keyed && plot.series.length > 1) {
-    const made = key(plot, say, width);
+    const made = key(plot, translate, width);
     made.group.setAttribute("transform", `translate(0 ${top})`);
     parts.push(made.group);
     top += made.height + 4;
   }
-  if (say(plot.y_label)) {
-    parts.push(text(0, top + 10, say(plot.y_label)));
+  if (translate(plot.y_label)) {
+    parts.push(text(0, top + 10, translate(plot.y_label)));
     top += 16;
   }
   top += 8;
   const body = plot.horizontal ? lying : plot.kind === "bars" ? bars : lines;
-  const { height, marks } = body(plot, { width, top, say, text, ink, faint, line, read });
+  const { height, marks } = body(plot, { width, top, translate, text, ink, faint, line, read });
   return { svg: s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "plot", "font-family": FONT }, parts, marks), width, height };
 }
 
-// ---- heights --------------------------------------------------------------------------------------------------------
+// ---- vertical axis --------------------------------------------------------------------------------------------------
 
-/** From numbers to pixels, with the ticks that stand beside: { y, ticks, label }. */
+/** The vertical scale from numbers to pixels, with its ticks: { y, ticks, label }. */
 function heights(plot, top, bottom) {
   const points = plot.series.flatMap((one) => one.points);
   const means = [...points.map((one) => one[1]), ...plot.reference_lines.map((one) => one.value)].filter((x) => x !== null);
@@ -111,7 +111,7 @@ function heights(plot, top, bottom) {
     return { y: (x) => bottom - ((bottom - top) * (Math.log10(Math.max(x, 1e-300)) - low)) / (high - low), ticks, label: short };
   }
   let [low, high] = [Math.min(...means), Math.max(...means)];
-  const room = 0.5 * (high - Math.min(low, 0) || 1); // an interval may be far wider than what it is around
+  const room = 0.5 * (high - Math.min(low, 0) || 1); // an interval may be far wider than the range of the means
   for (const end of ends) [low, high] = [Math.min(low, Math.max(end, low - room)), Math.max(high, Math.min(end, high + room))];
   if (Math.min(...means) >= 0) low = 0;
   const step = niceStep((high - low || 1) / 5);
@@ -126,8 +126,8 @@ function niceStep(rough) {
   return [1, 2, 2.5, 5, 10].find((by) => by * power >= rough) * power;
 }
 
-/** Lines across with their numbers, levels, and the room where marks may be. */
-function ground(plot, at, { width, top, say, text, faint, line }) {
+/** Grid lines with their numbers, reference levels, and the area of the marks. */
+function ground(plot, at, { width, top, translate, text, faint, line }) {
   const { y, ticks, label } = heights(plot, top, at.bottom);
   const left = Math.max(...ticks.map((tick) => lineWidth(label(tick), SMALL))) + 9;
   const [below, above] = [[], []];
@@ -135,13 +135,13 @@ function ground(plot, at, { width, top, say, text, faint, line }) {
     below.push(s("line", { x1: left, x2: width, y1: y(tick), y2: y(tick), stroke: line }));
     below.push(text(left - 7, y(tick) + 4, label(tick), { "text-anchor": "end" }));
   }
-  const told = new Set();
+  const labelled = new Set();
   const levels = (place) => {
     for (const one of plot.reference_lines) {
       const [from, to] = one.category === null ? [left, width] : place(one.category);
       below.push(s("line", { x1: from, x2: to, y1: y(one.value), y2: y(one.value), stroke: faint, "stroke-dasharray": "3 3" }));
-      if (one.category === null && !told.has(one.value)) above.push(text(width - 2, y(one.value) - 5, say(one.name), { "text-anchor": "end", stroke: token("--surface"), "stroke-width": 3.5, "paint-order": "stroke" }));
-      told.add(one.value);
+      if (one.category === null && !labelled.has(one.value)) above.push(text(width - 2, y(one.value) - 5, translate(one.name), { "text-anchor": "end", stroke: token("--surface"), "stroke-width": 3.5, "paint-order": "stroke" }));
+      labelled.add(one.value);
     }
   };
   const clip = freshId("clip");
@@ -149,7 +149,7 @@ function ground(plot, at, { width, top, say, text, faint, line }) {
   return { y, left, below, above, levels, clip: `url(#${clip})` };
 }
 
-/** A mark that says what it is when the pointer is at it. */
+/** Make a mark report its text while the pointer is over it. */
 function telling(element, words, read) {
   element.append(s("title", {}, words));
   if (read) element.addEventListener("pointerenter", () => read(words));
@@ -159,10 +159,10 @@ function telling(element, words, read) {
 // ---- lines ----------------------------------------------------------------------------------------------------------
 
 function lines(plot, frame) {
-  const { width, top, say, text, faint, read } = frame;
+  const { width, top, translate, text, faint, read } = frame;
   const wide = width > 520;
   const bottom = top + (wide ? 250 : 190);
-  const height = bottom + 22 + (say(plot.x_label) ? 17 : 0);
+  const height = bottom + 22 + (translate(plot.x_label) ? 17 : 0);
   const { y, left, below, above, levels, clip } = ground(plot, { bottom }, frame);
   const every = [...new Set(plot.series.flatMap((one) => one.points.map((point) => point[0])))].sort((a, b) => a - b);
   const to = plot.log.includes("x") ? Math.log2 : (x) => x;
@@ -178,7 +178,7 @@ function lines(plot, frame) {
     free = x(at) + half + 7;
   }
   if (plot.vertical_line !== null) below.push(s("line", { x1: x(plot.vertical_line), x2: x(plot.vertical_line), y1: top, y2: bottom, stroke: faint, "stroke-dasharray": "3 3" }));
-  if (say(plot.x_label)) above.push(text((from + until) / 2, height - 4, say(plot.x_label), { "text-anchor": "middle" }));
+  if (translate(plot.x_label)) above.push(text((from + until) / 2, height - 4, translate(plot.x_label), { "text-anchor": "middle" }));
   const [bands, drawn] = [[], []];
   plot.series.forEach((one, i) => {
     const colour = seriesColour(i);
@@ -195,7 +195,7 @@ function lines(plot, frame) {
         { class: "series" },
         s("path", { d: way(there.map((point) => [x(point[0]), y(point[1])])), fill: "none", stroke: colour, "stroke-width": 2, "stroke-dasharray": DASHES[i % 7], "stroke-linejoin": "round" }),
         there.map((point) => {
-          const words = `${say(one.name)} · ${short(point[0])}: ${reading(plot, point)}`;
+          const words = `${translate(one.name)} · ${short(point[0])}: ${reading(plot, point)}`;
           const spot = s("g", { class: "mark", transform: `translate(${x(point[0]).toFixed(1)} ${y(point[1]).toFixed(1)})` }, s("circle", { r: 11, fill: "transparent" }), marker(i, colour));
           return telling(spot, words, read);
         }),
@@ -205,7 +205,7 @@ function lines(plot, frame) {
   return { height, marks: [below, s("g", { "clip-path": clip }, bands), drawn, above] };
 }
 
-/** Where numbers stand along a plot: at the points themselves if these are few, else at round ones. */
+/** Positions of the numbers on the horizontal axis: the points themselves if there are few, else round numbers. */
 function along(every, plot) {
   if (plot.log.includes("x") || every.length <= 9) return every;
   const [low, high] = [every[0], every.at(-1)];
@@ -216,25 +216,25 @@ function along(every, plot) {
 // ---- bars -----------------------------------------------------------------------------------------------------------
 
 function bars(plot, frame) {
-  const { width, top, say, text, ink, read } = frame;
+  const { width, top, translate, text, ink, read } = frame;
   const places = Object.keys(plot.categories);
   const bottom = top + (width > 520 ? 250 : 190);
   const { y, left, below, above, levels, clip } = ground(plot, { bottom }, frame);
   const each = (width - left) / places.length;
-  const names = places.map((place) => wrapped(say(plot.categories[place]), each - 6, SMALL));
+  const names = places.map((place) => wrapped(translate(plot.categories[place]), each - 6, SMALL));
   const deep = Math.max(...names.map((rows) => rows.length));
-  const height = bottom + 7 + 14 * deep + (say(plot.x_label) ? 19 : 3);
+  const height = bottom + 7 + 14 * deep + (translate(plot.x_label) ? 19 : 3);
   const middle = (place) => left + each * (places.indexOf(place) + 0.5);
   const wide = Math.min(84, (0.8 * each) / plot.series.length);
   levels((place) => [middle(place) - 0.45 * each, middle(place) + 0.45 * each]);
   names.forEach((rows, i) => rows.forEach((row, n) => above.push(text(left + each * (i + 0.5), bottom + 17 + 14 * n, row, { "text-anchor": "middle", fill: ink }))));
-  if (say(plot.x_label)) above.push(text((left + width) / 2, height - 4, say(plot.x_label), { "text-anchor": "middle" }));
+  if (translate(plot.x_label)) above.push(text((left + width) / 2, height - 4, translate(plot.x_label), { "text-anchor": "middle" }));
   const [drawn, whiskers] = [[], []];
   plot.series.forEach((one, i) => {
     const away = (i - (plot.series.length - 1) / 2) * wide;
     for (const point of one.points) {
       const [px, py] = [middle(point[0]) + away, y(point[1])];
-      const words = `${say(one.name)} · ${say(plot.categories[point[0]])}: ${reading(plot, point)}`;
+      const words = `${translate(one.name)} · ${translate(plot.categories[point[0]])}: ${reading(plot, point)}`;
       const bar = s("rect", { class: "bar", x: px - 0.46 * wide, y: Math.min(py, bottom - 1), width: 0.92 * wide, height: Math.max(1, bottom - py), rx: Math.min(3, wide / 6), fill: seriesColour(i) });
       drawn.push(telling(bar, words, read));
       if (point[2] !== null) whiskers.push(whisker([px, y(point[2])], [px, y(point[3])], ink));
@@ -243,8 +243,8 @@ function bars(plot, frame) {
   return { height, marks: [below, s("g", { "clip-path": clip }, drawn, whiskers), above] };
 }
 
-/** Bars that lie, each under its name. */
-function lying(plot, { width, top, say, text, ink, faint, line, read }) {
+/** Horizontal bars, each below its name. */
+function lying(plot, { width, top, translate, text, ink, faint, line, read }) {
   const places = Object.keys(plot.categories);
   const points = plot.series[0].points;
   const most = plot.percent ? 1 : Math.max(...points.map((one) => Math.max(one[1], Math.min(one[3] ?? 0, 2 * one[1]))));
@@ -254,10 +254,10 @@ function lying(plot, { width, top, say, text, ink, faint, line, read }) {
   const marks = [];
   points.forEach((point, i) => {
     const y = top + 34 * places.indexOf(point[0]);
-    marks.push(text(0, y + 10, say(plot.categories[point[0]]), { fill: ink }), text(right, y + 10, values[i], { "text-anchor": "end", fill: faint }));
+    marks.push(text(0, y + 10, translate(plot.categories[point[0]]), { fill: ink }), text(right, y + 10, values[i], { "text-anchor": "end", fill: faint }));
     marks.push(s("rect", { x: 0, y: y + 15, width: right, height: 11, rx: 3, fill: line, opacity: 0.6 }));
     const bar = s("rect", { class: "bar", x: 0, y: y + 15, width: Math.max(1, x(point[1])), height: 11, rx: 3, fill: seriesColour(0) });
-    marks.push(telling(bar, `${say(plot.categories[point[0]])}: ${reading(plot, point)}`, read));
+    marks.push(telling(bar, `${translate(plot.categories[point[0]])}: ${reading(plot, point)}`, read));
     if (point[2] !== null) marks.push(whisker([x(point[2]), y + 20.5], [x(point[3]), y + 20.5], ink));
   });
   return { height: top + 34 * places.length + 2, marks };

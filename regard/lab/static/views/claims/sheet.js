@@ -1,4 +1,4 @@
-// A claim as one picture for slides: what is said, the verdict, the plots, and what it was measured on.
+// A claim as one picture for slides: its statement, the verdict, the plots, and the machine of the measurement.
 
 import { token } from "../../kit/colour.js";
 import { s } from "../../kit/dom.js";
@@ -9,8 +9,8 @@ const WIDTH = 1000;
 const EDGE = 32;
 const INNER = WIDTH - 2 * EDGE;
 
-/** `lines` are [text, { size, weight, fill, after }] from the top; `chart` may be missing; `foot` stands below. */
-export function sheet({ title, lines, chart, foot, say }) {
+/** `lines` are [text, { size, weight, fill, after }] from the top; `chart` is optional; `foot` is drawn at the bottom. */
+export function sheet({ title, lines, chart, foot, translate }) {
   const marks = [];
   let y = 22;
   const write = (text, { size = 14, weight = 400, fill = token("--ink"), after = 8 } = {}) => {
@@ -24,7 +24,7 @@ export function sheet({ title, lines, chart, foot, say }) {
   y += 8;
   for (const row of chart ? rowsOf(chart.panels) : []) {
     const wide = (INNER - 28 * (row.length - 1)) / row.length;
-    const drawn = row.map((panel) => (panel.kind === "table" ? drawTable(panel, say) : drawPlot(panel, { width: wide, say })));
+    const drawn = row.map((panel) => (panel.kind === "table" ? drawTable(panel, translate) : drawPlot(panel, { width: wide, translate })));
     drawn.forEach((one, i) => {
       one.svg.setAttribute("x", EDGE + i * (wide + 28));
       one.svg.setAttribute("y", y);
@@ -38,15 +38,15 @@ export function sheet({ title, lines, chart, foot, say }) {
   return s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, "font-family": FONT, role: "img", "aria-label": title }, s("rect", { width: WIDTH, height, fill: token("--surface") }), marks);
 }
 
-/** Panels in rows of three at most; four stand two by two. */
+/** Panels in rows of at most three; four panels are arranged two by two. */
 function rowsOf(panels) {
   const each = panels.length === 4 ? 2 : 3;
   return Array.from({ length: Math.ceil(panels.length / each) }, (_, i) => panels.slice(i * each, (i + 1) * each));
 }
 
-function drawTable(table, say) {
+function drawTable(table, translate) {
   const size = 12;
-  const cells = [table.columns, ...table.rows].map((row) => row.map(say));
+  const cells = [table.columns, ...table.rows].map((row) => row.map(translate));
   const longest = cells[0].map((_, j) => Math.max(...cells.map((row) => lineWidth(row[j], size, 600))) + 18);
   const whole = longest.reduce((a, b) => a + b, 0);
   const wide = longest.map((x) => (whole > INNER ? (x * INNER) / whole : x));

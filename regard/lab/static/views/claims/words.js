@@ -1,4 +1,4 @@
-// Words in pictures: how wide they are, and where a line breaks.
+// Text in SVG pictures: its width and its line breaks.
 
 import { s } from "../../kit/dom.js";
 
@@ -6,13 +6,13 @@ export const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "
 
 const paper = document.createElement("canvas").getContext("2d");
 
-/** How many pixels a line takes. */
+/** Width of a line in pixels. */
 export function lineWidth(text, size, weight = 400) {
   paper.font = `${weight} ${size}px ${FONT}`;
   return paper.measureText(text).width;
 }
 
-/** A text in lines of at most so many pixels; Chinese may break after any sign. */
+/** Wrap a text to lines of a width in pixels; Chinese text can break after any character. */
 export function wrapped(text, width, size, weight = 400) {
   const rows = [];
   let row = "";
@@ -27,11 +27,11 @@ export function wrapped(text, width, size, weight = 400) {
   return rows;
 }
 
-/** d_k and d_model in SVG, with what stands below set below. */
+/** Set the subscripts of d_k and d_model in SVG. */
 export const lowered = (text) => text.split(/(?<=\b[A-Za-z])(_[a-z]+)/).map((part) => (part.startsWith("_") ? [s("tspan", { dy: 3, "font-size": "0.8em" }, part.slice(1)), s("tspan", { dy: -3 }, "\u200b")] : part));
 
-/** Chinese with the signs of Chinese: of full width, but for those within numbers and formulas. */
+/** Replace punctuation by full-width Chinese punctuation, except within numbers and formulas. */
 export function inChinese(text) {
   const signs = { ",": "，", ":": "：", ";": "；", "?": "？", "!": "！" };
-  return text.replace(/[,:;](?=[^\s\d/])|(?<=[⺀-鿿”）])[,:;?!]\s?|\([^()]*[⺀-鿿][^()]*\)/gu, (found) => (found.length > 2 ? `（${inChinese(found.slice(1, -1))}）` : signs[found.trim()]));
+  return text.replace(/[,:;](?=[^\s\d/])|(?<=[⺀-鿿”）])[,:;?!]\s?|\([^()]*[⺀-鿿][^()]*\)/gu, (sign) => (sign.length > 2 ? `（${inChinese(sign.slice(1, -1))}）` : signs[sign.trim()]));
 }

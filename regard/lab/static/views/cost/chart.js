@@ -1,4 +1,4 @@
-// A chart with two logarithmic axes, drawn as SVG: a line a series, rings for what was measured, names at the lines' ends.
+// A chart with two logarithmic axes as SVG: one line per series, rings for measured values, names at the ends of the lines.
 
 import { s } from "../../kit/dom.js";
 import { token } from "../../kit/colour.js";
@@ -58,12 +58,12 @@ export function chart({ lengths, series, points, quantity, at, narrow, titles, m
   return {
     svg: s("svg", { viewBox: `0 0 ${size.width} ${size.height}`, class: "chart", "font-family": FONT }, lines, curves, rings, labels),
     size,
-    /** The length that stands nearest to a place on the picture. */
+    /** Return the sequence length nearest to a position in the picture. */
     nearest: (px) => lengths.reduce((best, length) => (Math.abs(x(length) - px) < Math.abs(x(best) - px) ? length : best)),
   };
 }
 
-/** Names at the ends of the lines, pushed apart where they would cover each other. */
+/** Names at the ends of the lines, moved apart so that they do not overlap. */
 function names(series, y) {
   const step = 17;
   const ends = series.map((one) => ({ one, py: y(one.values.findLast((value) => value > 0) ?? 1) })).filter(({ one }) => one.values.some((value) => value > 0));

@@ -1,4 +1,4 @@
-// Numbers for people: operations in thousands, bytes in powers of 1024, seconds.
+// Units: operations in powers of 1000, bytes in powers of 1024, seconds.
 
 function scaled(count, base, units) {
   if (!count) return "0";
@@ -13,7 +13,7 @@ export const bytes = (count) => scaled(count, 1024, ["B", "KiB", "MiB", "GiB", "
 export const seconds = (time) => (time >= 1 ? `${Number(time.toPrecision(3))} s` : time >= 1e-3 ? `${Number((1000 * time).toPrecision(3))} ms` : `${Number((1e6 * time).toPrecision(3))} µs`);
 export const count = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
 
-/** How a quantity is written, and where its axis has lines: by factors of 10, bytes by factors of 32. */
+/** How each quantity is formatted, and the spacing of its grid lines: factors of 10, for bytes factors of 32. */
 export const QUANTITIES = {
   operations: { text: operations, base: 10 },
   bytes: { text: bytes, base: 32, from: 1 },

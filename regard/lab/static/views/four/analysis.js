@@ -1,18 +1,18 @@
-// A game that was looked through: how it stood at every move, the moves that gave something away, and what was better.
+// The analysed game: its value at every move, the mistakes, and better moves.
 
 import { token, verdict } from "./board.js";
 import { graph, judgedMoves, MARKS } from "./game.js";
 import { boardOf, meaning, SIGNS } from "./rules.js";
 
-/** A card with the course of the game and its mistakes; while it is being looked through, with a button to stop. */
+/** A card with the graph of the game and its mistakes, and a stop button while the analysis runs. */
 export function analysisOf(kit, { moves, plies, thinking, size, at, wide, goTo, stop }) {
   const { h, t } = kit;
   const judged = judgedMoves(moves, plies, size);
-  const seen = judged.filter((move) => move.known);
-  const wrong = seen.filter((move) => move.lost > 0);
-  const count = (...kinds) => seen.filter((move) => kinds.includes(move.kind)).length;
-  const counts = { known: seen.length, all: judged.length, best: count("best", "only"), slower: count("slower"), mistakes: count("mistake"), blunders: count("blunder") };
-  const unknown = judged.length - seen.length;
+  const solved = judged.filter((move) => move.known);
+  const wrong = solved.filter((move) => move.lost > 0);
+  const count = (...kinds) => solved.filter((move) => kinds.includes(move.kind)).length;
+  const counts = { known: solved.length, all: judged.length, best: count("best", "only"), slower: count("slower"), mistakes: count("mistake"), blunders: count("blunder") };
+  const unknown = judged.length - solved.length;
   return h(
     "section",
     { class: "card", "aria-label": t("four.analysis-of") },
@@ -20,7 +20,7 @@ export function analysisOf(kit, { moves, plies, thinking, size, at, wide, goTo, 
       "div",
       { class: "analysis-head" },
       h("h2", {}, t("four.analysis-of")),
-      thinking ? h("p", { class: "thinking" }, t("four.analysing", { done: seen.length, of: judged.length })) : null,
+      thinking ? h("p", { class: "thinking" }, t("four.analysing", { done: solved.length, of: judged.length })) : null,
       thinking ? h("button", { type: "button", class: "quiet small", onclick: stop }, t("four.stop")) : null,
     ),
     h(
@@ -31,7 +31,7 @@ export function analysisOf(kit, { moves, plies, thinking, size, at, wide, goTo, 
         {},
         graph(kit, { judged, end: boardOf(moves, size), plies, at, onpick: goTo, wide }),
         h("p", { class: "summary" }, t("four.summary", counts), unknown > 0 && !thinking ? ` ${t("four.summary-open", { unknown })}` : ""),
-        wrong.length === 0 && seen.length > 0 && !thinking ? h("p", { class: "remark" }, t("four.no-mistakes")) : null,
+        wrong.length === 0 && solved.length > 0 && !thinking ? h("p", { class: "remark" }, t("four.no-mistakes")) : null,
       ),
       wrong.length > 0 ? mistakes(kit, wrong, goTo) : null,
     ),
@@ -65,7 +65,7 @@ function mistake(kit, move, goTo) {
   );
 }
 
-/** A line of the list of moves, with its mark where the game was looked through. */
+/** One line of the list of moves, with its mark if the game was analysed. */
 export function moveEntry(kit, { sign, ply, judged, current, goTo }) {
   const { h, s, t } = kit;
   const mark = judged?.known ? MARKS[judged.kind] : "";

@@ -1,20 +1,20 @@
-// The board as a picture, with a button over each column: for the mouse, the finger, the keyboard and the screen reader.
+// The board as SVG, with a button over each column for mouse, touch, keyboard and screen readers.
 
 import { landing, meaning, SIGNS } from "./rules.js";
 
-const U = 100; // of a square
+const U = 100; // side of a square
 const PAD = 22;
-const TOP = 120; // where the truth of each column stands
-const BARE = 94; // of it, left out where no truth is shown
+const TOP = 120; // height of the area above the board that shows the score of each column
+const BARE = 94; // part of it that is cut off if no scores are shown
 const FOOT = 46;
 const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
 
 const sizeOf = ({ rows, columns }) => ({ width: columns * U + 2 * PAD, height: TOP + rows * U + PAD + FOOT });
 
-/** The middle of a square. */
+/** Centre of a square. */
 const middle = ({ columns }, square, top = TOP) => [PAD + ((square % columns) + 0.5) * U, top + (Math.floor(square / columns) + 0.5) * U];
 
-/** A stone: its colour, and its sign for whoever does not see the colour. */
+/** A stone with its colour and, for readers who cannot distinguish the colours, a sign. */
 export function stone(s, player, x, y, r = 42, extra = {}) {
   const sign = 0.36 * r;
   return s(
@@ -28,10 +28,10 @@ export function stone(s, player, x, y, r = 42, extra = {}) {
   );
 }
 
-/** A small stone beside words. */
+/** A small stone next to text. */
 export const token = (s, player) => s("svg", { viewBox: "0 0 100 100", class: "token", "aria-hidden": "true" }, stone(s, player, 50, 50, 48));
 
-/** Up for a win, level for a draw, down for a loss: readable without colour. */
+/** A triangle up for a win, a bar for a draw, a triangle down for a loss; readable without colour. */
 export function verdictShape(s, kind, x, y, size) {
   const paths = {
     win: `M${x} ${y - size}L${x + size} ${y + 0.8 * size}H${x - size}Z`,
@@ -41,13 +41,13 @@ export function verdictShape(s, kind, x, y, size) {
   return s("path", { d: paths[kind], class: "verdict-shape" });
 }
 
-/** A verdict beside words, as a small picture and text. */
+/** A verdict as an icon with text. */
 export function verdict(kit, kind, count) {
   const text = kind === "draw" ? kit.t("four.verdict.draw") : kit.t(`four.verdict.${kind}`, { n: count });
   return kit.h("span", { class: `verdict verdict-${kind}` }, kit.s("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" }, verdictShape(kit.s, kind, 10, 10, 7)), text);
 }
 
-/** The board: { element, draw(board, …), focus(column) }; `onplay(column)` when a column is chosen. */
+/** Return the board as { element, draw(board, …), focus(column) }; `onplay(column)` is called when a column is chosen. */
 export function boardView(kit, { onplay }) {
   const { h, s, t } = kit;
   const picture = s("svg", { class: "board", "aria-hidden": "true", "font-family": FONT });
@@ -56,8 +56,8 @@ export function boardView(kit, { onplay }) {
   let buttons = [];
   let place = 3;
   let pointed = -1;
-  let shown = null; // what was drawn last
-  let fall = { moves: null, began: 0 }; // the stone that falls, also when it is drawn again meanwhile
+  let shown = null; // arguments of the last drawing
+  let fall = { moves: null, began: 0 }; // the falling stone; its animation continues if the board is drawn again
   let size = "";
 
   function build(board) {
@@ -117,7 +117,7 @@ export function boardView(kit, { onplay }) {
     kit.put(ghosts, open ? stone(s, board.turn, ...middle(board, landing(board, pointed)), 42, { class: `stone stone-${board.turn} ghost` }) : null);
   }
 
-  /** Draw a position. scores: of each column or null; thinking: whether more will be known; waiting: not to be played now. */
+  /** Draw a position. scores: one per column, or null; thinking: more scores will follow; waiting: no move can be played now. */
   function draw(board, { scores = null, thinking = false, waiting = false, sure = true } = {}) {
     if (size !== `${board.rows}x${board.columns}`) build(board);
     const before = shown?.board.moves;
@@ -128,14 +128,14 @@ export function boardView(kit, { onplay }) {
     const { width, height } = sizeOf(board);
     const cut = scores || thinking ? 0 : BARE;
     picture.setAttribute("viewBox", `0 ${cut} ${width} ${height - cut}`);
-    const known = scores?.filter((score) => score !== null) ?? [];
-    const best = known.length > 0 && !thinking && sure ? Math.max(...known) : null;
+    const solved = scores?.filter((score) => score !== null) ?? [];
+    const best = solved.length > 0 && !thinking && sure ? Math.max(...solved) : null;
     kit.put(
       picture,
       s("g", { class: "stones" }, board.squares.map((player, square) => {
         if (!player) return null;
         const [x, y] = middle(board, square);
-        if (square !== board.last || fall.moves !== board.moves || kit.calm()) return stone(s, player, x, y);
+        if (square !== board.last || fall.moves !== board.moves || kit.reducedMotion()) return stone(s, player, x, y);
         const far = Math.floor(square / board.columns) + 1;
         const style = { "--fall": `${-far * U}px`, "--time": `${180 + 60 * far}ms`, "animation-delay": `${fall.began - performance.now()}ms` };
         return stone(s, player, x, y, 42, { class: `stone stone-${player} dropping`, style });
@@ -162,13 +162,13 @@ export function boardView(kit, { onplay }) {
   function label(board, column, score) {
     const facts = { column: SIGNS[column], height: board.heights[column], row: board.heights[column] + 1 };
     if (!board.legal.includes(column)) return board.over ? t("four.column-over", facts) : t("four.column-full", facts);
-    const said = t("four.column-open", facts);
-    if (score === null) return said;
+    const sentence = t("four.column-open", facts);
+    if (score === null) return sentence;
     const { kind, count } = meaning(score, board);
-    return `${said} ${kind === "draw" ? t("four.verdict.draw") : t(`four.verdict.${kind}`, { n: count })}`;
+    return `${sentence} ${kind === "draw" ? t("four.verdict.draw") : t(`four.verdict.${kind}`, { n: count })}`;
   }
 
-  /** What a column leads to: shape, word and number. */
+  /** The verdict on a column: icon, word and number of moves. */
   function chip(board, column, score, best, thinking) {
     const x = PAD + (column + 0.5) * U;
     const kind = score === null ? "unknown" : meaning(score, board).kind;
@@ -207,7 +207,7 @@ export function boardView(kit, { onplay }) {
   return { element, draw, picture, focus: (column = place) => buttons[column]?.focus() };
 }
 
-/** The frame with round holes: stones lie behind it. */
+/** The frame of the board with round holes; the stones are behind it. */
 function frame(board, top = TOP) {
   const [w, hgt] = [board.columns * U + 28, board.rows * U + 28];
   const [x, y, r] = [PAD - 14, top - 14, 26];
@@ -223,7 +223,7 @@ function frame(board, top = TOP) {
   );
 }
 
-/** A small board under weights: how much a head looks at each square, from one of them. Squares are those of the network. */
+/** A small board coloured by the weights of one head from one square. Squares are numbered as in the network. */
 export function weightsBoard(kit, board, weights, square, { most, label = null }) {
   const { s } = kit;
   const [width, height] = [board.columns * U + 16, board.rows * U + 16];
@@ -243,7 +243,7 @@ export function weightsBoard(kit, board, weights, square, { most, label = null }
 
 const LOOKS = ["fill", "stroke", "stroke-width", "stroke-linecap", "stroke-dasharray", "opacity", "fill-opacity", "font-size", "font-weight", "text-anchor"];
 
-/** The picture as it stands alone: what styles say about it written into it. */
+/** Return a copy of the picture with the style sheet's properties written into its attributes. */
 export function standing(kit, picture, { background, title, note }) {
   const box = picture.viewBox.baseVal;
   const copy = picture.cloneNode(true);

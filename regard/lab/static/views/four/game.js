@@ -1,10 +1,10 @@
-// A game looked at with perfect eyes: what each move gave away, what was better, and a graph of who was winning.
+// Analysis of a game by exact scores: the loss of each move, better moves, and a graph of the value.
 
 import { bestOf, boardOf, meaning, SIGNS } from "./rules.js";
 
 const SIZE = { width: 760, height: 230, left: 58, right: 8, top: 16, bottom: 30 };
 
-/** Every move with what was known of it: { ply, player, column, known, lost, got, best, better, only, value }. */
+/** Return every move with its analysis: { ply, player, column, known, lost, got, best, better, only, value }. */
 export function judgedMoves(moves, plies, size) {
   return [...moves].map((sign, ply) => {
     const before = boardOf(moves.slice(0, ply), size);
@@ -24,14 +24,14 @@ export function judgedMoves(moves, plies, size) {
 
 export const MARKS = { blunder: "??", mistake: "?", slower: "?!", only: "!", best: "" };
 
-/** The value of the end for the first player, where the game has one. */
+/** Return the value of the final position for the first player; null if the game is not over. */
 function endValue(board) {
   if (board.winner === 0) return board.full ? 0 : null;
   const worth = Math.floor((board.rows * board.columns + 2 - board.stones) / 2);
   return board.winner === 1 ? worth : -worth;
 }
 
-/** The graph: a bar for each position, up when the first player wins under best play, down when the second does. */
+/** The graph: one bar per position, upwards if the first player wins under best play, downwards if the second does. */
 export function graph(kit, { judged, end, plies, at, onpick, wide }) {
   const { s, t } = kit;
   const values = judged.map((move) => (move.known ? move.value : null));
@@ -39,7 +39,7 @@ export function graph(kit, { judged, end, plies, at, onpick, wide }) {
   if (scores) values.push(Math.max(...scores.filter((score) => score !== null)) * (end.turn === 1 ? 1 : -1));
   else values.push(end.over ? endValue(end) : null);
   const most = Math.max(6, ...values.filter((value) => value !== null).map(Math.abs));
-  const whole = Math.min(SIZE.width, Math.max(300, wide - 40)); // a phone gets large letters
+  const whole = Math.min(SIZE.width, Math.max(300, wide - 40)); // narrower on phones, so that text is not scaled down
   const [width, height] = [whole - SIZE.left - SIZE.right, SIZE.height - SIZE.top - SIZE.bottom];
   const step = width / values.length;
   const zero = SIZE.top + height / 2;
@@ -48,7 +48,7 @@ export function graph(kit, { judged, end, plies, at, onpick, wide }) {
     const x = SIZE.left + ply * step;
     const move = judged[ply];
     const lost = move?.known && move.lost > 0;
-    const title = ply === judged.length && end.over ? t("four.bar-end", { ply }) : value === null ? t("four.bar-unknown", { ply }) : t("four.bar", { ply, value: said(kit, value, ply, end) });
+    const title = ply === judged.length && end.over ? t("four.bar-end", { ply }) : value === null ? t("four.bar-unknown", { ply }) : t("four.bar", { ply, value: describeValue(kit, value, ply, end) });
     return s(
       "g",
       { class: `bar-ply${ply === at ? " here" : ""}`, dataset: { ply, value: value === null ? "" : String(value) }, onclick: () => onpick(ply) },
@@ -73,10 +73,10 @@ export function graph(kit, { judged, end, plies, at, onpick, wide }) {
   );
 }
 
-function said(kit, value, ply, { rows, columns }) {
+function describeValue(kit, value, ply, { rows, columns }) {
   if (value === 0) return kit.t("four.verdict.draw");
   const player = value > 0 ? 1 : 2;
-  const mine = player === 1 + (ply % 2);
-  const { count } = meaning(mine ? Math.abs(value) : -Math.abs(value), { rows, columns, stones: ply });
+  const sameSide = player === 1 + (ply % 2);
+  const { count } = meaning(sameSide ? Math.abs(value) : -Math.abs(value), { rows, columns, stones: ply });
   return kit.t("four.wins-in", { player: kit.t(`four.player.${player}`), n: Math.max(count, 0) });
 }

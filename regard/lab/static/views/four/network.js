@@ -1,11 +1,11 @@
-// The network beside the truth: what it would play and thinks of the board, and what each head looks at from a square.
+// The network compared with exact scores: its policy and value, and the attention of each head from one square.
 
 import { token, verdict, weightsBoard } from "./board.js";
 import { meaning, SIGNS } from "./rules.js";
 
 const KINDS = ["row", "column", "diagonal", "local", "own", "opponent"];
 
-/** The kind of squares on which a head lays most beyond chance. */
+/** Return the kind of squares whose share of a head's weight exceeds chance the most. */
 export function leaning(head) {
   const above = KINDS.map((kind) => [head.shares[kind] - head.chances[kind], kind]);
   return above.reduce((most, one) => (one[0] > most[0] ? one : most))[1];
@@ -28,16 +28,16 @@ export function networkView(kit, { go, facts }) {
     onchange: (order) => go({ sort: order }),
   });
   const waiting = h("p", { class: "thinking" }, t("four.network-loads"));
-  const said = [t("four.network-said", { name: facts.name, blocks: facts.blocks, channels: facts.channels, layers: facts.layers, heads: facts.heads, parameters: number(facts.parameters / 1e6, 2) })];
+  const description = [t("four.network-said", { name: facts.name, blocks: facts.blocks, channels: facts.channels, layers: facts.layers, heads: facts.heads, parameters: number(facts.parameters / 1e6, 2) })];
   if (facts.memory) {
     const [rows, columns, stones, numbers] = facts.memory;
-    said.push(t("four.network-remembers", { rows, columns, stones, numbers: number(numbers / 1e6, 2) }));
+    description.push(t("four.network-remembers", { rows, columns, stones, numbers: number(numbers / 1e6, 2) }));
   }
   const element = h(
     "section",
     { class: "card four-network", "aria-label": t("four.network") },
     h("h2", {}, t("four.network")),
-    h("p", { class: "explanation" }, said.join(" ")),
+    h("p", { class: "explanation" }, description.join(" ")),
     waiting,
     h("div", { class: "network-thoughts" }, h("div", {}, h("h3", {}, t("four.policy")), bars), h("div", {}, h("h3", {}, t("four.value")), value)),
     facts.layers > 0
@@ -105,8 +105,8 @@ export function networkView(kit, { go, facts }) {
         );
       }),
     );
-    const known = scores?.filter((one) => one !== null) ?? [];
-    const truth = known.length === board.legal.length && known.length > 0 ? Math.sign(Math.max(...known)) : null;
+    const solved = scores?.filter((one) => one !== null) ?? [];
+    const truth = solved.length === board.legal.length && solved.length > 0 ? Math.sign(Math.max(...solved)) : null;
     const place = (x) => `${50 + 50 * x}%`;
     put(
       value,
@@ -159,7 +159,7 @@ export function networkView(kit, { go, facts }) {
       heads,
       sorted.map((head) => {
         const kind = order === "layer" ? leaning(head) : order;
-        const said = t("four.head-said", { kind: t(`four.kind.${kind}`), share: percent(head.shares[kind]), chance: percent(head.chances[kind]) });
+        const summary = t("four.head-said", { kind: t(`four.kind.${kind}`), share: percent(head.shares[kind]), chance: percent(head.chances[kind]) });
         return h(
           "li",
           {},
@@ -168,7 +168,7 @@ export function networkView(kit, { go, facts }) {
             { type: "button", class: "head", dataset: { head: name(head) }, "aria-pressed": String(head === chosen), onclick: () => go({ head: name(head) }) },
             weightsBoard(kit, board, head.weights, state.square, { most: Math.max(...head.weights) }),
             h("strong", {}, t("four.head", { layer: head.layer + 1, head: head.head + 1 })),
-            h("span", {}, said),
+            h("span", {}, summary),
           ),
         );
       }),
@@ -177,21 +177,21 @@ export function networkView(kit, { go, facts }) {
 
   return {
     element,
-    draw(given) {
-      element.classList.toggle("stale", !given.look);
-      waiting.hidden = Boolean(given.look);
-      if (!given.look) return;
-      drawPolicy(given);
+    draw(next) {
+      element.classList.toggle("stale", !next.look);
+      waiting.hidden = Boolean(next.look);
+      if (!next.look) return;
+      drawPolicy(next);
       if (facts.layers === 0) return;
       const focused = heads.contains(document.activeElement) ? document.activeElement.dataset.head : null;
-      buildGrid(given.board, given.state.square);
-      drawHeads(given);
+      buildGrid(next.board, next.state.square);
+      drawHeads(next);
       if (focused) heads.querySelector(`[data-head="${focused}"]`)?.focus();
     },
   };
 }
 
-/** Where no network is: how to get one. */
+/** Instructions for training a network, shown if there is none. */
 export function noNetwork(kit) {
   const { h, t } = kit;
   return h(

@@ -1,10 +1,10 @@
-// The rules, as far as the page needs them: where stones lie, whose turn it is, which line wins, what a score means.
+// The rules that the page needs: positions of stones, whose turn it is, winning lines, and the meaning of scores.
 
-export const SIGNS = "123456789"; // of columns in move strings
+export const SIGNS = "123456789"; // names of the columns in move strings
 
 const WAYS = [[0, 1], [1, 0], [1, 1], [1, -1]];
 
-/** The board after these moves; moves that cannot be are left out, with all that follow them. Row 0 is on top. */
+/** Return the board after these moves; the first illegal move and all after it are ignored. Row 0 is the top row. */
 export function boardOf(moves, { rows, columns, inarow }) {
   const squares = new Array(rows * columns).fill(0);
   const heights = new Array(columns).fill(0);
@@ -27,9 +27,9 @@ export function boardOf(moves, { rows, columns, inarow }) {
   return board;
 }
 
-/** The winning lines through a square, each as the list of its squares. */
+/** Return the winning lines through a square, each as a list of squares. */
 function linesThrough({ rows, columns, inarow, squares }, at) {
-  const found = [];
+  const lines = [];
   const [row, column] = [Math.floor(at / columns), at % columns];
   for (const [down, right] of WAYS) {
     const line = [at];
@@ -41,15 +41,15 @@ function linesThrough({ rows, columns, inarow, squares }, at) {
         else line.push(i * columns + j);
       }
     }
-    if (line.length >= inarow) found.push(line);
+    if (line.length >= inarow) lines.push(line);
   }
-  return found;
+  return lines;
 }
 
-/** Where a stone in this column comes to lie. */
+/** Return the square on which a stone in this column lands. */
 export const landing = ({ rows, columns, heights }, column) => (rows - 1 - heights[column]) * columns + column;
 
-/** What a score means to the side that plays it: win, draw or loss, and with which stone from now the winner wins. */
+/** Return what a score means for the side to move: win, draw or loss, and after how many stones of the winner. */
 export function meaning(score, { rows, columns, stones }) {
   const cells = rows * columns;
   if (score === 0) return { kind: "draw", count: 0 };
@@ -57,12 +57,12 @@ export function meaning(score, { rows, columns, stones }) {
   return { kind: "loss", count: Math.floor((cells - stones) / 2) + score + 1 };
 }
 
-/** The columns with the best of the scores that are known. */
+/** Return the columns with the best score among the solved ones. */
 export function bestOf(scores) {
-  const known = scores.filter((score) => score !== null);
-  const best = known.length > 0 ? Math.max(...known) : null;
+  const solved = scores.filter((score) => score !== null);
+  const best = solved.length > 0 ? Math.max(...solved) : null;
   return scores.flatMap((score, column) => (score !== null && score === best ? [column] : []));
 }
 
-/** Whether the solver takes boards of this size. */
+/** Return whether the solver supports boards of this size. */
 export const solvable = ({ rows, columns }) => (rows + 1) * columns <= 64;

@@ -3,18 +3,18 @@
 import { css, token, weightColour } from "../../kit/colour.js";
 import { s } from "../../kit/dom.js";
 
-/** The colour of an arrow for its share of the largest weight; the palest still stands out. */
+/** The colour of an arrow by its share of the largest weight; the palest colour is still visible. */
 export const colour = (share) => css(weightColour(0.35 + 0.5 * share));
 
-/** Text with a rim of the background, so that it can be read over lines. */
+/** Text with an outline in the background colour, readable over lines. */
 export const labelled = (x, y, text, properties) =>
   s("text", { x: x.toFixed(1), y: y.toFixed(1), stroke: token("--surface"), "stroke-width": 3, "paint-order": "stroke", "stroke-linejoin": "round", ...properties }, text);
 
 const FONT_SIZE = 14;
 const wide = (text) => [...text].reduce((sum, letter) => sum + (letter > "⺀" ? 14 : 7.6), 0);
 
-/** Names beside their points, each at the first place where it covers no other; the first named are placed first. */
-export function placed(names, taken, width) {
+/** Names beside their points, each at the first position where it overlaps no other; earlier names have priority. */
+export function placed(names, occupied, width) {
   return names.map(({ at, text, away, style }) => {
     const outward = at.x >= width / 2 ? 1 : -1;
     const length = wide(text);
@@ -24,9 +24,9 @@ export function placed(names, taken, width) {
       const left = side > 0 ? x : x - length;
       return { side, x, y: at.y + dy, left, right: left + length, top: at.y + dy - FONT_SIZE, bottom: at.y + dy + 4 };
     });
-    const free = (box) => box.left > 0 && box.right < width && !taken.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom);
+    const free = (box) => box.left > 0 && box.right < width && !occupied.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom);
     const box = boxes.find(free) ?? boxes[0];
-    taken.push(box);
+    occupied.push(box);
     return labelled(box.x, box.y, text, { "font-size": FONT_SIZE, "text-anchor": box.side > 0 ? "start" : "end", ...style });
   });
 }

@@ -1,4 +1,4 @@
-// Arrows in space, drawn as SVG by our own projection: turn about the upright axis, tip towards the eye, perspective.
+// Arrows in 3D as SVG: rotation about the vertical axis, tilt towards the viewer, perspective projection.
 
 import { colour, labelled, placed } from "./marks.js";
 import { s } from "../../kit/dom.js";
@@ -6,14 +6,14 @@ import { token } from "../../kit/colour.js";
 
 export const SIZE = { width: 720, height: 540 };
 
-/** On a phone the picture is smaller, so that its words are not. */
+/** On phones the picture has fewer units, so that its text is not scaled down. */
 export function fit(width) {
   Object.assign(SIZE, width < 560 ? { width: 400, height: 360 } : { width: 720, height: 540 });
 }
 
-const AWAY = 5.2; // of the eye from the middle, in lengths of the longest arrow
+const AWAY = 5.2; // distance of the viewer from the centre, in lengths of the longest arrow
 
-/** The way from (x, y, z), z upright, to the screen; and back, for a move on the screen. */
+/** Projection of (x, y, z), with z vertical, to the screen, and its inverse for outputChanges on the screen. */
 export function camera(yaw, pitch, longest) {
   const [cy, sy, cp, sp] = [Math.cos(yaw), Math.sin(yaw), Math.cos(pitch), Math.sin(pitch)];
   const unit = (0.43 * SIZE.height) / longest;
@@ -56,7 +56,7 @@ function ground(view, reach) {
   return parts;
 }
 
-/** An arrow from the origin: a shaft of some width and a head that grows with it. */
+/** An arrow from the origin; its head grows with the width of the shaft. */
 function arrow(view, point, width, fill, properties = {}) {
   const from = view.at([0, 0, 0]);
   const to = view.at(point);
@@ -75,7 +75,7 @@ function arrow(view, point, width, fill, properties = {}) {
   );
 }
 
-/** The drop from an arrow's tip to the ground: where it stands in space. */
+/** The perpendicular from the tip of an arrow to the ground plane, which shows its position in space. */
 function drop(view, point) {
   const foot = view.at([point[0], point[1], 0]);
   return [
@@ -84,7 +84,7 @@ function drop(view, point) {
   ];
 }
 
-/** Everything, farthest first; the names last, each where there is room. `keys` are { name, point, weight, passes }. */
+/** Draw everything, farthest first, then the names where there is space. `keys` are { name, point, weight, passes }. */
 export function draw({ view, keys, query, name, reach }) {
   const most = Math.max(...keys.map((key) => key.weight), 1e-9);
   const end = view.at(query);

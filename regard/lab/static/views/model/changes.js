@@ -1,4 +1,4 @@
-// Which heads a second sentence changed, the most changed first.
+// The heads that differ between two sentences, largest difference first.
 
 import { h } from "../../kit/dom.js";
 import { number, t } from "../../kit/text.js";

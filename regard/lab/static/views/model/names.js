@@ -1,4 +1,4 @@
-// What the calls of the known models are called on the page.
+// Display names of the attention calls of known models.
 
 import { t } from "../../kit/text.js";
 
@@ -14,5 +14,5 @@ export function callName(name) {
 
 export const headName = (call, head) => t("model.head-of", { call: callName(call), head: head + 1 });
 
-/** A token as it can be read: a space and a line's end are seen as such. */
+/** Return a token with visible signs for spaces and line ends. */
 export const shown = (token) => (token === " " ? "␣" : token.replaceAll("\n", "⏎").trim() || token);

@@ -1,4 +1,4 @@
-// Layers × heads: a tile for every head, coloured by a measure, in its place or sorted; arrow keys walk over them.
+// Overview of layers × heads: one tile per head, coloured by a measure, in layer order or sorted; arrow keys move between tiles.
 
 import { css, inkOn, signedColour, weightColour } from "../../kit/colour.js";
 import { h } from "../../kit/dom.js";
@@ -7,7 +7,7 @@ import { callName, headName } from "./names.js";
 
 export const MEASURES = ["entropy", "distance", "sink"];
 
-/** Numbers to colours: from the least to the most, or by sign where there are both. */
+/** Map numbers to colours: from the smallest to the largest, or by sign if both signs occur. */
 function scale(values, signed) {
   const [least, most] = [Math.min(...values), Math.max(...values)];
   if (!signed) return { colour: (x) => weightColour(0.06 + (0.88 * (x - least)) / (most - least || 1)), least, most };
@@ -15,7 +15,7 @@ function scale(values, signed) {
   return { colour: (x) => signedColour(x / far), least: -far, most: far };
 }
 
-/** overview({ calls, small, measure, sorted, change, chosen, onpick }) → { element, legend }; `change` holds differences instead. */
+/** overview({ calls, small, measure, sorted, change, chosen, onpick }) → { element, legend }; `change` contains differences to show instead. */
 export function overview({ calls, small, measure, sorted, change, chosen, onpick }) {
   const all = calls.flatMap((call, c) => call.heads.map((facts, head) => ({ call: c, head, name: call.name, value: change ? change[c][head][measure] : facts[measure] })));
   const colours = scale(all.map((one) => one.value), Boolean(change) || measure === "distance");

@@ -1,11 +1,11 @@
-// One question, as cards and interview ask it: the question, the standard answer when it is asked for, detail on request,
-// where to see it, and how it went, by the keys 1 to 4.
+// One question of the cards and the interview: the question, the standard answer and details on request,
+// a command or view that shows it, and grading by the keys 1 to 4.
 
 import { inline } from "../../kit/inline.js";
 
 export const GRADES = ["again", "hard", "good", "easy"];
 
-/** When a card comes again, in words. */
+/** Format the time until a card returns. */
 export function wait(seconds, t) {
   const minutes = Math.max(1, Math.round(seconds / 60));
   if (minutes < 60) return t("practice.minutes", { n: minutes });
@@ -14,7 +14,7 @@ export function wait(seconds, t) {
   return t("practice.days", { n: Math.max(1, Math.round(seconds / 86400)) });
 }
 
-/** The link of the view Trace that shows what a command shows; null for commands of another kind. */
+/** Return the link of the view Trace that corresponds to a `regard trace` command; null for other commands. */
 export function traceLink(command, kit) {
   const words = [...command.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, bare]) => quoted ?? bare);
   if (words[0] !== "regard" || words[1] !== "trace" || words.includes("--context")) return null;
@@ -33,7 +33,7 @@ export function traceLink(command, kit) {
   return kit.link("trace", state);
 }
 
-/** The card as an element; `answered` and `graded` are told what the learner did. */
+/** Return a card as an element; `answered` and `graded` are called when the learner shows the answer and grades it. */
 export function question(card, kit, course, { graded, answered = () => {}, open = false, intervals = true }) {
   const { h, t, put } = kit;
   const place = h("div", { class: "answer" });
@@ -44,15 +44,15 @@ export function question(card, kit, course, { graded, answered = () => {}, open 
     if (shown) return;
     shown = true;
     answered();
-    detail = h("p", { class: "detail", hidden: true }, inline(course.said(card.detail)));
+    detail = h("p", { class: "detail", hidden: true }, inline(course.translate(card.detail)));
     const more = h("button", { type: "button", class: "small", "aria-expanded": "false", dataset: { do: "detail" }, onclick: toggle }, t("practice.detail"), h("kbd", {}, "D"));
     put(
       place,
-      h("p", { class: "standard", tabindex: -1 }, inline(course.said(card.answer))),
-      card.wrong.map((said) => h("p", { class: "myth" }, h("strong", {}, t("practice.myth")), " ", course.said(said))),
+      h("p", { class: "standard", tabindex: -1 }, inline(course.translate(card.answer))),
+      card.wrong.map((misconception) => h("p", { class: "myth" }, h("strong", {}, t("practice.myth")), " ", course.translate(misconception))),
       h("div", { class: "buttons" }, more),
       detail,
-      seen(),
+      seeAlso(),
       grades(),
     );
     place.querySelector(".standard").focus({ preventScroll: true });
@@ -62,10 +62,10 @@ export function question(card, kit, course, { graded, answered = () => {}, open 
     }
   }
 
-  function seen() {
+  function seeAlso() {
     const view = card.shows.startsWith("lab: ") ? card.shows.slice(5) : null;
     if (view) {
-      const there = kit.knows(`${view}.name`);
+      const there = kit.hasText(`${view}.name`);
       return h("p", { class: "seen-in" }, t("practice.see-it"), " ", there ? h("a", { href: kit.link(view, {}) }, kit.t(`${view}.name`)) : h("code", {}, `regard lab · ${view}`));
     }
     const printed = h("div", { class: "printed" });
@@ -103,13 +103,13 @@ export function question(card, kit, course, { graded, answered = () => {}, open 
   const element = h(
     "article",
     { class: "card question", dataset: { card: card.id } },
-    h("p", { class: "eyebrow" }, course.said(card.topic), card.seen ? null : h("span", { class: "tag" }, t("practice.new"))),
-    h("h2", { tabindex: -1 }, inline(course.said(card.question))),
+    h("p", { class: "eyebrow" }, course.translate(card.topic), card.seen ? null : h("span", { class: "tag" }, t("practice.new"))),
+    h("h2", { tabindex: -1 }, inline(course.translate(card.question))),
     place,
   );
   if (open) answer();
 
-  /** What a key does; keys typed into a field are the field's. */
+  /** Handle a key; keys typed into a form field are ignored. */
   function key(event) {
     const within = event.target.closest?.("input, textarea, select, pre");
     if (within || event.ctrlKey || event.altKey || event.metaKey) return;

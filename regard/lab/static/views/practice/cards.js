@@ -1,12 +1,12 @@
-// Cards: what is due first, then what is new; each comes again just before it would be forgotten.
+// Cards: due cards first, then new ones; spaced repetition decides when a card returns.
 
 import { question, wait } from "./ask.js";
 
-export async function show(root, given, kit, course) {
+export async function show(root, initial, kit, course) {
   const { h, t, put } = kit;
-  const known = (name) => (course.overview.cards.topics.some((one) => one.name === name) ? name : "");
-  let state = { ...given, topic: known(given.topic) };
-  let asked = null; // the question that is on the page
+  const validTopic = (name) => (course.overview.cards.topics.some((one) => one.name === name) ? name : "");
+  let state = { ...initial, topic: validTopic(initial.topic) };
+  let current = null; // the question on the page
   let closed = false;
   let going = false;
   let shown = "";
@@ -14,7 +14,7 @@ export async function show(root, given, kit, course) {
   const topic = kit.choiceField({
     label: t("practice.topic"),
     value: state.topic,
-    options: [["", t("practice.all-topics")], ...course.overview.cards.topics.map((one) => [one.name, course.said(one.title)])],
+    options: [["", t("practice.all-topics")], ...course.overview.cards.topics.map((one) => [one.name, course.translate(one.title)])],
     onchange: (name) => kit.go({ topic: name, card: "" }, { push: true }),
   });
   const counts = h("dl", { class: "counts" });
@@ -22,8 +22,8 @@ export async function show(root, given, kit, course) {
   const note = h("p", { class: "remark", role: "status" });
   put(root, h("div", { class: "card card-controls" }, topic.element, counts), place, note, h("p", { class: "remark" }, t("practice.cards-how")));
 
-  function drawCounts(found) {
-    const rows = [["due", found.due], ["new", found.new], ["at-ease", `${found.at_ease} / ${found.cards}`]];
+  function drawCounts(numbers) {
+    const rows = [["due", numbers.due], ["new", numbers.new], ["at-ease", `${numbers.at_ease} / ${numbers.cards}`]];
     put(counts, rows.map(([key, value]) => h("div", { class: `count-${key}` }, h("dt", {}, t(`practice.count.${key}`)), h("dd", {}, String(value)))));
   }
 
@@ -40,23 +40,23 @@ export async function show(root, given, kit, course) {
 
   async function next({ focus = false } = {}) {
     try {
-      const found = await load();
+      const answer = await load();
       if (closed) return;
-      drawCounts(found.counts);
-      if (!found.card) {
-        asked = null;
+      drawCounts(answer.counts);
+      if (!answer.card) {
+        current = null;
         shown = "";
-        const when = found.next_due ? wait((new Date(found.next_due) - Date.now()) / 1000, t) : "";
+        const when = answer.next_due ? wait((new Date(answer.next_due) - Date.now()) / 1000, t) : "";
         put(place, h("div", { class: "card nothing" }, h("h2", { tabindex: -1 }, t("practice.none-due")), h("p", {}, when ? t("practice.next-card", { when }) : "")));
         place.querySelector("h2").focus();
         return;
       }
-      shown = found.card.id;
-      asked = question(found.card, kit, course, { graded: (grade) => graded(found.card, grade) });
-      put(place, asked.element);
-      kit.go({ card: found.card.id }, { quiet: true });
-      state = { ...state, card: found.card.id };
-      if (focus) asked.focus();
+      shown = answer.card.id;
+      current = question(answer.card, kit, course, { graded: (grade) => graded(answer.card, grade) });
+      put(place, current.element);
+      kit.go({ card: answer.card.id }, { quiet: true });
+      state = { ...state, card: answer.card.id };
+      if (focus) current.focus();
     } catch (error) {
       if (!closed) kit.failed(error);
     }
@@ -67,7 +67,7 @@ export async function show(root, given, kit, course) {
     going = true;
     try {
       const done = await kit.api.post("/api/practice/grade", { card: card.id, grade }, { remember: false });
-      const words = course.said(card.question);
+      const words = course.translate(card.question);
       note.textContent = t("practice.asked-again", { question: words.length > 60 ? `${words.slice(0, 59)}…` : words, when: wait(done.seconds, t) });
       await course.refresh();
       if (closed) return;
@@ -81,12 +81,12 @@ export async function show(root, given, kit, course) {
     }
   }
 
-  const key = (event) => asked?.key(event);
+  const key = (event) => current?.key(event);
   document.addEventListener("keydown", key);
 
   async function update(changed) {
     const other = changed.topic !== state.topic || (changed.card || shown) !== shown;
-    state = { ...changed, topic: known(changed.topic) };
+    state = { ...changed, topic: validTopic(changed.topic) };
     topic.set(state.topic);
     if (other || !shown) await next();
   }
@@ -94,7 +94,7 @@ export async function show(root, given, kit, course) {
   await next();
   return {
     update,
-    focus: () => asked?.focus(),
+    focus: () => current?.focus(),
     unmount() {
       closed = true;
       document.removeEventListener("keydown", key);

@@ -1,17 +1,17 @@
-// The diagram of attention, put together by the learner: arrows are drawn from piece to piece, by drag or by keys, and the
-// picture arranges itself. What flows along the arrows is followed by the server, so every right way is right.
+// The diagram of attention as an exercise: the learner draws arrows between pieces, by dragging or by keys, and the
+// layout follows. The server evaluates the data flow along the arrows, so every correct diagram is accepted.
 
 import { arrange, BOX, path } from "./layout.js";
 import { inline } from "../../kit/inline.js";
 
 const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
 
-export async function show(root, given, kit, course) {
+export async function show(root, initial, kit, course) {
   const { h, s, t, put } = kit;
   const token = kit.colour.token;
-  let state = given;
+  let state = initial;
   let diagram = null;
-  let from = null; // the piece whose arrow is being drawn
+  let from = null; // the piece at which the current arrow starts
   let dragging = null; // { piece, x, y, moved }
   let verdict = null;
   let closed = false;
@@ -19,13 +19,13 @@ export async function show(root, given, kit, course) {
   const names = course.overview.diagrams.map((one) => one.name);
   const choice = h("div", { class: "diagram-choice", role: "group", "aria-label": t("practice.which-diagram") });
   const picture = s("svg", { class: "flow-picture", role: "group", "aria-label": t("practice.diagram-label"), "font-family": FONT });
-  const said = h("p", { class: "drawing", role: "status" });
+  const status = h("p", { class: "drawing", role: "status" });
   const result = h("div", { class: "verdict", role: "status" });
   const arrows = h("ul", { class: "arrows" });
   const clear = h("button", { type: "button", dataset: { do: "clear" }, onclick: () => change([]) }, t("practice.clear"));
   put(
     root,
-    h("div", { class: "card diagram-board" }, choice, said, picture),
+    h("div", { class: "card diagram-board" }, choice, status, picture),
     h(
       "div",
       { class: "card diagram-side" },
@@ -39,11 +39,11 @@ export async function show(root, given, kit, course) {
     ),
   );
 
-  const label = (piece) => course.said(diagram.pieces.find((one) => one.name === piece).label);
+  const label = (piece) => course.translate(diagram.pieces.find((one) => one.name === piece).label);
 
   // ---- drawing ------------------------------------------------------------------------------------------------------
 
-  /** Pieces in an order that tells nothing. */
+  /** Pieces in an order that does not reveal the solution. */
   const shuffled = (pieces) => [...pieces].map((one) => one.name).sort((a, b) => mixed(a) - mixed(b));
   const mixed = (name) => [...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 1009, 7);
 
@@ -66,7 +66,7 @@ export async function show(root, given, kit, course) {
     if (focused) picture.querySelector(`[data-piece=${focused}]`)?.focus({ preventScroll: true });
     picture.at = at;
     clear.disabled = state.edges.length === 0;
-    said.textContent = from ? t("practice.arrow-from", { piece: label(from) }) : state.edges.length ? t("practice.draw-on") : t("practice.draw-first");
+    status.textContent = from ? t("practice.arrow-from", { piece: label(from) }) : state.edges.length ? t("practice.draw-on") : t("practice.draw-first");
     put(
       arrows,
       state.edges.map(([a, b]) =>
@@ -103,7 +103,7 @@ export async function show(root, given, kit, course) {
     );
   }
 
-  /** W_q with its letter set below. */
+  /** Set the subscript of names such as W_q. */
   function letters(text) {
     const parts = text.match(/^(.*)_([a-z])(.*)$/);
     if (!parts) return [text];
@@ -121,11 +121,11 @@ export async function show(root, given, kit, course) {
     kit.go({ edges });
   }
 
-  /** Draw an arrow, or take it away when it is there. */
+  /** Add an arrow, or remove it if it exists. */
   function connect(a, b) {
     const there = state.edges.some(([x, y]) => x === a && y === b);
     change(there ? state.edges.filter(([x, y]) => x !== a || y !== b) : [...state.edges, [a, b]]);
-    kit.say(there ? t("practice.arrow-gone", { from: label(a), to: label(b) }) : t("practice.arrow-drawn", { from: label(a), to: label(b) }));
+    kit.announce(there ? t("practice.arrow-gone", { from: label(a), to: label(b) }) : t("practice.arrow-drawn", { from: label(a), to: label(b) }));
   }
 
   function choose(piece) {
@@ -184,7 +184,7 @@ export async function show(root, given, kit, course) {
     event.preventDefault();
   });
 
-  /** The next piece in a direction. */
+  /** Return the next piece in a direction. */
   function nearest(piece, [dx, dy]) {
     const here = picture.at.get(piece);
     const ahead = [...picture.at].filter(([name]) => name !== piece).map(([name, { x, y }]) => {
@@ -198,10 +198,10 @@ export async function show(root, given, kit, course) {
 
   async function check() {
     try {
-      const found = await kit.api.post("/api/practice/diagram", { diagram: diagram.name, edges: state.edges });
+      const answer = await kit.api.post("/api/practice/diagram", { diagram: diagram.name, edges: state.edges });
       await course.refresh();
       if (closed) return;
-      verdict = found;
+      verdict = answer;
       from = null;
       drawVerdict();
       drawChoice();
@@ -213,7 +213,7 @@ export async function show(root, given, kit, course) {
 
   function drawVerdict() {
     result.className = `verdict ${verdict.right ? "right" : "wrong"}`;
-    put(result, h("h3", {}, h("span", { class: "sign", "aria-hidden": "true" }, verdict.right ? "✓" : "✗"), h("span", {}, course.said(verdict.says))));
+    put(result, h("h3", {}, h("span", { class: "sign", "aria-hidden": "true" }, verdict.right ? "✓" : "✗"), h("span", {}, course.translate(verdict.says))));
   }
 
   function drawChoice() {
@@ -221,7 +221,7 @@ export async function show(root, given, kit, course) {
     put(
       choice,
       course.overview.diagrams.map((one) =>
-        h("button", { type: "button", class: `small${one.done ? " passed" : ""}`, "aria-pressed": String(one.name === diagram.name), dataset: { diagram: one.name }, onclick: () => kit.go({ diagram: one.name, edges: [] }, { push: true }) }, course.said(one.title), one.done ? h("span", { "aria-hidden": "true" }, " ✓") : null, one.done ? h("span", { class: "visually-hidden" }, t("practice.done")) : null),
+        h("button", { type: "button", class: `small${one.done ? " passed" : ""}`, "aria-pressed": String(one.name === diagram.name), dataset: { diagram: one.name }, onclick: () => kit.go({ diagram: one.name, edges: [] }, { push: true }) }, course.translate(one.title), one.done ? h("span", { "aria-hidden": "true" }, " ✓") : null, one.done ? h("span", { class: "visually-hidden" }, t("practice.done")) : null),
       ),
     );
     if (focused) choice.querySelector(`[data-diagram="${focused}"]`)?.focus();
@@ -236,8 +236,8 @@ export async function show(root, given, kit, course) {
       result.className = "verdict";
     }
     diagram = course.overview.diagrams.find((one) => one.name === name);
-    const known = new Set(diagram.pieces.map((one) => one.name));
-    const edges = next.edges.filter((one) => Array.isArray(one) && one.length === 2 && one.every((end) => known.has(end)));
+    const pieceNames = new Set(diagram.pieces.map((one) => one.name));
+    const edges = next.edges.filter((one) => Array.isArray(one) && one.length === 2 && one.every((end) => pieceNames.has(end)));
     state = { ...next, edges };
     drawChoice();
     draw();

@@ -1,14 +1,14 @@
-// Drills: attention by hand. Each step is checked when it is answered, and the learner's own numbers are carried on.
+// Drills: computing attention by hand. Each step is checked when it is answered, using the learner's own earlier numbers.
 
 import { inline } from "../../kit/inline.js";
 
 const LEVELS = [1, 2, 3, 4, 5];
 
-export async function show(root, given, kit, course) {
+export async function show(root, initial, kit, course) {
   const { h, t, put } = kit;
-  let state = given;
+  let state = initial;
   let drill = null;
-  let results = []; // of the steps answered so far
+  let results = []; // results of the steps answered so far
   let closed = false;
   let asking = false;
 
@@ -35,7 +35,7 @@ export async function show(root, given, kit, course) {
           h(
             "button",
             { type: "button", class: `small kind${one.passed ? " passed" : ""}`, "aria-pressed": String(drill?.kind === one.kind), dataset: { kind: one.kind }, onclick: () => another({ level: one.level, kind: one.kind }) },
-            course.said(one.title),
+            course.translate(one.title),
             one.done ? h("small", {}, t("practice.kind-done", { passed: one.passed, done: one.done })) : null,
           ),
         ),
@@ -44,18 +44,18 @@ export async function show(root, given, kit, course) {
     if (focused) controls.querySelector(`[data-level="${focused}"]`)?.focus();
   }
 
-  // ---- the sheet ----------------------------------------------------------------------------------------------------
+  // ---- worksheet ----------------------------------------------------------------------------------------------------
 
   const answered = () => drill.steps.filter((step) => step.name in state.answers).length;
   const ended = () => answered() === drill.steps.length;
 
   function draw() {
     drawControls();
-    const [statement] = course.said(drill.statement).split("\n\n");
+    const [statement] = course.translate(drill.statement).split("\n\n");
     put(
       sheet,
       h("p", { class: "eyebrow" }, t("practice.drill-name", { level: drill.level, seed: drill.seed + 1 })),
-      h("h2", {}, course.said(drill.title)),
+      h("h2", {}, course.translate(drill.title)),
       h("p", { class: "drill-statement" }, inline(statement)),
       h("div", { class: "givens" }, Object.entries(drill.given).map(([name, rows]) => matrix(name, rows))),
       h("p", { class: "remark" }, t("practice.how-to-write")),
@@ -114,10 +114,10 @@ export async function show(root, given, kit, course) {
     return h(
       "fieldset",
       { class: `step ${outcome}`, dataset: { outcome } },
-      h("legend", {}, h("span", { class: "step-name" }, kit.rich(step.name)), h("span", {}, inline(course.said(step.ask)))),
+      h("legend", {}, h("span", { class: "step-name" }, kit.rich(step.name)), h("span", {}, inline(course.translate(step.ask)))),
       h("div", { class: "step-answer" }, h("div", { class: "cells", style: { "--columns": String(step.columns) } }, inputs), now ? h("button", { type: "button", class: "primary small", onclick: () => check(step, inputs) }, t("practice.check")) : result ? h("span", { class: `mark ${result.passed ? "right" : "wrong"}` }, t(`practice.outcome.${result.outcome}`)) : null),
       h("p", { class: "field-message unread", role: "alert", hidden: true }),
-      result && !result.passed && result.outcome !== "blank" ? h("p", { class: "says" }, inline(course.said(result.says))) : null,
+      result && !result.passed && result.outcome !== "blank" ? h("p", { class: "says" }, inline(course.translate(result.says))) : null,
       result && !result.passed && !ended() ? h("p", { class: "remark" }, t("practice.carry-on")) : null,
       result && ended() && result.outcome !== "right" ? drawRight(result) : null,
     );
@@ -150,7 +150,7 @@ export async function show(root, given, kit, course) {
     ];
   }
 
-  // ---- asking -------------------------------------------------------------------------------------------------------
+  // ---- requests -----------------------------------------------------------------------------------------------------
 
   async function check(step, inputs) {
     if (asking) return;
@@ -158,7 +158,7 @@ export async function show(root, given, kit, course) {
     const empty = inputs.flat().find((input) => !input.value.trim());
     if (empty) {
       empty.focus();
-      complain(step, t("practice.cell-empty"));
+      showError(step, t("practice.cell-empty"));
       return;
     }
     asking = true;
@@ -169,7 +169,7 @@ export async function show(root, given, kit, course) {
       const at = drill.steps.indexOf(step);
       const result = answer.results[at];
       if (result.outcome === "unread") {
-        complain(step, course.said(result.says));
+        showError(step, course.translate(result.says));
         return;
       }
       results = answer.results;
@@ -179,7 +179,7 @@ export async function show(root, given, kit, course) {
       kit.go({ answers }, { quiet: true });
       state = { ...state, answers };
       draw();
-      kit.say(`${step.name}: ${t(`practice.outcome.${result.outcome}`)}. ${result.passed ? "" : course.said(result.says)}`);
+      kit.announce(`${step.name}: ${t(`practice.outcome.${result.outcome}`)}. ${result.passed ? "" : course.translate(result.says)}`);
       (sheet.querySelector(".step.now input") ?? sheet.querySelector(".drill-end button"))?.focus();
     } catch (error) {
       if (!closed) kit.failed(error);
@@ -188,18 +188,18 @@ export async function show(root, given, kit, course) {
     }
   }
 
-  function complain(step, words) {
+  function showError(step, words) {
     const note = sheet.querySelector(`li[data-step="${CSS.escape(step.name)}"] .unread`);
     note.textContent = words;
     note.hidden = false;
   }
 
-  /** Another drill, which the link then names. */
+  /** Open another drill and put its name into the link. */
   async function another({ level, kind }) {
     try {
-      const found = await kit.api.post("/api/practice/drill", { level, kind, besides: drill?.name ?? "" }, { remember: false });
+      const next = await kit.api.post("/api/practice/drill", { level, kind, besides: drill?.name ?? "" }, { remember: false });
       if (closed) return;
-      const patch = { level, kind, drill: found.name, answers: {} };
+      const patch = { level, kind, drill: next.name, answers: {} };
       kit.go(patch, { push: drill !== null, quiet: true });
       await update({ ...state, ...patch });
     } catch (error) {
@@ -216,17 +216,17 @@ export async function show(root, given, kit, course) {
     }
     try {
       const before = drill?.name;
-      const found = before === state.drill ? drill : await kit.api.get(`/api/practice/drills/${encodeURIComponent(state.drill)}`);
-      const known = Object.keys(state.answers).length > 0;
-      const answer = known ? await kit.api.post("/api/practice/drill/check", { name: found.name, answers: state.answers }) : { results: [] };
+      const opened = before === state.drill ? drill : await kit.api.get(`/api/practice/drills/${encodeURIComponent(state.drill)}`);
+      const hasAnswers = Object.keys(state.answers).length > 0;
+      const answer = hasAnswers ? await kit.api.post("/api/practice/drill/check", { name: opened.name, answers: state.answers }) : { results: [] };
       if (closed) return;
-      drill = found;
+      drill = opened;
       const read = answer.results.findIndex((one) => one.outcome === "unread" || one.outcome === "blank");
       results = read < 0 ? answer.results : answer.results.slice(0, read);
       const answers = Object.fromEntries(drill.steps.slice(0, results.length).map((step) => [step.name, state.answers[step.name]]));
       state = { ...state, level: drill.level, answers };
       draw();
-      if (before && !known) sheet.querySelector(".step.now input")?.focus({ preventScroll: before !== state.drill });
+      if (before && !hasAnswers) sheet.querySelector(".step.now input")?.focus({ preventScroll: before !== state.drill });
     } catch (error) {
       if (closed) return;
       kit.failed(error);

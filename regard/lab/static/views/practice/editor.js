@@ -1,5 +1,5 @@
-// A code editor that is a textarea: line numbers, a tint below the text, Tab and Shift+Tab indent. Escape, then Tab,
-// leaves it, so that nobody is caught in it.
+// A code editor based on a textarea: line numbers, syntax colours, indentation by Tab and Shift+Tab. Escape, then Tab,
+// moves the focus out, so that keyboard users can leave it.
 
 import { freshId, h, put } from "../../kit/dom.js";
 import { tinted } from "./python.js";
@@ -26,7 +26,7 @@ export function editor({ value, label, help, onchange = () => {}, onrun = () => 
     tint.style.transform = `translateX(${-input.scrollLeft}px)`;
   }
 
-  /** Type over the selection, so that undo takes it back. */
+  /** Replace the selection in a way that undo can revert. */
   function type(text) {
     if (!document.execCommand("insertText", false, text)) {
       input.setRangeText(text, input.selectionStart, input.selectionEnd, "end");

@@ -1,18 +1,18 @@
-// Exercises: the statement, the editor, the verdict that names the mistake, hints one by one, the solution on request.
+// Exercises: statement, editor, verdict that names the mistake, hints one by one, solution on request.
 
 import { editor } from "./editor.js";
 import { inline } from "../../kit/inline.js";
 import { markdown } from "./markdown.js";
 import { codeBlock } from "./python.js";
 
-export async function show(root, given, kit, course) {
+export async function show(root, initial, kit, course) {
   const { h, t, put } = kit;
   let name = null;
   let data = null;
   let writing = null;
-  let running = null; // the controller of the run that goes on
+  let running = null; // AbortController of the current run
   let closed = false;
-  let asked = false; // whether the solution was asked for once, before passing
+  let warned = false; // whether the learner requested the solution once before passing
 
   const list = h("nav", { class: "exercise-list", "aria-label": t("practice.exercises") });
   const page = h("div", { class: "exercise" });
@@ -25,7 +25,7 @@ export async function show(root, given, kit, course) {
       list,
       course.overview.exercises.map((one) => {
         const [number] = one.name.split("-");
-        const words = [course.said(one.title), one.core && t("practice.core"), one.passed ? t("practice.passed") : one.attempts ? t("practice.tried") : t("practice.open")];
+        const words = [course.translate(one.title), one.core && t("practice.core"), one.passed ? t("practice.passed") : one.attempts ? t("practice.tried") : t("practice.open")];
         const label = `${number} ${words.filter(Boolean).join(" · ")}`;
         const state = one.passed ? "passed" : one.attempts ? "tried" : "open";
         return h(
@@ -44,9 +44,9 @@ export async function show(root, given, kit, course) {
   const solution = h("div", { class: "solution" });
   const buttons = h("div", { class: "buttons" });
 
-  /** What is typed is kept after a pause, and at once when the exercise is left. */
+  /** Save the code after a pause in typing, and at once when the exercise is left. */
   let unkept = null;
-  const later = kit.paused(() => keep(), 800);
+  const later = kit.debounced(() => keep(), 800);
   async function keep() {
     later.stop();
     if (!unkept) return;
@@ -60,8 +60,8 @@ export async function show(root, given, kit, course) {
   }
 
   function draw() {
-    const [, ...rest] = course.said(data.statement).split("\n");
-    asked = false;
+    const [, ...rest] = course.translate(data.statement).split("\n");
+    warned = false;
     writing = editor({
       value: data.code ?? data.starter,
       label: t("practice.your-code"),
@@ -81,7 +81,7 @@ export async function show(root, given, kit, course) {
         "section",
         { class: "card statement" },
         h("p", { class: "eyebrow" }, `${name.split("-")[0]} · ${data.uses === "torch" ? "PyTorch" : "NumPy"}`, data.passed ? h("span", { class: "tag right" }, t("practice.passed-on", { day: data.passed })) : null),
-        h("h2", {}, inline(course.said(data.statement).split("\n")[0].replace(/^# /, ""))),
+        h("h2", {}, inline(course.translate(data.statement).split("\n")[0].replace(/^# /, ""))),
         markdown(rest.join("\n"), t("practice.code")),
       ),
       h("section", { class: "work", "aria-label": t("practice.your-answer") }, writing.element, buttons, verdict, hints, solution),
@@ -92,26 +92,26 @@ export async function show(root, given, kit, course) {
   }
 
   function drawButtons() {
-    const taken = data.hints.en.length;
+    const hintsShown = data.hints.en.length;
     const busy = running !== null;
     const focused = buttons.contains(document.activeElement) && document.activeElement.dataset.do;
     const button = (what, label, act, options = {}) => h("button", { type: "button", dataset: { do: what }, onclick: act, ...options }, label);
     put(
       buttons,
       kit.runner || kit.saved ? button("run", busy ? t("practice.running") : t("practice.run"), run, { class: "primary", "aria-disabled": busy ? "true" : null }) : h("p", { class: "remark" }, t("practice.no-runner")),
-      taken < data.hint_count ? button("hint", taken ? t("practice.hint-more", { n: taken, all: data.hint_count }) : t("practice.hint"), hint) : null,
-      button("solution", data.passed ? t("practice.solution") : asked ? t("practice.solution-sure") : t("practice.solution"), solve, { class: asked ? "warned" : "quiet" }),
+      hintsShown < data.hint_count ? button("hint", hintsShown ? t("practice.hint-more", { n: hintsShown, all: data.hint_count }) : t("practice.hint"), hint) : null,
+      button("solution", data.passed ? t("practice.solution") : warned ? t("practice.solution-sure") : t("practice.solution"), solve, { class: warned ? "warned" : "quiet" }),
       button("starter", t("practice.starter"), starter, { class: "quiet" }),
     );
     if (focused) (buttons.querySelector(`[data-do=${focused}]`) ?? buttons.querySelector("button"))?.focus();
   }
 
   function drawHints() {
-    put(hints, course.said(data.hints).map((text, i) => h("li", {}, h("p", { class: "eyebrow" }, t("practice.hint-number", { n: i + 1, all: data.hint_count })), markdown(text, t("practice.code")))));
+    put(hints, course.translate(data.hints).map((text, i) => h("li", {}, h("p", { class: "eyebrow" }, t("practice.hint-number", { n: i + 1, all: data.hint_count })), markdown(text, t("practice.code")))));
   }
 
   function drawVerdict(one) {
-    const say = (words) => inline(course.said(words));
+    const formatted = (words) => inline(course.translate(words));
     const block = (title, text, kind = "") => h("div", { class: `seen ${kind}` }, h("h4", {}, title), codeBlock(text, title));
     verdict.className = `verdict ${one.passed ? "right" : "wrong"}`;
     verdict.dataset.kind = one.kind;
@@ -119,10 +119,10 @@ export async function show(root, given, kit, course) {
     const failing = one.failing;
     put(
       verdict,
-      h("h3", {}, h("span", { class: "sign", "aria-hidden": "true" }, one.passed ? "✓" : "✗"), h("span", {}, say(one.title))),
-      h("p", {}, say(one.message)),
+      h("h3", {}, h("span", { class: "sign", "aria-hidden": "true" }, one.passed ? "✓" : "✗"), h("span", {}, formatted(one.title))),
+      h("p", {}, formatted(one.message)),
       failing && [
-        h("p", { class: "case" }, t("practice.case", { name: course.said(failing.name) })),
+        h("p", { class: "case" }, t("practice.case", { name: course.translate(failing.name) })),
         failing.inputs ? block(t("practice.given"), failing.inputs) : null,
         h("div", { class: "beside" }, block(failing.which ? t("practice.expected-which", { n: failing.which }) : t("practice.expected"), failing.expected, "expected"), block(t("practice.yours"), failing.yours, "yours")),
       ],
@@ -134,26 +134,26 @@ export async function show(root, given, kit, course) {
   function next() {
     const open = course.overview.exercises.find((one) => !one.passed);
     if (!open) return h("p", { class: "case" }, t("practice.all-passed"));
-    return h("button", { type: "button", class: "go-on", onclick: () => course.open({ tab: "exercises", exercise: open.name }) }, t("practice.go-on", { title: course.said(open.title) }), h("span", { "aria-hidden": "true" }, " →"));
+    return h("button", { type: "button", class: "go-on", onclick: () => course.open({ tab: "exercises", exercise: open.name }) }, t("practice.go-on", { title: course.translate(open.title) }), h("span", { "aria-hidden": "true" }, " →"));
   }
 
-  // ---- what the buttons do ------------------------------------------------------------------------------------------
+  // ---- actions of the buttons ---------------------------------------------------------------------------------------
 
   async function run() {
     if (running) return;
-    unkept = null; // a run keeps the code as well
+    unkept = null; // a run saves the code as well
     running = new AbortController();
     const of = name;
     verdict.className = "verdict waiting";
     put(verdict, h("p", {}, h("span", { class: "spinner", "aria-hidden": "true" }), h("span", { class: "how-far" }, t("practice.sent"))));
     drawButtons();
     try {
-      const told = (job) => {
+      const onprogress = (job) => {
         const line = verdict.querySelector(".how-far");
         const text = t(`practice.job.${job.status}`);
         if (line && line.textContent !== text) line.textContent = text;
       };
-      const answer = await kit.api.job("/api/practice/run", { exercise: of, source: writing.value() }, { told, signal: running.signal });
+      const answer = await kit.api.job("/api/practice/run", { exercise: of, source: writing.value() }, { onprogress, signal: running.signal });
       if (closed || of !== name) return;
       await course.refresh();
       data = await kit.api.get(`/api/practice/exercises/${of}`);
@@ -176,32 +176,32 @@ export async function show(root, given, kit, course) {
       if (closed) return;
       drawHints();
       drawButtons();
-      hints.lastElementChild?.scrollIntoView({ block: "nearest", behavior: kit.calm() ? "auto" : "smooth" });
-      kit.say(hints.lastElementChild?.textContent ?? "");
+      hints.lastElementChild?.scrollIntoView({ block: "nearest", behavior: kit.reducedMotion() ? "auto" : "smooth" });
+      kit.announce(hints.lastElementChild?.textContent ?? "");
     } catch (error) {
       kit.failed(error);
     }
   }
 
   async function solve() {
-    if (!data.passed && !asked) {
-      asked = true;
+    if (!data.passed && !warned) {
+      warned = true;
       drawButtons();
-      kit.say(t("practice.solution-sure"));
+      kit.announce(t("practice.solution-sure"));
       return;
     }
     try {
-      const found = await kit.api.post("/api/practice/solution", { exercise: name });
+      const answer = await kit.api.post("/api/practice/solution", { exercise: name });
       if (closed) return;
-      const ways = Object.entries(found.others);
+      const ways = Object.entries(answer.others);
       put(
         solution,
         h("h3", {}, t("practice.our-solution")),
-        codeBlock(found.ours, t("practice.our-solution")),
+        codeBlock(answer.ours, t("practice.our-solution")),
         ways.length ? h("h3", {}, t("practice.other-ways")) : null,
         ways.map(([way, code]) => h("details", {}, h("summary", {}, way.replaceAll("_", " ")), codeBlock(code, way))),
       );
-      solution.scrollIntoView({ block: "nearest", behavior: kit.calm() ? "auto" : "smooth" });
+      solution.scrollIntoView({ block: "nearest", behavior: kit.reducedMotion() ? "auto" : "smooth" });
     } catch (error) {
       kit.failed(error);
     }
@@ -212,28 +212,28 @@ export async function show(root, given, kit, course) {
     if (before === data.starter) return;
     writing.input.focus();
     writing.input.select();
-    document.execCommand("insertText", false, data.starter); // undo brings the learner's own back
+    document.execCommand("insertText", false, data.starter); // undo restores the learner's code
   }
 
   async function update(state) {
-    const wanted = here(state);
-    if (wanted === name) return;
+    const target = here(state);
+    if (target === name) return;
     running?.abort();
     running = null;
     keep();
-    name = wanted;
+    name = target;
     drawList();
     try {
-      const found = await kit.api.get(`/api/practice/exercises/${wanted}`);
-      if (closed || wanted !== name) return;
-      data = found;
+      const answer = await kit.api.get(`/api/practice/exercises/${target}`);
+      if (closed || target !== name) return;
+      data = answer;
       draw();
     } catch (error) {
       if (!closed) kit.failed(error);
     }
   }
 
-  await update(given);
+  await update(initial);
   return {
     update,
     unmount() {

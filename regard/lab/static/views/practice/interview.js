@@ -1,18 +1,18 @@
-// A mock interview: ten questions across the topics, two minutes each, graded by the learner, summed up by topic.
+// A mock interview: ten questions across the topics, two minutes each, graded by the learner and summarised by topic.
 
 import { question } from "./ask.js";
 
-export async function show(root, given, kit, course) {
+export async function show(root, initial, kit, course) {
   const { h, t, put } = kit;
-  let state = given;
-  let asked = null;
+  let state = initial;
+  let current = null;
   let clock = null;
   let closed = false;
-  let round = 0; // a new one whenever an interview is begun or left
+  let round = 0; // incremented whenever an interview starts or is left
 
   const clear = () => {
     clearInterval(clock);
-    asked = null;
+    current = null;
     round++;
   };
 
@@ -35,27 +35,27 @@ export async function show(root, given, kit, course) {
 
   async function begin(seed) {
     clear();
-    const mine = round;
+    const session = round;
     try {
-      const found = await kit.api.get(`/api/practice/interview?seed=${seed}`);
-      if (closed || mine !== round) return;
+      const interview = await kit.api.get(`/api/practice/interview?seed=${seed}`);
+      if (closed || session !== round) return;
       const answers = [];
-      for (const [i, card] of found.cards.entries()) {
-        const given = await ask(card, i, found, mine);
-        if (closed || mine !== round) return;
-        answers.push(given);
-        await kit.api.post("/api/practice/grade", { card: card.id, grade: given.grade }, { remember: false });
+      for (const [i, card] of interview.cards.entries()) {
+        const answer = await ask(card, i, interview, session);
+        if (closed || session !== round) return;
+        answers.push(answer);
+        await kit.api.post("/api/practice/grade", { card: card.id, grade: answer.grade }, { remember: false });
       }
-      const rows = await kit.api.post("/api/practice/summary", { answers, limit: found.seconds });
+      const rows = await kit.api.post("/api/practice/summary", { answers, limit: interview.seconds });
       await course.refresh();
-      if (!closed && mine === round) end(rows, answers, found.seconds, seed);
+      if (!closed && session === round) end(rows, answers, interview.seconds, seed);
     } catch (error) {
       if (!closed) kit.failed(error);
     }
   }
 
-  /** One question; a promise of how it went. */
-  function ask(card, i, { cards, seconds }, mine) {
+  /** Ask one question; return a promise of its result. */
+  function ask(card, i, { cards, seconds }, session) {
     return new Promise((done) => {
       const began = performance.now();
       let took = null;
@@ -74,7 +74,7 @@ export async function show(root, given, kit, course) {
       clearInterval(clock);
       clock = setInterval(tick, 250);
       tick();
-      asked = question(card, kit, course, {
+      current = question(card, kit, course, {
         intervals: false,
         answered() {
           took = (performance.now() - began) / 1000;
@@ -82,8 +82,8 @@ export async function show(root, given, kit, course) {
           tick();
         },
         graded(grade) {
-          if (mine !== round) return;
-          asked = null;
+          if (session !== round) return;
+          current = null;
           clearInterval(clock);
           done({ card: card.id, grade, seconds: took ?? 0 });
         },
@@ -100,9 +100,9 @@ export async function show(root, given, kit, course) {
           h("span", { class: "time-bar", "aria-hidden": "true" }, bar),
         ),
         over,
-        asked.element,
+        current.element,
       );
-      asked.focus();
+      current.focus();
     });
   }
 
@@ -132,7 +132,7 @@ export async function show(root, given, kit, course) {
                 h(
                   "tr",
                   { class: row.good < row.asked ? "weak" : "" },
-                  h("th", { scope: "row" }, h("button", { type: "button", class: "link", onclick: () => course.open({ tab: "cards", topic: row.topic }) }, course.said(row.title))),
+                  h("th", { scope: "row" }, h("button", { type: "button", class: "link", onclick: () => course.open({ tab: "cards", topic: row.topic }) }, course.translate(row.title))),
                   h("td", {}, String(row.asked)),
                   h("td", {}, String(row.good)),
                   h("td", {}, t("practice.seconds", { n: kit.number(row.seconds, 0) })),
@@ -153,14 +153,14 @@ export async function show(root, given, kit, course) {
     root.querySelector("h2").focus();
   }
 
-  const key = (event) => asked?.key(event);
+  const key = (event) => current?.key(event);
   document.addEventListener("keydown", key);
   start();
   return {
     update(next) {
       const other = next.seed !== state.seed;
       state = next;
-      if (other && !asked) start();
+      if (other && !current) start();
     },
     unmount() {
       closed = true;

@@ -1,10 +1,10 @@
-// Where the pieces of a diagram stand, by the arrows drawn so far: a piece below all that lead to it, near their middle.
-// Pieces without an arrow wait in rows below.
+// Layout of a diagram by its arrows: a piece is below all pieces with an arrow to it, near their horizontal centre.
+// Pieces without an arrow are placed in rows at the bottom.
 
 export const BOX = { width: 116, height: 38 };
 const GAP = { x: 14, y: 38 };
 
-/** Positions of the middle of each piece, and the size of the whole; `order` is that of the pieces that wait. */
+/** Centre of each piece and size of the diagram; `order` is the order of pieces without arrows. */
 export function arrange(pieces, order, edges, width) {
   const used = new Set(edges.flat());
   const placed = pieces.filter((piece) => used.has(piece));
@@ -37,7 +37,7 @@ export function arrange(pieces, order, edges, width) {
   return { at, split, box: { x: least, width: most - least, height: Math.max(120, height) } };
 }
 
-/** Layers by the longest way from a beginning; a circle ends where every piece has been counted once. */
+/** Layer of each piece: the longest path from a piece without predecessors; cycles end after as many steps as there are pieces. */
 function byDepth(pieces, edges) {
   const depth = new Map(pieces.map((piece) => [piece, 0]));
   for (let round = 0; round < pieces.length; round++) {
@@ -55,7 +55,7 @@ function byDepth(pieces, edges) {
   return levels.map((level) => pieces.filter((piece) => depth.get(piece) === level));
 }
 
-/** Pieces of one layer side by side, as near to where they wish to be as their widths allow. */
+/** Place the pieces of one layer side by side, as near to their preferred positions as their widths allow. */
 function spread(order, wish) {
   const step = BOX.width + GAP.x;
   const xs = [];
@@ -66,7 +66,7 @@ function spread(order, wish) {
 
 const mean = (numbers) => (numbers.length ? numbers.reduce((sum, x) => sum + x, 0) / numbers.length : undefined);
 
-/** An arrow from the foot of one piece to the head of another; upwards it bends around. */
+/** An arrow from the bottom of one piece to the top of another; upward arrows curve around. */
 export function path(from, to) {
   const [y1, y2] = [from.y + BOX.height / 2, to.y - BOX.height / 2 - 5];
   const bend = Math.max(18, Math.abs(y2 - y1) * 0.45);

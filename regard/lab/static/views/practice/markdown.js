@@ -1,24 +1,24 @@
-// The Markdown of the course as elements: paragraphs, code, tables, lists, headings; `code`, **strong** and *emphasis*.
-// All of it goes in as text; nothing is ever read as HTML.
+// Convert the course's Markdown to elements: paragraphs, code, tables, lists, headings; `code`, **strong** and *emphasis*.
+// All content becomes text nodes; nothing is parsed as HTML.
 
 import { h } from "../../kit/dom.js";
 import { inline } from "../../kit/inline.js";
 import { codeBlock } from "./python.js";
 
-/** Lines joined as prose: no space where Chinese meets Chinese. */
+/** Join lines to one paragraph, without a space between Chinese characters. */
 const joined = (lines) => lines.reduce((whole, line) => whole + (whole === "" || (/[　-鿿＀-￯]$/.test(whole) && /^[　-鿿＀-￯*`]/.test(line)) ? "" : " ") + line.trim(), "");
 
-/** Lines of code as Python prints them: where a doctest must write <BLANKLINE>, there is a blank line. */
+/** Join lines of code; doctest's <BLANKLINE> becomes an empty line. */
 const shown = (lines) => lines.map((line) => line.replace("<BLANKLINE>", "")).join("\n");
 
-/** The blocks of a text; `code` is what a block of code is called for a screen reader. */
+/** Return the blocks of a text; `code` is the label of code blocks for screen readers. */
 export function markdown(text, code) {
   const lines = text.split("\n");
   const blocks = [];
   const until = (test) => {
-    const taken = [];
-    while (lines.length && test(lines[0])) taken.push(lines.shift());
-    return taken;
+    const block = [];
+    while (lines.length && test(lines[0])) block.push(lines.shift());
+    return block;
   };
   const plain = (line) => line.trim() !== "" && !/^(```|    |\||- |#)/.test(line);
   while (lines.length) {
@@ -29,8 +29,8 @@ export function markdown(text, code) {
       blocks.push(codeBlock(shown(until((one) => !one.startsWith("```"))), code));
       lines.shift();
     } else if (line.startsWith("    ")) {
-      const taken = until((one) => one.startsWith("    ") || (one.trim() === "" && lines[1]?.startsWith("    ")));
-      blocks.push(codeBlock(shown(taken.map((one) => one.slice(4))), code));
+      const block = until((one) => one.startsWith("    ") || (one.trim() === "" && lines[1]?.startsWith("    ")));
+      blocks.push(codeBlock(shown(block.map((one) => one.slice(4))), code));
     } else if (line.startsWith("|")) blocks.push(table(until((one) => one.startsWith("|"))));
     else if (line.startsWith("- ")) {
       const items = [];

@@ -1,10 +1,10 @@
-// How far one is: the four things that count as mastery, what to do next, and every part of the course at a glance.
+// Progress: the four requirements for mastery, the next steps, and the state of every part of the course.
 
 import { inline } from "../../kit/inline.js";
 
 const PLACES = { flow: "diagram", hand: "drills", exercises: "exercises", cards: "cards" };
 
-export async function show(root, given, kit, course) {
+export async function show(root, initial, kit, course) {
   const { h, s, t, put } = kit;
   let closed = false;
 
@@ -37,7 +37,7 @@ export async function show(root, given, kit, course) {
               "button",
               { type: "button", class: `goal${one.done ? " done" : ""}`, dataset: { goal: one.name }, onclick: () => course.open({ tab: PLACES[one.name], ...(one.name === "hand" ? { level: 3 } : {}) }) },
               ring(one.have, one.need),
-              h("span", {}, h("span", { class: "goal-title" }, course.said(one.title)), h("span", { class: "goal-count" }, t("practice.of", { have: Math.min(one.have, one.need), need: one.need }))),
+              h("span", {}, h("span", { class: "goal-title" }, course.translate(one.title)), h("span", { class: "goal-count" }, t("practice.of", { have: Math.min(one.have, one.need), need: one.need }))),
             ),
           ),
         ),
@@ -51,9 +51,9 @@ export async function show(root, given, kit, course) {
     const level = [1, 2, 3, 4, 5].find((n) => !all.drills.kinds.some((one) => one.level === n && one.passed));
     const rows = [
       all.cards.due && { words: t("practice.next-cards", { n: all.cards.due }), open: { tab: "cards" } },
-      exercise && { words: t("practice.next-exercise", { title: course.said(exercise.title) }), open: { tab: "exercises", exercise: exercise.name } },
+      exercise && { words: t("practice.next-exercise", { title: course.translate(exercise.title) }), open: { tab: "exercises", exercise: exercise.name } },
       level && { words: t("practice.next-drill", { level }), open: { tab: "drills", level } },
-      diagram && { words: t("practice.next-diagram", { title: course.said(diagram.title) }), open: { tab: "diagram", diagram: diagram.name, edges: [] } },
+      diagram && { words: t("practice.next-diagram", { title: course.translate(diagram.title) }), open: { tab: "diagram", diagram: diagram.name, edges: [] } },
       !all.cards.due && all.cards.new && { words: t("practice.next-new", { n: all.cards.new }), open: { tab: "cards" } },
       { words: t("practice.next-interview"), open: { tab: "interview" } },
     ].filter(Boolean);
@@ -85,7 +85,7 @@ export async function show(root, given, kit, course) {
               { type: "button", class: `link row ${state}`, dataset: { row: one.name }, onclick: () => course.open({ tab: "exercises", exercise: one.name }) },
               h("span", { class: "sign", "aria-hidden": "true" }, one.passed ? "✓" : one.attempts ? "◐" : "○"),
               h("span", { class: "row-number" }, number),
-              h("span", { class: "row-title" }, inline(course.said(one.title))),
+              h("span", { class: "row-title" }, inline(course.translate(one.title))),
               one.core ? h("span", { class: "tag" }, t("practice.core")) : null,
               h("span", { class: "visually-hidden" }, t(`practice.${state}`)),
             ),
@@ -95,19 +95,19 @@ export async function show(root, given, kit, course) {
     );
   }
 
-  function cards({ cards: found }) {
+  function cards({ cards: summary }) {
     return h(
       "section",
       { class: "card" },
-      h("h2", {}, t("practice.tab.cards"), h("small", {}, t("practice.cards-count", { ease: found.at_ease, all: found.cards, due: found.due }))),
+      h("h2", {}, t("practice.tab.cards"), h("small", {}, t("practice.cards-count", { ease: summary.at_ease, all: summary.cards, due: summary.due }))),
       h(
         "ul",
         { class: "topics" },
-        found.topics.map((one) =>
+        summary.topics.map((one) =>
           h(
             "li",
             {},
-            h("button", { type: "button", class: "link", onclick: () => course.open({ tab: "cards", topic: one.name }) }, course.said(one.title)),
+            h("button", { type: "button", class: "link", onclick: () => course.open({ tab: "cards", topic: one.name }) }, course.translate(one.title)),
             h("span", { class: "bar", "aria-hidden": "true" }, h("span", { class: "bar-seen", style: { width: `${(100 * one.seen) / one.cards}%` } }), h("span", { class: "bar-ease", style: { width: `${(100 * one.at_ease) / one.cards}%` } })),
             h("span", { class: "bar-count" }, h("span", { class: "visually-hidden" }, t("practice.count.at-ease")), ` ${one.at_ease}/${one.cards}`, one.due ? h("span", { class: "badge" }, t("practice.due-short", { n: one.due })) : null),
           ),
@@ -116,7 +116,7 @@ export async function show(root, given, kit, course) {
     );
   }
 
-  function drills({ drills: found }) {
+  function drills({ drills: summary }) {
     return h(
       "section",
       { class: "card" },
@@ -132,10 +132,10 @@ export async function show(root, given, kit, course) {
             h(
               "span",
               { class: "kinds" },
-              found.kinds
+              summary.kinds
                 .filter((one) => one.level === level)
                 .map((one) =>
-                  h("button", { type: "button", class: `small kind${one.passed ? " passed" : ""}`, onclick: () => course.open({ tab: "drills", level, kind: one.kind }) }, one.passed ? h("span", { "aria-hidden": "true" }, "✓ ") : null, course.said(one.title), one.passed ? h("span", { class: "visually-hidden" }, t("practice.done")) : null),
+                  h("button", { type: "button", class: `small kind${one.passed ? " passed" : ""}`, onclick: () => course.open({ tab: "drills", level, kind: one.kind }) }, one.passed ? h("span", { "aria-hidden": "true" }, "✓ ") : null, course.translate(one.title), one.passed ? h("span", { class: "visually-hidden" }, t("practice.done")) : null),
                 ),
             ),
           ),
@@ -150,7 +150,7 @@ export async function show(root, given, kit, course) {
       { class: "card myths" },
       h("h2", {}, t("practice.myths")),
       h("p", { class: "remark" }, t("practice.myths-said")),
-      h("ol", {}, wrong.map((one) => h("li", {}, h("span", { class: "sign", "aria-hidden": "true" }, "✗"), h("span", { class: "myth-said" }, course.said(one.said)), h("button", { type: "button", class: "link", "aria-label": `${t("practice.see-why")}: ${course.said(one.said)}`, onclick: () => course.open({ tab: "cards", topic: "", card: one.card }) }, t("practice.see-why"))))),
+      h("ol", {}, wrong.map((one) => h("li", {}, h("span", { class: "sign", "aria-hidden": "true" }, "✗"), h("span", { class: "myth-said" }, course.translate(one.said)), h("button", { type: "button", class: "link", "aria-label": `${t("practice.see-why")}: ${course.translate(one.said)}`, onclick: () => course.open({ tab: "cards", topic: "", card: one.card }) }, t("practice.see-why"))))),
     );
   }
 
@@ -167,7 +167,7 @@ export async function show(root, given, kit, course) {
       else delete button.dataset.sure;
       button.classList.toggle("warned", yes);
       button.textContent = yes ? t("practice.forget-sure", { what: t(`practice.forget.${part.value()}`) }) : t("practice.forget-do");
-      if (yes) kit.say(button.textContent);
+      if (yes) kit.announce(button.textContent);
     };
     async function forget() {
       try {
@@ -196,7 +196,7 @@ export async function show(root, given, kit, course) {
     put(root, mastery(all), h("div", { class: "progress-grid" }, h("div", { class: "stack" }, coming(all), exercises(all)), h("div", { class: "stack" }, cards(all), drills(all))), myths(all), file(all));
   }
 
-  if (!course.fresh) await course.refresh(); // the terminal may have gone on meanwhile
+  if (!course.fresh) await course.refresh(); // commands in a terminal may have changed the progress
   draw();
   return {
     update: () => {},

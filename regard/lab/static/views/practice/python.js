@@ -1,4 +1,4 @@
-// Python in colours: comments, strings, numbers, words of the language. A tint for the eye, no parser.
+// Syntax colours for Python by a regular expression: comments, strings, numbers, keywords.
 
 import { h } from "../../kit/dom.js";
 
@@ -15,19 +15,19 @@ const PARTS = new RegExp(
 );
 const CLASSES = ["comment", "string", "keyword", "number"];
 
-/** The text in pieces, the ones that matter in spans of a class. */
+/** Return the code as strings and, for coloured parts, spans with a class. */
 export function tinted(code) {
-  const found = [];
+  const pieces = [];
   let at = 0;
   for (const match of code.matchAll(PARTS)) {
-    if (match.index > at) found.push(code.slice(at, match.index));
+    if (match.index > at) pieces.push(code.slice(at, match.index));
     const which = match.slice(1).findIndex((group) => group !== undefined);
-    found.push(h("span", { class: `py-${CLASSES[which]}` }, match[0]));
+    pieces.push(h("span", { class: `py-${CLASSES[which]}` }, match[0]));
     at = match.index + match[0].length;
   }
-  found.push(code.slice(at));
-  return found;
+  pieces.push(code.slice(at));
+  return pieces;
 }
 
-/** A block of code to read. A keyboard can scroll it. */
+/** A read-only block of code that can be scrolled with the keyboard. */
 export const codeBlock = (code, label) => h("pre", { class: "code-block", tabindex: 0, role: "region", "aria-label": label }, h("code", {}, tinted(code)));

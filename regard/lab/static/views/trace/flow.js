@@ -1,5 +1,5 @@
-// The flow diagram of the whole computation, always in sight: nine steps with their shapes, the way of V around the
-// scores, and the step that is shown now.
+// The flow diagram of the whole computation, always visible: nine steps with their shapes, the path of V past the
+// scores, and the current step.
 
 import { h } from "../../kit/dom.js";
 import { m, math } from "../../kit/math.js";
@@ -27,7 +27,7 @@ function shapes(data) {
 }
 
 export function flow(onpick) {
-  const narrow = matchMedia("(max-width: 80rem)"); // where the diagram may have to scroll; to measure it costs a layout
+  const narrow = matchMedia("(max-width: 80rem)"); // only here can the diagram overflow and need scrolling; measuring it forces a layout
   const list = h("ol", { class: "flow" });
   const buttons = {};
   STEPS.forEach((step, i) => {

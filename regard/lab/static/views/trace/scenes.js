@@ -1,7 +1,7 @@
-// What each step shows: its matrices, which of them is the result, what lights up when a cell is looked at, and which
-// numbers may be typed over. A scene is
+// What each step shows: its matrices, which of them is the result, what is highlighted for a selected cell, and which
+// numbers can be edited. A scene is
 //   { layout: "product" | "row", matrices: { key: spec of kit.matrix + edit(i, j) → [symbol, row, column] },
-//     result: key, joints: { key: sign in front of it }, lights(key, i, j) → { key: what to light } }
+//     result: key, joints: { key: sign in front of it }, lights(key, i, j) → { key: what to highlight } }
 
 import { number } from "../../kit/text.js";
 import { subscript, transposed } from "./numbers.js";
@@ -28,7 +28,7 @@ export function scene(step, data, state) {
   };
   const pairs = (name, values, more = {}) => ({ name, values, rows: queries, columns: keys, shape: `${L} × ${S}`, ...more });
 
-  /** Q, K or V of this head, each number open to change. */
+  /** Q, K or V of this head, with editable numbers. */
   const head = (symbol, rows, turned = false) => {
     const values = data.of("split", symbol)[h];
     const changed = edited(symbol);

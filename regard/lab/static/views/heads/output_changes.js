@@ -1,4 +1,4 @@
-// What the output does when something is hidden or silenced: a line for each token, with bars and exact numbers.
+// Effect of hidden pairs and silenced heads on the output: one line per token, with bars and exact numbers.
 
 import { h, put } from "../../kit/dom.js";
 import { number } from "../../kit/text.js";
@@ -6,8 +6,8 @@ import { number } from "../../kit/text.js";
 const value = (kind, x, decimals = 3) => h("span", { class: `moved-value ${kind}`, dataset: { value: String(x), kind } }, number(x, decimals));
 const bar = (kind, share) => h("span", { class: `moved-bar ${kind}` }, h("span", { class: "fill", style: { width: `${Math.min(100, 100 * share)}%` } }));
 
-/** Two bars a token: how far its output moved for one reason and for the other, against how long it was. */
-export function movements(list, { tokens, length, by_mask, by_heads, empty }) {
+/** Two bars per token: how far its output vector moved because of the mask and because of silenced heads, relative to its length. */
+export function outputChanges(list, { tokens, length, by_mask, by_heads, empty }) {
   const most = Math.max(...length, ...by_mask, ...by_heads, 1e-9);
   put(
     list,
@@ -23,7 +23,7 @@ export function movements(list, { tokens, length, by_mask, by_heads, empty }) {
   );
 }
 
-/** The same for what a translator writes: the probability of each token, with all heads and without the silent ones. */
+/** For a translator: the probability of each output token, with all heads and without the silenced ones. */
 export function probabilities(list, { queries, before, after }, off) {
   put(
     list,

@@ -1,9 +1,9 @@
-// Arrays of the server, sent as the bytes of their numbers (regard/lab/server/array_encoding.py): exact, and small.
+// Decode arrays that the server sends as bytes in base 64 (regard/lab/server/array_encoding.py).
 
 const KINDS = { float32: Float32Array, float64: Float64Array, uint8: Uint8Array };
 
-/** The numbers of a packed array, nested by its shape; its last axis is a typed array. */
-export function unpacked({ shape, kind, bytes }) {
+/** Return the numbers of an encoded array as nested arrays of its shape; the innermost ones are typed arrays. */
+export function decodeArray({ shape, kind, bytes }) {
   const text = atob(bytes);
   const raw = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) raw[i] = text.charCodeAt(i);

@@ -1,5 +1,5 @@
-// Formulas of each step in MathML: in letters, and with the numbers of the cell that is looked at.
-// A worked formula is a list of pieces, so that a long sum may go on in the next line.
+// Formulas of each step in MathML: in symbols, and with the numbers of the selected cell.
+// A formula with numbers is a list of pieces, so that a long sum can wrap.
 
 import { m, math } from "../../kit/math.js";
 import { number, t } from "../../kit/text.js";
@@ -8,7 +8,7 @@ import { subscript } from "./numbers.js";
 const T = () => m.o("⊤");
 const dk = () => m.sqrt(m.sub("d", "k"));
 
-/** The step in letters. */
+/** The formula of a step in symbols. */
 export function letters(step, state, data) {
   const low = state.which.toLowerCase();
   const scaled = () => (state.temperature === 1 ? dk() : m.row(state.scale ? [dk(), "·"] : [], "τ"));
@@ -45,7 +45,7 @@ export function letters(step, state, data) {
   }
 }
 
-/** The name of a matrix: Q₁ with its number below, W_q with its letter, Kᵀ with its mark above. */
+/** The name of a matrix with its subscript or superscript: Q₁, W_q, Kᵀ. */
 function sign(name) {
   const [, base, below, turned] = name.match(/^(.)_?([a-zA-Z₀-₉]*)(ᵀ?)/u);
   const number = below.replace(/[₀-₉]/g, (digit) => "₀₁₂₃₄₅₆₇₈₉".indexOf(digit));
@@ -55,7 +55,7 @@ function sign(name) {
 
 const MOST_TERMS = 8;
 
-/** A dot product: pieces for the formula and the products themselves for the strip. */
+/** A dot product: pieces of the formula, and the individual products. */
 function dot(left, a, b, result) {
   const products = a.map((x, i) => x * b[i]);
   const shown = a.length > MOST_TERMS ? MOST_TERMS - 1 : a.length;
@@ -69,8 +69,8 @@ function dot(left, a, b, result) {
   return { pieces, products, result };
 }
 
-/** The cell (i, j) of a matrix of the scene with its numbers put in: { pieces, products?, row? }. */
-export function worked(step, key, i, j, data, state, scene) {
+/** The formula of cell (i, j) of a matrix of the scene, with its numbers: { pieces, products?, row? }. */
+export function cellFormula(step, key, i, j, data, state, scene) {
   const h = Math.min(state.head, data.heads - 1);
   const value = (name) => scene.matrices[name].values[i][j];
   const { name } = scene.matrices[key];

@@ -1,4 +1,4 @@
-// What a learner takes away: the link, a picture (PNG or SVG, copied or saved), or the view as one HTML file.
+// Export of a view: a picture (PNG or SVG, copied or saved) or the view as one HTML file.
 
 import { answersNow, get } from "./api.js";
 import { token } from "./colour.js";
@@ -14,7 +14,7 @@ export function download(content, name, type) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** An SVG element as text that stands alone; a canvas is put into one. */
+/** Return an SVG element as the text of an SVG file; a canvas is embedded as an image. */
 export function svgText(drawn) {
   let svg = drawn;
   if (drawn instanceof HTMLCanvasElement) {
@@ -34,7 +34,7 @@ export function svgText(drawn) {
   return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(copy)}\n`;
 }
 
-/** A picture as a PNG blob on the page's background, twice as fine as the screen. */
+/** Return a picture as a PNG blob on the page's background; SVG is drawn at twice its size. */
 export async function png(drawn) {
   const canvas = document.createElement("canvas");
   if (drawn instanceof HTMLCanvasElement) {
@@ -62,8 +62,8 @@ export async function copyPng(drawn) {
   await navigator.clipboard.write([new ClipboardItem({ "image/png": await png(drawn) })]);
 }
 
-/** The view that is open, with the answers it has had, as one HTML file. */
-export async function pageOf(view, state) {
+/** Return the open view with its state and stored answers as one HTML file. */
+export async function savedPage(view, state) {
   const content = { view, state, answers: answersNow(), language: languageNow() };
   const json = JSON.stringify(content).replaceAll("<", "\\u003c");
   if (saved) {
