@@ -10,15 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from regard.connectx.data.labelling import SAVE_EVERY, label_boards
-from regard.connectx.data.labels import (
-    Bits,
-    Records,
-    canonical_keys,
-    open_folder,
-    read_labels,
-    shards,
-    write_shard,
-)
+from regard.connectx.data.labels import Bits, Records, canonical_keys, open_folder, read_labels, shards, write_shard
 from regard.connectx.solver.build_book import positions_with
 from regard.connectx.solver.solver import Solver
 from regard.training.interrupts import stop_requested

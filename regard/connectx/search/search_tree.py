@@ -222,14 +222,7 @@ def _best_column(game: int, node: int, trees: Trees, exploration: float, shape: 
 
 @compiled
 def expand(
-    ends: Array,
-    priors: Array,
-    guesses: Array,
-    values: Array,
-    weights: Array,
-    most: int,
-    trees: Trees,
-    leaves: Leaves,
+    ends: Array, priors: Array, guesses: Array, values: Array, weights: Array, most: int, trees: Trees, leaves: Leaves
 ) -> None:
     """Store the evaluation of the leaves at these ends: a policy, guesses, a value and its weight each."""
     for number in range(len(ends)):
