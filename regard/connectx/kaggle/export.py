@@ -12,6 +12,7 @@ import io
 import os
 import tarfile
 from pathlib import Path
+from string import Template
 
 from regard.connectx.players.registry import AGENT_FILES, KINDS, parse_name, player
 from regard.files import write_atomic
@@ -19,69 +20,7 @@ from regard.files import write_atomic
 REGARD = Path(__file__).parents[2]  # the folder of the package regard
 MAX_BYTES = 10_000_000
 SUBMISSION = "connectx.kaggle.submission"
-
-TOP = '''"""A ConnectX agent for Kaggle: the player "{name}" of regard, in one file.
-
-The last function, `agent(observation, configuration)`, is the agent. The strings below are modules of the package
-regard (MIT licence), unchanged; with numba they are compiled at the first move, without it they run as Python.
-"""
-
-import base64
-import sys
-
-PACKAGE = "regard_{digest}"
-SOURCES = {{}}
-FILES = {{}}
-'''
-
-BOTTOM = '''
-
-class _Importer:
-    """Imports modules from the strings above; the packages that contain them are empty."""
-
-    def find_spec(self, name, path=None, target=None):
-        from importlib.machinery import ModuleSpec
-
-        module = name.partition(".")[2]
-        is_package = name == PACKAGE or any(other.startswith(module + ".") for other in SOURCES)
-        if name == PACKAGE or name.startswith(PACKAGE + ".") and (is_package or module in SOURCES):
-            return ModuleSpec(name, self, is_package=is_package)
-        return None
-
-    def create_module(self, spec):
-        return None
-
-    def exec_module(self, module):
-        name = module.__name__.partition(".")[2]
-        if name in SOURCES:
-            module.__file__ = "<" + module.__name__ + ">"
-            exec(compile(SOURCES[name], module.__file__, "exec"), module.__dict__)
-        elif not name:
-            module.files = {name: base64.b85decode(text) for name, text in FILES.items()}
-
-
-def _start():
-    if PACKAGE not in sys.modules:
-        sys.meta_path.append(_Importer())
-    import importlib
-
-    return importlib.import_module(PACKAGE + ".connectx.kaggle.submission").timed_agent(PLAYER)
-
-
-_agent = None
-
-
-def agent(observation, configuration):
-    """Return the column to play, counted from 0."""
-    global _agent
-    try:
-        if _agent is None:
-            _agent = _start()
-        return _agent(observation, configuration)
-    except Exception:
-        board, columns = observation["board"], configuration["columns"]
-        return min((c for c in range(columns) if board[c] == 0), key=lambda c: abs(2 * c - columns + 1))
-'''
+TEMPLATE = Path(__file__).with_name("exported_file.template")  # of the file, for `string.Template`
 
 
 def export(name: str, out: str | os.PathLike[str]) -> Path:
@@ -114,12 +53,10 @@ def source(name: str) -> str:
     files = {"book": _book, "network": _network}[kind.data](parsed.source) if kind.data else {}
     name = f"{parsed.kind}:{parsed.amount}" if parsed.amount else parsed.kind  # the file contains its network
     digest = hashlib.sha256("".join([name, *texts.values(), *files]).encode()).hexdigest()[:8]
-    parts = [TOP.format(name=name, digest=digest), f"PLAYER = {name!r}\n"]
-    for module, text in texts.items():
-        parts.append(f"SOURCES[{module!r}] = r'''{text.replace('regard.', f'regard_{digest}.')}'''\n")
-    for file, content in files.items():
-        parts.append(f"FILES[{file!r}] = {base64.b85encode(content).decode()!r}\n")
-    return "\n".join([*parts, BOTTOM])
+    parts = [f"SOURCES[{m!r}] = r'''{text.replace('regard.', f'regard_{digest}.')}'''\n" for m, text in texts.items()]
+    parts += [f"FILES[{file!r}] = {base64.b85encode(content).decode()!r}\n" for file, content in files.items()]
+    template = Template(TEMPLATE.read_text(encoding="utf-8"))
+    return template.substitute(name=name, digest=digest, player=repr(name), modules="\n".join(parts))
 
 
 def needed(modules: list[str]) -> list[str]:

@@ -15,7 +15,6 @@ This module imports nothing at its top that is slow to load, so that commands ca
 
 import difflib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,22 +42,18 @@ class PlayerName(NamedTuple):
 class PlayerKind:
     """A kind of player.
 
-    build           returns the player, given its source, its budget and a seed
-    examples        names of such players, for help texts
-    unit            what a number after the colon counts; "" if nothing may follow
-    default         the amount if none is given; "" if the player works without one
-    modules         modules of regard that an exported file needs beside those that every file has
-    data            data file that an exported file contains: "book", "network" or ""
-    build_exported  returns the player in an exported file, given budget, seconds per move and board; None uses `build`
+    examples    names of such players, for help texts
+    unit        what a number after the colon counts; "" if nothing may follow
+    default     the amount if none is given; "" if the player works without one
+    modules     modules of regard that an exported file needs beside those that every file has
+    data        data file that an exported file contains and its player reads: "book", "network" or ""
     """
 
-    build: Callable[[str, Budget, int | None], Player]
     examples: tuple[str, ...]
     unit: str = ""
     default: str = ""
     modules: tuple[str, ...] = ()
     data: str = ""
-    build_exported: "Callable[[Budget, float, Shape], Player] | None" = None
 
 
 def player(name: str, *, seed: int | None = None) -> Player:
@@ -77,8 +72,7 @@ def player(name: str, *, seed: int | None = None) -> Player:
         from regard.connectx.players.agent_file import AgentFile
 
         return AgentFile(name)
-    parsed = parse_name(name)
-    result = KINDS[parsed.kind].build(parsed.source, budget_of(name), seed)
+    result = _build(parse_name(name), budget_of(name), seed)
     result.name = name
     return result
 
@@ -89,9 +83,11 @@ def exported_player(name: str, seconds: float, shape: "Shape") -> Player:
     kind = KINDS[parsed.kind]
     if parsed.amount or kind.default:
         budget = budget.within(seconds)
-    if kind.build_exported is not None:
-        return kind.build_exported(budget, seconds, shape)
-    return kind.build(parsed.source, budget, None)
+    if not kind.data:
+        return _build(parsed, budget, None)
+    from regard.connectx.players.exported_players import TimedSolverPlayer, embedded_network
+
+    return TimedSolverPlayer(seconds, shape) if parsed.kind == "solver" else embedded_network(budget)
 
 
 def parse_name(name: str) -> PlayerName:
@@ -125,85 +121,44 @@ def budget_of(name: str) -> Budget:
         return Budget()
     if not unit:
         raise ValueError(f"{parsed.kind!r} takes nothing after a colon, got {name!r}")
-    match = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?)(ms|s)?", amount)
-    if match is None or (match[2] is None and "." in match[1]):
+    match = re.fullmatch(r"(\d[\d_]*)(\.\d+)?(ms|s)?", amount)
+    if match is None or (match[2] and not match[3]):
         raise ValueError(f"{name!r} must end in a number of {unit} or a time, such as 1000, 100ms or 2s")
-    if match[2] is None:
-        budget = Budget(int(match[1]))
-    else:
-        budget = Budget(None, float(match[1]) / (1000 if match[2] == "ms" else 1))
+    number = float(match[1] + (match[2] or ""))
+    budget = Budget(None, number / (1000 if match[3] == "ms" else 1)) if match[3] else Budget(int(match[1]))
     if 0 in budget:
         raise ValueError(f"the amount after the colon must be greater than 0, got {name!r}")
     return budget
 
 
-def _random(source: str, budget: Budget, seed: int | None) -> Player:
-    from regard.connectx.players.simple_players import RandomPlayer
+def _build(name: PlayerName, budget: Budget, seed: int | None) -> Player:
+    """Return a player. Its module is imported here, because it is slow to load and not in every exported file."""
+    if name.kind in ("random", "greedy"):
+        from regard.connectx.players.simple_players import GreedyPlayer, RandomPlayer
 
-    return RandomPlayer(seed)
+        return RandomPlayer(seed) if name.kind == "random" else GreedyPlayer()
+    if name.kind == "network":
+        from regard.connectx.players.network_player import load_network_player
 
+        return load_network_player(name.source, budget)
+    from regard.connectx.players.search_players import MctsPlayer, MinimaxPlayer, SolverPlayer
 
-def _greedy(source: str, budget: Budget, seed: int | None) -> Player:
-    from regard.connectx.players.simple_players import GreedyPlayer
-
-    return GreedyPlayer()
-
-
-def _minimax(source: str, budget: Budget, seed: int | None) -> Player:
-    from regard.connectx.players.search_players import MinimaxPlayer
-
-    return MinimaxPlayer(*budget)
-
-
-def _mcts(source: str, budget: Budget, seed: int | None) -> Player:
-    from regard.connectx.players.search_players import MctsPlayer
-
-    return MctsPlayer(*budget, seed)
+    if name.kind == "solver":
+        return SolverPlayer()
+    return MinimaxPlayer(*budget) if name.kind == "minimax" else MctsPlayer(*budget, seed)
 
 
-def _solver(source: str, budget: Budget, seed: int | None) -> Player:
-    from regard.connectx.players.search_players import SolverPlayer
-
-    return SolverPlayer()
-
-
-def _exported_solver(budget: Budget, seconds: float, shape: "Shape") -> Player:
-    from regard.connectx.players.exported_players import TimedSolverPlayer
-
-    return TimedSolverPlayer(seconds, shape)
-
-
-def _network(source: str, budget: Budget, seed: int | None) -> Player:
-    from regard.connectx.players.network_player import load_network_player
-
-    return load_network_player(source, budget)
-
-
-def _exported_network(budget: Budget, seconds: float, shape: "Shape") -> Player:
-    from regard.connectx.players.exported_players import embedded_network
-
-    return embedded_network(budget)
-
-
-_SIMPLE = ("connectx.players.simple_players",)
+_SIMPLE, _EXPORTED = ("connectx.players.simple_players",), "connectx.players.exported_players"
 
 KINDS = {
-    "random": PlayerKind(_random, ("random",), modules=_SIMPLE),
-    "greedy": PlayerKind(_greedy, ("greedy",), modules=_SIMPLE),
-    "minimax": PlayerKind(_minimax, ("minimax:5", "minimax:100ms"), unit="plies", default="5"),
-    "mcts": PlayerKind(
-        _mcts, ("mcts:1000", "mcts:100ms"), unit="play-outs", default="1000", modules=("connectx.search.mcts",)
-    ),
-    "solver": PlayerKind(
-        _solver, ("solver",), modules=("connectx.players.exported_players", "connectx.solver.solver"), data="book",
-        build_exported=_exported_solver,
-    ),
+    "random": PlayerKind(("random",), modules=_SIMPLE),
+    "greedy": PlayerKind(("greedy",), modules=_SIMPLE),
+    "minimax": PlayerKind(("minimax:5", "minimax:100ms"), "plies", "5"),
+    "mcts": PlayerKind(("mcts:1000", "mcts:100ms"), "play-outs", "1000", ("connectx.search.mcts",)),
+    "solver": PlayerKind(("solver",), modules=(_EXPORTED, "connectx.solver.solver"), data="book"),
     "network": PlayerKind(
-        _network, ("network", "network:200", "network:RUN:200"), unit="simulations", data="network",
-        modules=(
-            "connectx.players.exported_players", "connectx.players.network_player", "connectx.kaggle.numpy_network"
-        ),
-        build_exported=_exported_network,
+        ("network", "network:200", "network:RUN:200"), "simulations", data="network",
+        modules=(_EXPORTED, "connectx.players.network_player", "connectx.kaggle.numpy_network"),
     ),
 }  # fmt: skip
 
