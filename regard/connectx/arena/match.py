@@ -1,8 +1,7 @@
 """One game between two players."""
 
 import time
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from regard.connectx.game.board import Board
 from regard.connectx.players.player import Player, PlayerError
@@ -31,10 +30,6 @@ class Game:
         if self.winner is None:
             return 0.5
         return float((self.first, self.second)[self.winner - 1] == name)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the game as a dictionary for JSON."""
-        return asdict(self)
 
 
 def play_game(first: Player, second: Player, opening: Board | None = None) -> Game:

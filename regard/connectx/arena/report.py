@@ -14,9 +14,8 @@ def players_table(results: Mapping[str, Any]) -> Table:
     """Return a table of the players of `ArenaResults.to_dict()`, strongest first."""
     settings = results["settings"]
     size = "×".join(map(str, settings["size"]))
-    table = _new_table(f"Arena on {size}, openings: {settings['openings']}")
-    for name in ("player", "Elo", "±95 %", "games", "W", "D", "L", "points", "95 %", "slowest"):
-        table.add_column(name, justify="left" if name == "player" else "right", no_wrap=name != "player")
+    names = ("player", "Elo", "±95 %", "games", "W", "D", "L", "points", "95 %", "slowest")
+    table = _new_table(f"Arena on {size}, openings: {settings['openings']}", names)
     for player in sorted(results["players"], key=lambda player: -player["elo"]):
         failed = ", ".join(f"{count} {status}" for status, count in player["failed"].items())
         table.add_row(
@@ -32,9 +31,8 @@ def players_table(results: Mapping[str, Any]) -> Table:
 
 def pairings_table(results: Mapping[str, Any]) -> Table:
     """Return a table with one row per pairing and the verdict of the sequential test."""
-    table = _new_table("Pairings")
-    for name in ("", "", "W", "D", "L", "points", "95 %", "decided"):
-        table.add_column(name, justify="left" if name in ("", "decided") else "right")
+    names = ("", "", "W", "D", "L", "points", "95 %", "decided")
+    table = _new_table("Pairings", names, left=("", "decided"), wrapped=names)
     for pairing in results["pairings"]:
         better = {"better": pairing["first"], "worse": pairing["second"]}.get(pairing["decided"])
         verdict = f"{better} is better" if better else pairing["decided"]
@@ -43,23 +41,17 @@ def pairings_table(results: Mapping[str, Any]) -> Table:
 
 
 def _score_cells(entry: Mapping[str, Any]) -> list[str]:
-    return [
-        str(entry["wins"]),
-        str(entry["draws"]),
-        str(entry["losses"]),
-        f"{100 * entry['score']:.1f} %",
-        f"{100 * entry['score_low']:.0f}–{100 * entry['score_high']:.0f}",
-    ]
+    interval = f"{100 * entry['score_low']:.0f}–{100 * entry['score_high']:.0f}"
+    return [*(str(entry[name]) for name in ("wins", "draws", "losses")), f"{100 * entry['score']:.1f} %", interval]
 
 
 def quality_table(grades: Mapping[str, Mapping[int, Grades]], step: int = 6) -> Table:
     """Return a table of the moves that keep the value and of the perfect moves, by ply."""
-    table = _new_table("Moves that keep the value / perfect moves, in % of all moves")
     last = max((max(by_ply) for by_ply in grades.values()), default=0)
     first = min((min(by_ply) for by_ply in grades.values()), default=0)
     spans = [range(start, start + step) for start in range(first - first % step, last + 1, step)]
-    for name in ("player", "moves", *(f"ply {span[0]}–{span[-1]}" for span in spans), "all"):
-        table.add_column(name, justify="left" if name == "player" else "right")
+    names = ("player", "moves", *(f"ply {span[0]}–{span[-1]}" for span in spans), "all")
+    table = _new_table("Moves that keep the value / perfect moves, in % of all moves", names, wrapped=names)
     for player, by_ply in grades.items():
         parts = [total(by_ply[ply] for ply in span if ply in by_ply) for span in spans]
         sum_of_all = total(by_ply.values())
@@ -69,9 +61,7 @@ def quality_table(grades: Mapping[str, Mapping[int, Grades]], step: int = 6) -> 
 
 def sets_table(results: Mapping[str, Mapping[str, Grades]]) -> Table:
     """Return a table of errors and perfect moves on the standard sets, with two rows per player."""
-    table = _new_table("Standard sets, in % of the positions")
-    for name in ("player", "", *SET_NAMES):
-        table.add_column(name, justify="left" if name in ("player", "") else "right", no_wrap=name != "player")
+    table = _new_table("Standard sets, in % of the positions", ("player", "", *SET_NAMES), left=("player", ""))
     for player, grades in results.items():
         table.add_row(player, "error", *(f"{100 * grades[name].error:.1f}" for name in SET_NAMES))
         perfect = (f"{100 * grades[name].to_dict()['perfect']:.1f}" for name in SET_NAMES)
@@ -81,10 +71,9 @@ def sets_table(results: Mapping[str, Mapping[str, Grades]]) -> Table:
 
 def validation_table(file: str, matches: Sequence[Match]) -> Table:
     """Return a table with one row per match of a validation."""
-    table = _new_table(f"{file} in kaggle-environments")
     words = ("against", "as", "status", "result")
-    for name in ("board", *words, "moves", "1st move", "slowest", "bank"):
-        table.add_column(name, justify="left" if name in words else "right", no_wrap=name != "result")
+    names = ("board", *words, "moves", "1st move", "slowest", "bank")
+    table = _new_table(f"{file} in kaggle-environments", names, left=words, wrapped=("result",))
     for match in matches:
         table.add_row(
             "×".join(map(str, match.size)),
@@ -104,5 +93,11 @@ def _shares(grades: Grades) -> str:
     return f"{100 * (1 - grades.error):.0f} / {100 * grades.to_dict()['perfect']:.0f}" if grades.moves else "–"
 
 
-def _new_table(title: str) -> Table:
-    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+def _new_table(
+    title: str, names: Sequence[str], left: Sequence[str] = ("player",), wrapped: Sequence[str] = ("player",)
+) -> Table:
+    """Return a table with these columns; those in `left` are aligned left, and those in `wrapped` may be wrapped."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=name not in wrapped)
+    return table

@@ -11,10 +11,10 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field
-from itertools import combinations
+from dataclasses import asdict, dataclass, field
+from itertools import combinations, islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -72,11 +72,9 @@ class ArenaResults:
         for game in self.games:
             a, b = index[game.first], index[game.second]
             if game.winner is None:
-                draws[a, b] += 1
-                draws[b, a] += 1
+                draws[[a, b], [b, a]] += 1
             else:
-                winner, loser = (a, b) if game.winner == 1 else (b, a)
-                wins[winner, loser] += 1
+                wins[(a, b) if game.winner == 1 else (b, a)] += 1
         return wins, draws
 
     def ratings(self) -> list[Rating]:
@@ -98,7 +96,7 @@ class ArenaResults:
     def to_dict(self) -> dict[str, Any]:
         """Return settings, players and pairings as a dictionary for JSON."""
         wins, draws = self.counts()
-        players = []
+        players, pairings = [], []
         for at, (name, rating) in enumerate(zip(self.plan.players, self.ratings(), strict=True)):
             own_games = [game for game in self.games if name in (game.first, game.second)]
             slowest = max((game.slowest[game.second == name] for game in own_games), default=0.0)
@@ -109,7 +107,6 @@ class ArenaResults:
                 | counts
                 | {"slowest_move": slowest, "failed": {status: failed.count(status) for status in sorted(set(failed))}}
             )
-        pairings = []
         for a, b in self.plan.pairings:
             i, j = self.plan.players.index(a), self.plan.players.index(b)
             counts = _score(int(wins[i, j]), int(draws[i, j]), int(wins[j, i]))
@@ -155,18 +152,18 @@ def run_arena(
         raise TypeError(f"settings belong into the plan, got {', '.join(settings)} beside it")
     for name in plan.players:
         player(name)  # reports an unknown name before any game is played
-    results = ArenaResults(plan)
-    with _GameFile(plan, file) as game_file:
-        results.games = game_file.games
-        if on_games is not None:
-            on_games(results)
+    results = ArenaResults(plan, [] if file is None else _read_own_games(file, plan))
+    if on_games is not None:
+        on_games(results)
+    with open(os.devnull if file is None else file, "a", encoding="utf-8") as stream:
         boards = openings(plan.opening, plan.games // 2, plan.size, plies=plan.plies, seed=plan.seed)
         finished = {_key(game) for game in results.games}
         for pair in _play_pairs(plan, results, boards, processes):
             for game in pair:
                 if _key(game) not in finished:  # after an interruption the file may contain one game of a pair
                     results.games.append(game)
-                    game_file.write(game)
+                    stream.write(json.dumps(asdict(game), ensure_ascii=False) + "\n")
+                    stream.flush()
             if on_games is not None:
                 on_games(results)
     return results
@@ -182,19 +179,17 @@ def _play_pairs(plan: ArenaPlan, results: ArenaResults, boards: Iterable[Board],
         if not {(a, b, board.moves), (b, a, board.moves)} <= finished and not results.verdict(a, b)
     )
     if processes == 1:
-        for a, b, moves in remaining:
-            yield _play_pair(a, b, moves, plan.size, plan.seed)
+        yield from (_play_pair(*task, plan.size, plan.seed) for task in remaining)
         return
     # New processes instead of forks: the threads of numba and of the players do not survive a fork.
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _ignore_interrupts) as pool:
         running: set[Future[Pair]] = set()
         try:
-            for a, b, moves in remaining:
-                running.add(pool.submit(_play_pair, a, b, moves, plan.size, plan.seed))
-                if len(running) > processes:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in done)
-            while running:
+            while True:
+                for task in islice(remaining, processes + 1 - len(running)):
+                    running.add(pool.submit(_play_pair, *task, plan.size, plan.seed))
+                if not running:
+                    return
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 yield from (future.result() for future in done)
         except BaseException:
@@ -235,50 +230,24 @@ def _play_pair(a: str, b: str, moves: str, size: tuple[int, int, int], seed: int
     return games[0], games[1]
 
 
-class _GameFile:
-    """File with one game per line as JSON, after a line with the settings."""
-
-    def __init__(self, plan: ArenaPlan, file: str | os.PathLike[str] | None) -> None:
-        self.path = None if file is None else Path(file)
-        self.games: list[Game] = []
-        self._stream: TextIO | None = None
-        head = {"arena": 1, "size": list(plan.size), "openings": plan.opening, "plies": plan.plies, "seed": plan.seed}
-        self._head = json.dumps(head)
-        if self.path is not None and self.path.exists() and self.path.stat().st_size:
-            self._read(self.path, plan)
-
-    def _read(self, path: Path, plan: ArenaPlan) -> None:
-        content = path.read_bytes()
-        end = content.rfind(b"\n") + 1  # a line that was cut off by a crash is removed, and its game played again
-        lines = content[:end].decode().splitlines()
-        if not lines or lines[0] != self._head:
-            raise ValueError(
-                f"{path} contains games of another arena; give another file, or the same size, openings and seed"
-            )
-        games = [_parse_game(line) for line in lines[1:]]
-        self.games = [game for game in games if game.first in plan.players and game.second in plan.players]
-        if len(content) != end:
-            os.truncate(path, end)
-
-    def __enter__(self) -> "_GameFile":
-        if self.path is not None:
-            new = not self.path.exists() or not self.path.stat().st_size
-            self._stream = self.path.open("a", encoding="utf-8")
-            if new:
-                self._write_line(self._head)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._stream is not None:
-            self._stream.close()
-
-    def write(self, game: Game) -> None:
-        self._write_line(json.dumps(game.as_dict(), ensure_ascii=False))
-
-    def _write_line(self, text: str) -> None:
-        if self._stream is not None:
-            self._stream.write(text + "\n")
-            self._stream.flush()
+def _read_own_games(file: str | os.PathLike[str], plan: ArenaPlan) -> list[Game]:
+    """Return the games of the plan's players in a file of this arena; start the file if it does not exist."""
+    path = Path(file)
+    head = {"arena": 1, "size": list(plan.size), "openings": plan.opening, "plies": plan.plies, "seed": plan.seed}
+    content = path.read_bytes() if path.exists() else b""
+    if not content:
+        path.write_text(json.dumps(head) + "\n", encoding="utf-8")
+        return []
+    end = content.rfind(b"\n") + 1  # a line that was cut off by a crash is removed, and its game played again
+    lines = content[:end].decode().splitlines()
+    if not lines or lines[0] != json.dumps(head):
+        raise ValueError(
+            f"{path} contains games of another arena; give another file, or the same size, openings and seed"
+        )
+    if len(content) != end:
+        os.truncate(path, end)
+    games = [_parse_game(line) for line in lines[1:]]
+    return [game for game in games if game.first in plan.players and game.second in plan.players]
 
 
 def _parse_game(line: str) -> Game:

@@ -30,62 +30,47 @@ class Board:
     ValueError: cannot play '7' as move 8 of '44556677': the game is over, player 1 has won
     """
 
-    __slots__ = ("_history", "_shape", "_stones", "_winner", "mask", "position")
-    position: int
-    mask: int
-    _shape: Shape
-    _winner: int | None
+    __slots__ = ("_history", "mask", "position", "shape", "stones", "winner")
+    position: int  # stones of the side to move
+    mask: int  # all stones
+    shape: Shape
+    stones: int  # number of stones
+    winner: int | None  # 1, 2 or None
     _history: tuple[int, ...] | None
-    _stones: int
 
     def __init__(self, rows: int = 6, columns: int = 7, inarow: int = 4) -> None:
-        self.position = self.mask = self._stones = 0
-        self._shape, self._winner, self._history = board_shape(rows, columns, inarow), None, ()
+        self.position = self.mask = self.stones = 0
+        self.shape, self.winner, self._history = board_shape(rows, columns, inarow), None, ()
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return self._shape.rows
+        return self.shape.rows
 
     @property
     def columns(self) -> int:
         """Number of columns."""
-        return self._shape.columns
+        return self.shape.columns
 
     @property
     def inarow(self) -> int:
         """Number of stones in a line that win."""
-        return self._shape.inarow
-
-    @property
-    def shape(self) -> Shape:
-        """Size of the board and the constants that follow from it."""
-        return self._shape
-
-    @property
-    def stones(self) -> int:
-        """Number of stones on the board."""
-        return self._stones
+        return self.shape.inarow
 
     @property
     def turn(self) -> int:
         """Player to move: 1 or 2."""
-        return 1 + self._stones % 2
-
-    @property
-    def winner(self) -> int | None:
-        """Player who has won: 1, 2, or None."""
-        return self._winner
+        return 1 + self.stones % 2
 
     @property
     def full(self) -> bool:
         """Whether every square is occupied."""
-        return self.mask == self._shape.full
+        return self.mask == self.shape.full
 
     @property
     def over(self) -> bool:
         """Whether the game has ended, by a line or because the board is full."""
-        return self._winner is not None or self.mask == self._shape.full
+        return self.winner is not None or self.mask == self.shape.full
 
     @property
     def legal(self) -> list[int]:
@@ -94,9 +79,9 @@ class Board:
         >>> Board.from_moves("444444").legal
         [0, 1, 2, 4, 5, 6]
         """
-        if self._winner is not None:
+        if self.winner is not None:
             return []
-        rows, columns, _, stride, _, _ = self._shape
+        rows, columns, _, stride, _, _ = self.shape
         top = self.mask >> (rows - 1)
         return [column for column in range(columns) if not top >> column * stride & 1]
 
@@ -107,7 +92,7 @@ class Board:
         Traceback (most recent call last):
         ValueError: column must be 0 to 6 in code (1 to 7 in move strings), got 7
         """
-        size = self._shape
+        size = self.shape
         try:
             inside = 0 <= column < size.columns
             place = 1 << column * size.stride
@@ -119,8 +104,8 @@ class Board:
             raise ValueError(
                 f"column must be 0 to {size.columns - 1} in code (1 to {size.columns} in move strings), got {column}"
             )
-        if self._winner is not None:
-            raise ValueError(f"the game is over, player {self._winner} has won")
+        if self.winner is not None:
+            raise ValueError(f"the game is over, player {self.winner} has won")
         mask = self.mask | (self.mask + place)
         if mask & ~size.full:
             if self.full:
@@ -130,7 +115,7 @@ class Board:
         mine = self.position | mask ^ self.mask
         winner = self.turn if _has_line(mine, size) else None
         history = None if self._history is None else (*self._history, int(column))
-        return _new_board(mask ^ mine, mask, size, winner, history, self._stones + 1)
+        return _new_board(mask ^ mine, mask, size, winner, history, self.stones + 1)
 
     # Conversions
 
@@ -219,9 +204,8 @@ class Board:
                 "position must be a subset of mask, and mask a subset of the board's squares "
                 "(regard.connectx.game.bitboard describes the bits)"
             )
-        if mask.bit_count() % 2:
-            return _from_stones(position ^ mask, position, size, check)
-        return _from_stones(position, position ^ mask, size, check)
+        players = (position ^ mask, position) if mask.bit_count() % 2 else (position, position ^ mask)
+        return _from_stones(*players, size, check)
 
     def kaggle(self) -> list[int]:
         """Return Kaggle's flat list: row 0 on top, 0 for empty, 1 and 2 for the players.
@@ -229,7 +213,7 @@ class Board:
         >>> sum(Board.from_moves("44").kaggle())
         3
         """
-        rows, columns, _, stride, _, _ = self._shape
+        rows, columns, _, stride, _, _ = self.shape
         first = self._players[0]
         squares = [column * stride + row for row in range(rows - 1, -1, -1) for column in range(columns)]
         return [(self.mask >> at & 1) * (2 - (first >> at & 1)) for at in squares]
@@ -238,7 +222,7 @@ class Board:
     def moves(self) -> str:
         """Moves that led here; for a board that was given without moves, some that lead to it."""
         if self._history is None:
-            self._history = find_moves(*self._players, self._shape)
+            self._history = find_moves(*self._players, self.shape)
         return "".join(COLUMN_SIGNS[column] for column in self._history)
 
     @property
@@ -253,13 +237,13 @@ class Board:
         '776'
         """
         history = None if self._history is None else tuple(self.columns - 1 - column for column in self._history)
-        position, mask = mirror(self.position, self._shape), mirror(self.mask, self._shape)
-        return _new_board(position, mask, self._shape, self._winner, history, self._stones)
+        position, mask = mirror(self.position, self.shape), mirror(self.mask, self.shape)
+        return _new_board(position, mask, self.shape, self.winner, history, self.stones)
 
     def undo(self, moves: int = 1) -> "Board":
         """Return the board this many moves ago."""
-        if not 0 <= moves <= self._stones:
-            raise ValueError(f"moves must be 0 to {self._stones}, the moves played so far, got {moves}")
+        if not 0 <= moves <= self.stones:
+            raise ValueError(f"moves must be 0 to {self.stones}, the moves played so far, got {moves}")
         played = [COLUMN_SIGNS.index(sign) for sign in self.moves]
         return Board.from_moves(played[: len(played) - moves], self.rows, self.columns, self.inarow)
 
@@ -270,11 +254,11 @@ class Board:
     __str__ = text
 
     def __rich__(self) -> Any:
-        winning = 0 if self._winner is None else self.position ^ self.mask
-        return rich_text(self.kaggle(), self._shape, self.last, winning)
+        winning = 0 if self.winner is None else self.position ^ self.mask
+        return rich_text(self.kaggle(), self.shape, self.last, winning)
 
     def __repr__(self) -> str:
-        rows, columns, inarow = self._shape[:3]
+        rows, columns, inarow = self.shape[:3]
         size = "" if (rows, columns, inarow) == (6, 7, 4) else f", {rows}, {columns}, {inarow}"
         if self._history is None:
             return f"Board.from_bits({self.position}, {self.mask}{size})"
@@ -283,19 +267,19 @@ class Board:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Board):
             return NotImplemented
-        return self.position == other.position and self.mask == other.mask and self._shape == other._shape
+        return self.position == other.position and self.mask == other.mask and self.shape == other.shape
 
     def __hash__(self) -> int:
-        return hash((self.position, self.mask, self._shape))
+        return hash((self.position, self.mask, self.shape))
 
     def __reduce__(self) -> Any:
-        return _unpickle, (self.position, self.mask, *self._shape[:3], self._winner, self._history)
+        return _unpickle, (self.position, self.mask, *self.shape[:3], self.winner, self._history)
 
     @property
     def _players(self) -> tuple[int, int]:
         """Stones of player 1 and of player 2."""
         other = self.position ^ self.mask
-        return (self.position, other) if self._stones % 2 == 0 else (other, self.position)
+        return (self.position, other) if self.stones % 2 == 0 else (other, self.position)
 
 
 def _new_board(
@@ -303,8 +287,8 @@ def _new_board(
 ) -> Board:
     """Return a board without the checks of the constructors."""
     board = Board.__new__(Board)
-    board.position, board.mask, board._shape = position, mask, size
-    board._winner, board._history, board._stones = winner, history, stones
+    board.position, board.mask, board.shape = position, mask, size
+    board.winner, board._history, board.stones = winner, history, stones
     return board
 
 

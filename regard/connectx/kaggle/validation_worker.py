@@ -49,25 +49,21 @@ def play_match(make: Any, match: dict[str, Any], hung: Callable[[], None]) -> di
     env = make("connectx", configuration=size | {"actTimeout": match["act"]})
     problem = ""
     try:
-        env.run(
-            [
-                load_agent(agent, env, match["bank"], hung) if os.path.exists(agent) else agent
-                for agent in match["agents"]
-            ]
-        )
+        env.run([load_agent(a, env, match["bank"], hung) if os.path.exists(a) else a for a in match["agents"]])
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
     sides = []
     for side, state in enumerate(env.steps[-1]):
-        times = [logs[side].get("duration", 0.0) for logs in env.logs if len(logs) > side and logs[side]]
-        errors = [logs[side].get("stderr", "") for logs in env.logs if len(logs) > side and logs[side]]
+        logs = [step[side] for step in env.logs if len(step) > side and step[side]]
+        times = [log["duration"] for log in logs if log.get("duration")]
+        errors = "".join(log.get("stderr", "") for log in logs)
         sides.append(
             {
                 "status": "ERROR" if problem and state.status == "ACTIVE" else state.status,
                 "reward": state.reward,
-                "times": [time for time in times if time],
+                "times": times,
                 "bank": state.observation.get("remainingOverageTime", 60),
-                "stderr": "".join(errors)[-400:],
+                "stderr": errors[-400:],
             }
         )
     return {"sides": sides, "moves": len(env.steps) - 1, "problem": problem}
@@ -75,7 +71,7 @@ def play_match(make: Any, match: dict[str, Any], hung: Callable[[], None]) -> di
 
 def main() -> None:
     """Play matches until stdin ends."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)  # flushed after every line
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
@@ -84,17 +80,14 @@ def main() -> None:
         from kaggle_environments import make
     except ImportError as error:
         answers.write(json.dumps({"missing": str(error)}) + "\n")
-        answers.flush()
         return
 
     def hung() -> None:
         answers.write(json.dumps({"hung": True}) + "\n")
-        answers.flush()
         os._exit(1)
 
     for line in sys.stdin:
         answers.write(json.dumps(play_match(make, json.loads(line), hung)) + "\n")
-        answers.flush()
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def load(path: str) -> object:
 
 def main() -> None:
     """Answer requests until stdin ends."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)  # flushed after every line
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     agent = None
     for line in sys.stdin:
@@ -52,7 +52,6 @@ def main() -> None:
         except BaseException as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:500]}
         answers.write(json.dumps(answer) + "\n")
-        answers.flush()
 
 
 if __name__ == "__main__":
