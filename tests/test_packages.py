@@ -108,6 +108,19 @@ def test_every_package_is_in_the_table() -> None:
     assert names - {"__init__", "__main__", "__pycache__"} - set(PUBLIC) - SHARED == set(MAY_IMPORT)
 
 
+def test_no_import_cycles() -> None:
+    """A package's `__init__` is left out: it names what its modules define, and loads them when first used."""
+    packages = {f"regard.{folder.relative_to(FOLDER)}".replace("/", ".") for folder, _ in folders()} | {
+        "regard.",
+        "regard",
+    }
+    assert cycles([(a, b) for a, b in imports() if b not in packages]) == []
+
+
+def test_folders_are_small_enough_to_read() -> None:
+    assert {str(folder): len(modules) for folder, modules in folders() if len(modules) > MOST_MODULES} == {}
+
+
 def test_every_package_says_what_it_contains() -> None:
     for folder, _ in folders():
         assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))), folder
