@@ -57,11 +57,9 @@ class Grades:
 
 
 def grade_games(
-    games: Iterable[Game],
-    scores: Callable[[Board], Scores],
-    size: tuple[int, int, int] = (6, 7, 4),
+    games: Iterable[Game], scores: Callable[[Board], Scores], size: tuple[int, int, int] = (6, 7, 4),
     on_game: Callable[[], None] | None = None,
-) -> dict[str, dict[int, Grades]]:
+) -> dict[str, dict[int, Grades]]:  # fmt: skip
     """Return the grades of every player's moves in these games, by ply (stones on the board before the move).
 
     `scores` returns the score of every column, such as `Solver(...).scores`.

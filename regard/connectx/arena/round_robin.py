@@ -129,13 +129,9 @@ def _score(wins: int, draws: int, losses: int) -> dict[str, Any]:
 
 
 def run_arena(
-    plan: ArenaPlan | Iterable[str],
-    *,
-    file: str | os.PathLike[str] | None = None,
-    processes: int = 1,
-    on_games: Callable[[ArenaResults], None] | None = None,
-    **settings: Any,
-) -> ArenaResults:
+    plan: ArenaPlan | Iterable[str], *, file: str | os.PathLike[str] | None = None, processes: int = 1,
+    on_games: Callable[[ArenaResults], None] | None = None, **settings: Any,
+) -> ArenaResults:  # fmt: skip
     """Play the games of a plan that are not in the file yet, and return all of them.
 
     `plan` is an `ArenaPlan`, or the names of players with the fields of an `ArenaPlan` as keyword arguments. With

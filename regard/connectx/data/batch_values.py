@@ -29,13 +29,9 @@ Evaluate = Callable[[list[slice]], Iterator[tuple[slice, NDArray[np.float32]]]]
 
 
 def network_values(
-    net: models.BoardNet,
-    labels: Labels,
-    folder: Path | None = None,
-    *,
-    processes: int = 1,
+    net: models.BoardNet, labels: Labels, folder: Path | None = None, *, processes: int = 1,
     report: Report = lambda phase, done, total: None,
-) -> NDArray[np.float32]:
+) -> NDArray[np.float32]:  # fmt: skip
     """Return the network's value before the tanh of each position and of its mirror image, (N, 2).
 
     With `folder`, the values are saved there while they are computed, and an interrupted call continues. The name of

@@ -108,16 +108,10 @@ class LabelOptions:
 
 
 def label(
-    folder: str | os.PathLike[str],
-    options: LabelOptions,
-    *,
-    positions: int | None = None,
-    minutes: float | None = None,
-    processes: int = 1,
-    book: Book | None = None,
-    table_bits: int = 23,
+    folder: str | os.PathLike[str], options: LabelOptions, *, positions: int | None = None,
+    minutes: float | None = None, processes: int = 1, book: Book | None = None, table_bits: int = 23,
     report: Callable[[int], None] = lambda count: None,
-) -> int:
+) -> int:  # fmt: skip
     """Label this many positions, or for this many minutes, and return the number of labels.
 
     `report(count)` is called after every batch. After Ctrl-C the finished labels are saved, and KeyboardInterrupt is
@@ -186,7 +180,7 @@ def _worker_pool(
         return
     context = multiprocessing.get_context("spawn")  # threads do not survive a fork
     cancel = context.Event()  # a killed process might hold a lock, so the workers stop by themselves
-    with ProcessPoolExecutor(processes, context, _prepare_process, (options, book, table_bits, cancel)) as pool:
+    with ProcessPoolExecutor(processes, context, _prepare, (options, book, table_bits, cancel)) as pool:
         yield pool, cancel
 
 
@@ -220,17 +214,12 @@ class _Worker:
         for position, mask in zip(*random_positions(stones, self.shape, int(random.integers(2**62))), strict=True):
             if self.cancel.is_set():
                 break
-            if self.options.follow and not self._late(int(mask)):
+            late = 3 * int(mask).bit_count() >= 2 * self.shape.rows * self.shape.columns
+            if self.options.follow and not late:
                 parts.append(self._following_positions(int(position), int(mask)))
             else:
                 parts.append(self._game(int(position), int(mask), random))
         return np.concatenate(parts)
-
-    def _early(self, mask: int) -> bool:
-        return 3 * mask.bit_count() < self.shape.rows * self.shape.columns
-
-    def _late(self, mask: int) -> bool:
-        return 3 * mask.bit_count() >= 2 * self.shape.rows * self.shape.columns
 
     def _following_positions(self, position: int, mask: int) -> Records:
         """Label the position and all that safe moves lead to, those with most stones first, which fill the table."""
@@ -250,14 +239,12 @@ class _Worker:
     def _game(self, position: int, mask: int, random: np.random.Generator) -> Records:
         """Label the positions of a game from here to its end, played with a share of perfect moves."""
         perfect = random.choice(PERFECT_SHARES)
-        positions: list[int] = []
-        masks: list[int] = []
+        boards: list[tuple[int, int]] = []
         labels: list[list[int | None]] = []
-        early = self._early(mask)
+        early = 3 * mask.bit_count() < self.shape.rows * self.shape.columns
         while mask != self.shape.full and not (early and len(labels) == MAX_EARLY):
             scores = self.solver.move_scores(position, mask)
-            positions.append(position)
-            masks.append(mask)
+            boards.append((position, mask))
             labels.append(scores)
             if random.random() < perfect:
                 best = max(score for score in scores if score is not None)
@@ -269,9 +256,8 @@ class _Worker:
             if _has_line(position | stone, self.shape):
                 break
             position, mask = position ^ mask, mask | stone
-        return make_records(
-            np.array(positions, np.int64), np.array(masks, np.int64), _as_bytes(labels), 0, self.shape
-        )  # fmt: skip
+        positions, masks = np.array(boards, np.int64).reshape(-1, 2).T.copy()
+        return make_records(positions, masks, _as_bytes(labels), 0, self.shape)
 
     def _network_games(self, random: np.random.Generator) -> Records:
         """Label those positions of the network's games against itself whose values it is least certain of."""
@@ -279,8 +265,9 @@ class _Worker:
         position, mask = random_positions(stones, self.shape, int(random.integers(2**62)))
         visited: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
         while len(mask):
-            policy, value = self._evaluate(position, mask)
-            visited.append((position, mask, np.minimum(np.abs(value), 1 - np.abs(value))))
+            result = self.evaluator(planes_of(position, mask, self.shape), free_columns(mask, self.shape))
+            policy, certainty = result.policy.astype(np.float64), np.abs(result.value.astype(np.float64))
+            visited.append((position, mask, np.minimum(certainty, 1 - certainty)))
             greedy = policy.argmax(1)
             sampled = (policy.cumsum(1) > random.random((len(policy), 1))).argmax(1)
             columns = np.where(random.random(len(policy)) < 0.7, greedy, sampled)
@@ -294,10 +281,6 @@ class _Worker:
         if not len(most):
             return np.zeros(0, record_type(self.shape.columns))
         return label_boards(self.solver, position[most], mask[most], 1, self.shape)
-
-    def _evaluate(self, position: Any, mask: Any) -> tuple[Any, Any]:
-        result = self.evaluator(planes_of(position, mask, self.shape), free_columns(mask, self.shape))
-        return result.policy.astype(np.float64), result.value.astype(np.float64)
 
     def _refresh(self) -> bool:
         """Load the network again if its file has changed, since it may be in training; return whether there is one."""
@@ -339,13 +322,10 @@ def _squares(bits: int) -> list[int]:
 _worker: _Worker | None = None
 
 
-def _prepare_process(options: LabelOptions, book: Book | None, table_bits: int, cancel: Event) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
-    _prepare(options, book, table_bits, cancel)
-
-
 def _prepare(options: LabelOptions, book: Book | None, table_bits: int, cancel: Event) -> None:
     global _worker
+    if threading.current_thread() is threading.main_thread():  # in a process of a pool
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
     solver = Solver(*options.size, book=book, table_bits=table_bits)
     _worker = _Worker(options, checked_shape(*options.size), solver, cancel)
 

@@ -20,12 +20,9 @@ MAX_STONES = 12  # four million positions
 
 
 def label_openings(
-    folder: str | os.PathLike[str],
-    stones: int,
-    solver: Solver,
-    *,
+    folder: str | os.PathLike[str], stones: int, solver: Solver, *,
     report: Callable[[int, int], None] = lambda done, total: None,
-) -> int:
+) -> int:  # fmt: skip
     """Label every position with at most this many stones that the folder does not contain yet; return their number.
 
     `report(count, total)` is called after every batch. After Ctrl-C the finished labels are saved.

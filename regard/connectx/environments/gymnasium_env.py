@@ -15,7 +15,7 @@ except ImportError as error:
     raise ImportError("this needs gymnasium: pip install 'regard[games]'") from error
 
 from regard.connectx.game.board import Board
-from regard.connectx.game.board_batch import checked_shape, write_planes
+from regard.connectx.game.board_batch import checked_shape, planes_of
 from regard.connectx.players.player import Player
 from regard.connectx.players.registry import player
 
@@ -38,15 +38,9 @@ class ConnectX(gymnasium.Env[Array, np.int64]):
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - as Gymnasium declares it
 
     def __init__(
-        self,
-        opponent: str | Player = "random",
-        rows: int = 6,
-        columns: int = 7,
-        inarow: int = 4,
-        *,
-        first: bool | None = None,
-        render_mode: str | None = None,
-    ) -> None:
+        self, opponent: str | Player = "random", rows: int = 6, columns: int = 7, inarow: int = 4, *,
+        first: bool | None = None, render_mode: str | None = None,
+    ) -> None:  # fmt: skip
         if render_mode not in (None, "ansi"):
             raise ValueError(f"render_mode must be 'ansi' or None, got {render_mode!r}")
         self._shape = checked_shape(rows, columns, inarow)
@@ -88,11 +82,10 @@ class ConnectX(gymnasium.Env[Array, np.int64]):
         return self.board.text() + "\n" if self.render_mode == "ansi" else None
 
     def _observe(self) -> tuple[Array, dict[str, Any]]:
-        planes = np.empty((1, 2 * self._shape.rows * self._shape.columns), np.float32)
-        write_planes(np.array([self.board.position]), np.array([self.board.mask]), planes, self._shape)
         mask = np.zeros(self._shape.columns, np.int8)
         mask[self.board.legal] = 1
-        return planes.reshape(2, self._shape.rows, self._shape.columns), {"action_mask": mask}
+        planes = planes_of(np.array([self.board.position]), np.array([self.board.mask]), self._shape)
+        return planes[0], {"action_mask": mask}
 
 
 gymnasium.register("regard/ConnectX-v0", entry_point="regard.connectx.environments.gymnasium_env:ConnectX")

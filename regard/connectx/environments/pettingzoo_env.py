@@ -41,12 +41,8 @@ class ConnectXAec(AECEnv):  # type: ignore[misc]
         self._begin = self.board = Board(rows, columns, inarow)
         self.possible_agents = ["player_0", "player_1"]
         self.agents = self.possible_agents[:]
-        observation = spaces.Dict(
-            {
-                "observation": spaces.Box(0, 1, (rows, columns, 2), np.int8),
-                "action_mask": spaces.Box(0, 1, (columns,), np.int8),
-            }
-        )
+        board, legal = spaces.Box(0, 1, (rows, columns, 2), np.int8), spaces.Box(0, 1, (columns,), np.int8)
+        observation = spaces.Dict({"observation": board, "action_mask": legal})
         self.observation_spaces = dict.fromkeys(self.agents, observation)
         self.action_spaces = {agent: spaces.Discrete(columns) for agent in self.agents}
 
@@ -62,10 +58,8 @@ class ConnectXAec(AECEnv):  # type: ignore[misc]
         """Start a new game."""
         self.board = self._begin
         self.agents = self.possible_agents[:]
-        self.rewards = dict.fromkeys(self.agents, 0)
-        self._cumulative_rewards = dict.fromkeys(self.agents, 0)
-        self.terminations = dict.fromkeys(self.agents, False)
-        self.truncations = dict.fromkeys(self.agents, False)
+        self.rewards, self._cumulative_rewards = (dict.fromkeys(self.agents, 0) for _ in range(2))
+        self.terminations, self.truncations = (dict.fromkeys(self.agents, False) for _ in range(2))
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         self.agent_selection = self.agents[0]
 
@@ -88,14 +82,13 @@ class ConnectXAec(AECEnv):  # type: ignore[misc]
         self._cumulative_rewards[agent] = 0
         self.rewards = dict.fromkeys(self.agents, 0)
         if int(action) not in self.board.legal:
-            self.rewards = {agent: -1, other: 1}
-            self.terminations = dict.fromkeys(self.agents, True)
+            ended, self.rewards = True, {agent: -1, other: 1}
         else:
             self.board = self.board.play(int(action))
+            ended = self.board.over
             if self.board.winner is not None:
                 self.rewards = {agent: 1, other: -1}
-            if self.board.over:
-                self.terminations = dict.fromkeys(self.agents, True)
+        self.terminations = dict.fromkeys(self.agents, ended)
         self.agent_selection = other
         self._accumulate_rewards()
 

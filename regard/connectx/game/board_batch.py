@@ -32,15 +32,9 @@ class Boards:
     """
 
     def __init__(
-        self,
-        count: int,
-        rows: int = 6,
-        columns: int = 7,
-        inarow: int = 4,
-        *,
-        auto_reset: bool = False,
+        self, count: int, rows: int = 6, columns: int = 7, inarow: int = 4, *, auto_reset: bool = False,
         seed: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if count < 1:
             raise ValueError(f"count must be at least 1, got {count}")
         self.shape = checked_shape(rows, columns, inarow)

@@ -16,15 +16,9 @@ Scores = Callable[[Board], list[int | None]]
 
 
 def play_in_terminal(
-    opponent: Player,
-    board: Board,
-    *,
-    side: int = 1,
-    hints: Scores | None = None,
-    always: bool = False,
-    console: Console | None = None,
-    ask: Callable[[str], str] = input,
-) -> Board:
+    opponent: Player, board: Board, *, side: int = 1, hints: Scores | None = None, always: bool = False,
+    console: Console | None = None, ask: Callable[[str], str] = input,
+) -> Board:  # fmt: skip
     """Play until the game is over or the user quits, and return the last board.
 
     `hints` returns the score of every column, such as `Solver.scores`. They are shown on request, or before every move

@@ -26,18 +26,7 @@ import numpy as np
 from regard.connectx.game.bitboard import column_squares
 from regard.connectx.game.board import Board
 from regard.connectx.game.board_batch import checked_shape, free_columns, write_planes
-from regard.connectx.search.search_tree import (
-    NEW,
-    NO_GUESS,
-    PROVEN,
-    WIN,
-    Leaves,
-    descend,
-    expand,
-    new_trees,
-    play_moves,
-    set_proven,
-)
+from regard.connectx.search import search_tree
 
 Array = np.ndarray
 
@@ -66,17 +55,9 @@ class Puct:
     """
 
     def __init__(
-        self,
-        boards: Sequence[Board],
-        evaluate: Evaluate,
-        *,
-        exploration: float = 1.5,
-        oracle: Oracle | None = None,
-        oracle_empty: int = 12,
-        width: int = 1,
-        nodes: int = 1024,
-        seed: int | None = None,
-    ) -> None:
+        self, boards: Sequence[Board], evaluate: Evaluate, *, exploration: float = 1.5, oracle: Oracle | None = None,
+        oracle_empty: int = 12, width: int = 1, nodes: int = 1024, seed: int | None = None,
+    ) -> None:  # fmt: skip
         if not boards:
             raise ValueError("a search needs at least one board")
         self.shape = checked_shape(*boards[0].shape[:3])
@@ -89,9 +70,9 @@ class Puct:
         self.position = np.array([board.position for board in boards], np.int64)
         self.mask = np.array([board.mask for board in boards], np.int64)
         self.over = np.array([board.over for board in boards])
-        self._trees = new_trees(games, nodes, columns)
+        self._trees = search_tree.new_trees(games, nodes, columns)
         ends = games * width
-        self._leaves = Leaves(
+        self._leaves = search_tree.Leaves(
             np.full(ends, -1), np.zeros(ends, np.int64), np.zeros((ends, squares + 2), np.int32),
             np.zeros(ends, np.int64), np.zeros(ends, np.int64),
         )  # fmt: skip
@@ -163,8 +144,8 @@ class Puct:
         does not lose at once. Of equally visited columns the one with the better value is returned.
         """
         visits, q = self.visits().astype(np.float64), self.q()
-        proven = (self._of_children(self._trees.kind) == PROVEN) & (visits > 0)
-        rank = visits + (q + 1) / 4 + 1e9 * (proven & (q > WIN)) - 1e9 * (proven & (q < -WIN))
+        proven = (self._of_children(self._trees.kind) == search_tree.PROVEN) & (visits > 0)
+        rank = visits + (q + 1) / 4 + 1e9 * (proven & (q > search_tree.WIN)) - 1e9 * (proven & (q < -search_tree.WIN))
         return np.argmax(np.where(self.legal(), rank - 2e9 * ~self.searched_moves(), -np.inf), axis=1)
 
     def play(self, columns: Any) -> None:
@@ -175,7 +156,7 @@ class Puct:
         if illegal.any():
             game = int(np.argmax(illegal))
             raise ValueError(f"column {columns[game]} cannot be played in game {game}: {self.board(game)!r}")
-        play_moves(columns, self.position, self.mask, self.over, self._trees, self.shape)
+        search_tree.play_moves(columns, self.position, self.mask, self.over, self._trees, self.shape)
 
     def restart(self, game: int, board: Board) -> None:
         """Replace a game by another board."""
@@ -201,21 +182,21 @@ class Puct:
         needed = int(self._trees.used.max()) + simulations * self.shape.rows * self.shape.columns
         if needed <= nodes:
             return
-        larger = new_trees(len(self), max(needed, nodes + nodes // 2), self.shape.columns)
+        larger = search_tree.new_trees(len(self), max(needed, nodes + nodes // 2), self.shape.columns)
         for old, new in zip(self._trees[:-1], larger[:-1], strict=True):
             new[:, :nodes] = old
         larger.used[:] = self._trees.used
         self._trees = larger
 
     def _evaluate_roots(self) -> None:
-        if ((self._trees.kind[:, 0] == NEW) & ~self.over).any():
+        if ((self._trees.kind[:, 0] == search_tree.NEW) & ~self.over).any():
             self._round(np.full(len(self), -1), 1, only_new_roots=True)
 
     def _round(self, columns: Array, width: int, only_new_roots: bool = False) -> None:
         """Descend every tree, evaluate the leaves, and add their values to the nodes passed."""
         self._reserve(width)
         leaves, trees = self._leaves, self._trees
-        descend(
+        search_tree.descend(
             columns.astype(np.int64), width, self.width, only_new_roots, self.position, self.mask, self.over, trees,
             leaves, self.exploration, self.shape,
         )  # fmt: skip
@@ -226,14 +207,14 @@ class Puct:
             for end in solvable:
                 position, mask = int(leaves.position[end]), int(leaves.mask[end])
                 board = Board.from_bits(position, mask, *self.shape[:3], check=False)
-                set_proven(end, float(np.sign(self.oracle(board))), self.width, trees, leaves, self.shape)
+                search_tree.set_proven(end, float(np.sign(self.oracle(board))), self.width, trees, leaves, self.shape)
             ends = np.setdiff1d(ends, solvable, assume_unique=True)
         if len(ends):
             planes = self._planes[: len(ends)]
             write_planes(leaves.position[ends], leaves.mask[ends], planes.reshape(len(ends), -1), self.shape)
             legal = free_columns(leaves.mask[ends], self.shape)
             policy, values, *more = (np.asarray(output, np.float64) for output in self.evaluate(planes, legal))
-            guesses = more[0] if more else np.full(legal.shape, NO_GUESS)
+            guesses = more[0] if more else np.full(legal.shape, search_tree.NO_GUESS)
             weights = more[1] if len(more) > 1 else np.ones(len(ends))
             if policy.shape != legal.shape or values.size != len(ends):
                 raise ValueError(
@@ -242,4 +223,4 @@ class Puct:
                 )
             priors = np.maximum(policy, 1e-12) * legal
             priors /= priors.sum(1, keepdims=True)
-            expand(ends, priors, guesses, values.reshape(-1), weights, self.width, trees, leaves)
+            search_tree.expand(ends, priors, guesses, values.reshape(-1), weights, self.width, trees, leaves)

@@ -101,18 +101,9 @@ def _prove(game: int, end: int, trees: Trees, leaves: Leaves, shape: Shape) -> N
 
 @compiled
 def descend(
-    first_columns: Array,
-    width: int,
-    most: int,
-    only_new_roots: bool,
-    position: Array,
-    mask: Array,
-    over: Array,
-    trees: Trees,
-    leaves: Leaves,
-    exploration: float,
-    shape: Shape,
-) -> None:
+    first_columns: Array, width: int, most: int, only_new_roots: bool, position: Array, mask: Array, over: Array,
+    trees: Trees, leaves: Leaves, exploration: float, shape: Shape,
+) -> None:  # fmt: skip
     """Descend every tree `width` times, starting with `first_columns` unless that is −1; store the ends in `leaves`."""
     for game in range(len(mask)):
         for end in range(game * most, (game + 1) * most):

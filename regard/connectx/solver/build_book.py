@@ -108,18 +108,10 @@ def positions_to_solve(stones: int, rows: int, columns: int, inarow: int) -> tup
 
 
 def solve_layer(
-    folder: str | Path,
-    stones: int,
-    *,
-    rows: int = 6,
-    columns: int = 7,
-    inarow: int = 4,
-    threads: int = 1,
-    table_bits: int = 24,
-    seconds: float | None = None,
-    report: Callable[[Progress], None] | None = None,
+    folder: str | Path, stones: int, *, rows: int = 6, columns: int = 7, inarow: int = 4, threads: int = 1,
+    table_bits: int = 24, seconds: float | None = None, report: Callable[[Progress], None] | None = None,
     solver: Solver | None = None,
-) -> Progress:
+) -> Progress:  # fmt: skip
     """Solve a layer of the book, or continue with it, and save the scores in the folder.
 
     It may be interrupted at any time, and stops after `seconds`. The scores are saved every minute and at the end. A

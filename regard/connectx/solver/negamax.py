@@ -76,22 +76,9 @@ def compiled_search(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
 
     @compiled(error_model="numpy", nogil=True)
     def solve(  # type: ignore[no-untyped-def]
-        position,
-        mask,
-        guess,
-        least_known,
-        most_known,
-        table,
-        small_table,
-        frames,
-        lists,
-        weights,
-        book,
-        layers,
-        ways,
-        choose,
-        counters,
-    ):
+        position, mask, guess, least_known, most_known, table, small_table, frames, lists, weights, book, layers, ways,
+        choose, counters,
+    ):  # fmt: skip
         BOTTOM, BOARD, SPARE = U(shape.bottom), U(shape.full), U(spare_row)
         FIRST, SECOND, NEAR_TOP = U(first_cells), U(shape.full & ~first_cells), U(near_top)
         FACTOR, KEY, STRIDE = U(factor), U(key_mask), U(shape.stride)

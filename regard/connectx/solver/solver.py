@@ -47,14 +47,9 @@ class Solver:
     """
 
     def __init__(
-        self,
-        rows: int = 6,
-        columns: int = 7,
-        inarow: int = 4,
-        *,
-        book: Book | str | Path | None = "shipped",
+        self, rows: int = 6, columns: int = 7, inarow: int = 4, *, book: Book | str | Path | None = "shipped",
         table_bits: int = 23,
-    ) -> None:
+    ) -> None:  # fmt: skip
         for name, value, least in (("rows", rows, 1), ("columns", columns, 1), ("inarow", inarow, 2)):
             if not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
@@ -76,14 +71,8 @@ class Solver:
         self._table.fill(0)  # touch the memory now, so that the first positions are not slowed down by page faults
         self._counters = np.zeros(1, dtype=np.int64)
         self._book = self._load(book)
-        self._arrays = (
-            self._table,
-            *self._work_arrays(),
-            _centre_weights(rows, columns),
-            *_flatten(self._book),
-            *index_tables(rows, columns),
-            self._counters,
-        )
+        constants = (_centre_weights(rows, columns), *_flatten(self._book), *index_tables(rows, columns))
+        self._arrays = (self._table, *self._work_arrays(), *constants, self._counters)
         self._ready = False
 
     def _load(self, book: Book | str | Path | None) -> Book | None:
@@ -254,12 +243,8 @@ class Solver:
             position = board
         else:
             raise TypeError("expected a board alone, or a position and a mask as integers; got a board and a mask")
-        if (
-            mask & ~self._shape.full
-            or position & ~mask
-            or (mask + self._shape.bottom) & mask
-            or position.bit_count() != mask.bit_count() // 2
-        ):
+        stray = mask & ~self._shape.full | position & ~mask | (mask + self._shape.bottom) & mask
+        if stray or position.bit_count() != mask.bit_count() // 2:
             raise ValueError(
                 f"position {position:#x} and mask {mask:#x} are not a board of {self.rows}×{self.columns}: stones must "
                 "stand on each other, and the side to move has as many as the other, or one fewer"
