@@ -18,14 +18,10 @@ def players_table(results: Mapping[str, Any]) -> Table:
     table = _new_table(f"Arena on {size}, openings: {settings['openings']}", names)
     for player in sorted(results["players"], key=lambda player: -player["elo"]):
         failed = ", ".join(f"{count} {status}" for status, count in player["failed"].items())
-        table.add_row(
-            player["name"] + (f" ({failed})" if failed else ""),
-            f"{player['elo']:+.0f}".replace("-", "−"),
-            f"{player['elo_margin']:.0f}",
-            str(player["games"]),
-            *_score_cells(player),
-            f"{1000 * player['slowest_move']:.0f} ms",
-        )
+        name = player["name"] + (f" ({failed})" if failed else "")
+        elo = (f"{player['elo']:+.0f}".replace("-", "−"), f"{player['elo_margin']:.0f}")
+        slowest = f"{1000 * player['slowest_move']:.0f} ms"
+        table.add_row(name, *elo, str(player["games"]), *_score_cells(player), slowest)
     return table
 
 
@@ -75,17 +71,10 @@ def validation_table(file: str, matches: Sequence[Match]) -> Table:
     names = ("board", *words, "moves", "1st move", "slowest", "bank")
     table = _new_table(f"{file} in kaggle-environments", names, left=words, wrapped=("result",))
     for match in matches:
-        table.add_row(
-            "×".join(map(str, match.size)),
-            match.opponent,
-            ("first", "second")[match.side - 1],
-            match.status,
-            match.result if match.valid else f"lost: {match.problem}",
-            str(match.moves),
-            f"{match.first_move:.2f} s",
-            f"{match.slowest_later:.3f} s",
-            f"{match.bank:.1f} s",
-        )
+        size, side = "×".join(map(str, match.size)), ("first", "second")[match.side - 1]
+        result = match.result if match.valid else f"lost: {match.problem}"
+        times = (f"{match.first_move:.2f} s", f"{match.slowest_later:.3f} s", f"{match.bank:.1f} s")
+        table.add_row(size, match.opponent, side, match.status, result, str(match.moves), *times)
     return table
 
 

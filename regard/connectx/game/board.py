@@ -273,7 +273,7 @@ class Board:
         return hash((self.position, self.mask, self.shape))
 
     def __reduce__(self) -> Any:
-        return _unpickle, (self.position, self.mask, *self.shape[:3], self.winner, self._history)
+        return _new_board, (self.position, self.mask, self.shape, self.winner, self._history, self.stones)
 
     @property
     def _players(self) -> tuple[int, int]:
@@ -290,12 +290,6 @@ def _new_board(
     board.position, board.mask, board.shape = position, mask, size
     board.winner, board._history, board.stones = winner, history, stones
     return board
-
-
-def _unpickle(
-    position: int, mask: int, rows: int, columns: int, inarow: int, winner: int | None, history: tuple[int, ...] | None
-) -> Board:
-    return _new_board(position, mask, board_shape(rows, columns, inarow), winner, history, mask.bit_count())
 
 
 def _from_stones(first: int, second: int, size: Shape, check: bool) -> Board:

@@ -121,14 +121,10 @@ class AgentFile:
     def _start(self) -> None:
         variables = ("PATH", "HOME", "TMPDIR", "LANG", "SYSTEMROOT", "NUMBA_CACHE_DIR")
         self._process = subprocess.Popen(
-            [sys.executable, "-I", str(WORKER), str(self._path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=self._path.parent,
+            [sys.executable, "-I", str(WORKER), str(self._path)], cwd=self._path.parent, start_new_session=True,
             env={name: os.environ[name] for name in variables if name in os.environ} | {"OMP_NUM_THREADS": "1"},
-            start_new_session=True,
-        )
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
         self._end = weakref.finalize(self, _kill, self._process)  # also runs when the program ends
 
 
