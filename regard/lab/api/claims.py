@@ -14,22 +14,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
-
 from regard.lab.server.job_queue import Job
 from regard.lab.server.request_fields import Fields, choice
-from regard.lab.server.routes import get, post_job
+from regard.lab.server.routes import get, post_job, setting
 
 if TYPE_CHECKING:
-    from regard.claims import Claim, Conclusion, Figure, Result
+    from regard.claims import Claim, Figure, Result
 
 POLL_SECONDS = 0.1
-
-
-def results_folder(request: Request) -> Path | None:
-    """Return the folder of stored results; None means ./claims, or else the results in the package."""
-    folder: Path | None = request.app.state.settings.claims
-    return folder
 
 
 def all_claims(_: Fields, folder: Path | None = None) -> dict[str, Any]:
@@ -98,30 +90,24 @@ def _as_json(claim: "Claim", folder: Path | None) -> dict[str, Any]:
         conclusion, result = stored_conclusion(claim, folder)
         if result is None:
             return {**content, "state": "not-run"}
-        content["result"] = {
-            **_result(claim, result),
-            "shipped": folder is None and result == find(claim.name, SHIPPED),
-        }
+        shipped = folder is None and result == find(claim.name, SHIPPED)
+        content["result"] = {**_result(claim, result), "shipped": shipped}
         if conclusion is None:
             return {**content, "state": "unfinished"}
-        return {**content, "state": "judged", **_verdict(conclusion), "chart": _finite(asdict(claim.draw(result.rows)))}
-    except (ValueError, OSError) as error:  # an unreadable file must not hide the other claims
-        return {**content, "state": "unreadable", "why": str(error)}
-    except LookupError as error:
         return {
             **content,
-            "state": "unreadable",
-            "why": f"the result of {claim.name} was written by another version: it has no {error}",
+            "state": "judged",
+            "verdict": conclusion.verdict.replace(" ", "-"),
+            "sentence": conclusion.sentence,
+            "figures": [_figure(one) for one in conclusion.figures],
+            "notes": conclusion.notes,
+            "chart": _finite(asdict(claim.draw(result.rows))),
         }
-
-
-def _verdict(conclusion: "Conclusion") -> dict[str, Any]:
-    return {
-        "verdict": conclusion.verdict.replace(" ", "-"),
-        "sentence": conclusion.sentence,
-        "figures": [_figure(one) for one in conclusion.figures],
-        "notes": conclusion.notes,
-    }
+    except (ValueError, OSError) as error:  # an unreadable file must not hide the other claims
+        reason = str(error)
+    except LookupError as error:
+        reason = f"the result of {claim.name} was written by another version: it has no {error}"
+    return {**content, "state": "unreadable", "why": reason}
 
 
 def _figure(one: "Figure") -> dict[str, Any]:
@@ -159,6 +145,6 @@ def _finite(value: Any) -> Any:
 
 
 routes = [
-    get("/api/claims", all_claims, results_folder, queued=True),
+    get("/api/claims", all_claims, setting("claims"), queued=True),
     post_job("/api/claims/run", small_run, lane="claims"),
 ]

@@ -92,18 +92,14 @@ def parse_game(fields: Fields) -> dict[str, str]:
     return {"moves": board_of({**fields, "moves": "".join(str(column + 1) for column in entries)}).moves}
 
 
-def solvable(size: tuple[int, int, int]) -> bool:
-    """Return whether the solver supports boards of this size."""
-    return (size[0] + 1) * size[1] <= SOLVER_BITS
-
-
 def question(what: str, board: "Board", **more: Any) -> dict[str, Any]:
     """Return a question in the format of the search process."""
     return {"what": what, "moves": board.moves, "size": [board.rows, board.columns, board.inarow], **more}
 
 
-def truth(board: "Board", seconds: float) -> Callable[[Job], Any]:
+def truth(fields: Fields) -> Callable[[Job], Any]:
     """Return the job that scores every column for the side to move; None where it is full or not solved in time."""
+    board, seconds = unfinished_board(fields), number(fields, "seconds", 15, 0.1, MOST_SECONDS)
 
     def work(job: Job) -> Any:
         scores: list[int | None] = [None] * board.columns
@@ -119,8 +115,10 @@ def truth(board: "Board", seconds: float) -> Callable[[Job], Any]:
     return work
 
 
-def game(board: "Board", seconds: float) -> Callable[[Job], Any]:
+def game(fields: Fields) -> Callable[[Job], Any]:
     """Return the job that scores every position of a game, by ply; positions not solved in time are left out."""
+    _check_solvable(fields, "rows")
+    board, seconds = board_of(fields), number(fields, "seconds", 30, 0.1, MOST_SECONDS)
 
     def work(job: Job) -> Any:
         plies: dict[int, list[int | None]] = {}
@@ -136,8 +134,14 @@ def game(board: "Board", seconds: float) -> Callable[[Job], Any]:
     return work
 
 
-def move(board: "Board", player: str, network: Path | None) -> Callable[[Job], Any]:
+def move(fields: Fields, network: Path | None) -> Callable[[Job], Any]:
     """Return the job that chooses a player's move; `sure` is false when `FALLBACK_PLAYER` moved for the solver."""
+    player = text(fields, "player", "minimax:5", 40)
+    if not PLAYERS.fullmatch(player) or (player.startswith("network") and network is None):
+        raise FieldError("player", "no-player", f"there is no player {player!r} here", player=player)
+    board = unfinished_board(fields)
+    if player == "solver":
+        _check_solvable(fields, "player")
 
     def work(job: Job) -> Any:
         answer: dict[str, Any] = {}
@@ -147,8 +151,7 @@ def move(board: "Board", player: str, network: Path | None) -> Callable[[Job], A
             job.report()
 
         search = search_process("move")
-        wanted = question("move", board, player=player, network=str(network))
-        sure = search.ask(wanted, SECONDS_TO_MOVE, on_line)
+        sure = search.ask(question("move", board, player=player, network=str(network)), SECONDS_TO_MOVE, on_line)
         if not sure:
             search.ask(question("move", board, player=FALLBACK_PLAYER), SECONDS_TO_MOVE, on_line)
         if "column" not in answer:
@@ -158,7 +161,10 @@ def move(board: "Board", player: str, network: Path | None) -> Callable[[Job], A
     return work
 
 
-# ---- routes -----------------------------------------------------------------------------------------------------
+def _check_solvable(fields: Fields, field: str) -> None:
+    rows, columns, _ = size_of(fields)
+    if (rows + 1) * columns > SOLVER_BITS:
+        raise FieldError(field, "too-large", "the solver needs (rows + 1) × columns of at most 64")
 
 
 def network_folder(request: Request) -> Path | None:
@@ -169,33 +175,6 @@ def network_folder(request: Request) -> Path | None:
 def network_facts(_: Fields, folder: Path | None) -> dict[str, Any]:
     """Return the size and architecture of the network."""
     return {"network": None if folder is None else describe_network(folder)}
-
-
-def truth_job(fields: Fields) -> Callable[[Job], Any]:
-    """Return the job that scores the columns of the posted board."""
-    return truth(unfinished_board(fields), number(fields, "seconds", 15, 0.1, MOST_SECONDS))
-
-
-def game_job(fields: Fields) -> Callable[[Job], Any]:
-    """Return the job that scores every position of the posted game."""
-    _check_solvable(fields, "rows")
-    return game(board_of(fields), number(fields, "seconds", 30, 0.1, MOST_SECONDS))
-
-
-def move_job(fields: Fields, network: Path | None) -> Callable[[Job], Any]:
-    """Return the job that chooses a move of the posted player."""
-    player = text(fields, "player", "minimax:5", 40)
-    if not PLAYERS.fullmatch(player) or (player.startswith("network") and network is None):
-        raise FieldError("player", "no-player", f"there is no player {player!r} here", player=player)
-    board = unfinished_board(fields)
-    if player == "solver":
-        _check_solvable(fields, "player")
-    return move(board, player, network)
-
-
-def _check_solvable(fields: Fields, field: str) -> None:
-    if not solvable(size_of(fields)):
-        raise FieldError(field, "too-large", "the solver needs (rows + 1) × columns of at most 64")
 
 
 def look(fields: Fields, folder: Path | None) -> dict[str, Any]:
@@ -212,8 +191,8 @@ def look(fields: Fields, folder: Path | None) -> dict[str, Any]:
 routes = [
     get("/api/four", network_facts, network_folder),
     post("/api/four/read", parse_game),
-    post_job("/api/four/move", move_job, network_folder, lane="four-move"),
-    post_job("/api/four/truth", truth_job, lane="four-truth"),
-    post_job("/api/four/game", game_job, lane="four-game"),
+    post_job("/api/four/move", move, network_folder, lane="four-move"),
+    post_job("/api/four/truth", truth, lane="four-truth"),
+    post_job("/api/four/game", game, lane="four-game"),
     post("/api/four/look", look, network_folder),
 ]

@@ -15,12 +15,14 @@ MOST_OPERATIONS, MOST_BYTES = 12e9, 600 << 20  # limits of one measured call
 
 
 def predict(fields: Fields) -> dict[str, Any]:
-    """Return the predicted cost of every variant at every length, and the figures of the original document."""
+    """Return the predicted cost of every variant at every length, and the original document's figures, corrected."""
+    from regard.claims.tasks.document_costs import corrected
+
     options = _options(fields)
     return {
         "lengths": LENGTHS,
         "variants": {name: [_point(name, length, options) for length in LENGTHS] for name in VARIANTS},
-        "document": _document(),
+        "document": [asdict(corrected(length)) for length in (512, 2048, 8192)],  # the document's 5, 32 and 320 MB
     }
 
 
@@ -78,14 +80,14 @@ def _call(name: str, length: int, options: dict[str, Any]) -> Any:
         return Recurrent(length, options["d_model"], options["batch"])
     kv_heads, window = options["kv_heads"], options["window"]
     common = {key: options[key] for key in ("d_model", "heads", "batch", "dtype", "backward")}
-    special: dict[str, Callable[[], dict[str, Any]]] = {
-        "written": lambda: {"materialised": True},
-        "full": dict,
-        "window": lambda: {"mask": f"causal & window(keys={window})"},
-        "grouped": lambda: {"kv_heads": kv_heads},
-        "cached": lambda: {"cached": True, "kv_heads": kv_heads, "backward": False},
+    special: dict[str, dict[str, Any]] = {
+        "written": {"materialised": True},
+        "full": {},
+        "window": {"mask": f"causal & window(keys={window})"},
+        "grouped": {"kv_heads": kv_heads},
+        "cached": {"cached": True, "kv_heads": kv_heads, "backward": False},
     }
-    return cost(seq=length, **{**common, **special[name]()})
+    return cost(seq=length, **{**common, **special[name]})
 
 
 def _options(fields: Fields) -> dict[str, Any]:
@@ -106,13 +108,6 @@ def _options(fields: Fields) -> dict[str, Any]:
         "dtype": choice(fields, "dtype", "float32", tuple(DTYPES)),
         "backward": boolean(fields, "backward", False),
     }
-
-
-def _document() -> list[dict[str, int]]:
-    """Return the document's 5, 32 and 320 MB, computed by its own formula, and the corrected figures."""
-    from regard.claims.tasks.document_costs import corrected
-
-    return [asdict(corrected(length)) for length in (512, 2048, 8192)]
 
 
 routes = [post("/api/cost", predict), post_job("/api/cost/measure", measure)]

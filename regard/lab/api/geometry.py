@@ -44,9 +44,4 @@ def _vector(fields: Fields, default: np.ndarray) -> np.ndarray:
             raise FieldError("vector", "vector", message, most=most)
 
 
-def answer(fields: Fields) -> str:
-    """Return the trace as JSON text."""
-    return trace_query(fields).to_json()
-
-
-routes = [post("/api/geometry", answer)]
+routes = [post("/api/geometry", lambda fields: trace_query(fields).to_json())]

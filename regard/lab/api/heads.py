@@ -69,19 +69,19 @@ def self_attention(fields: Fields) -> dict[str, Any]:
         "by_mask": _norms(masked.output - unmasked.output),
         "by_heads": _norms(removed),
         "shares": [_norms(contribution) for contribution in contributions],
-        "entropy": [float(row) for row in _entropies(masked.weights, visible)],
+        "entropy": _entropies(masked.weights, visible).tolist(),
     }
 
 
 def head_contributions(layer: Trace, w_o: np.ndarray) -> np.ndarray:
     """Return what each head adds to the output, (H, L, D): its context times its own rows of W_o."""
     context = layer.part("context").values
-    rows = w_o.reshape(context.shape[0], context.shape[-1], -1)
-    return context @ rows
+    return context @ w_o.reshape(context.shape[0], context.shape[-1], -1)
 
 
 def _norms(rows: np.ndarray) -> list[float]:
-    return [float(x) for x in np.sqrt((rows**2).sum(-1))]
+    norms: list[float] = np.sqrt((rows**2).sum(-1)).tolist()
+    return norms
 
 
 def _entropies(weights: np.ndarray, visible: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from regard.lab.api.practice_cards import deck_counts
 from regard.lab.server.learner_state import learner_file, load_progress, translations
 from regard.lab.server.request_fields import FieldError, Fields, choice
 from regard.lab.server.routes import get, post
@@ -64,20 +65,14 @@ def _cards(memory: dict[str, Any]) -> dict[str, Any]:
     from regard.learn import Deck, all_cards, topics
 
     deck, now = Deck(all_cards(), memory), datetime.now(UTC)
-    due, mastery = deck.due(now), deck.mastery()
+    due = deck.due(now)
     rows = []
     for topic in topics():
         counts = deck.mastery(topic.name)
         waiting = sum(card.topic == topic.name for card in due)
         row = {"name": topic.name, "title": translations(topic.title), "due": waiting}
         rows.append({**row, "cards": counts.cards, "seen": counts.reviewed, "at_ease": counts.mastered})
-    return {
-        "due": len(due),
-        "new": len(deck.new()),
-        "cards": mastery.cards,
-        "at_ease": mastery.mastered,
-        "topics": rows,
-    }
+    return {**deck_counts(deck, now), "topics": rows}
 
 
 def _drills(done: dict[str, Any]) -> dict[str, Any]:
@@ -126,13 +121,9 @@ def check_diagram(fields: Fields, file: Path) -> Any:
 
     diagram = DIAGRAMS[choice(fields, "diagram", "self-attention", tuple(DIAGRAMS))]
     edges = fields.get("edges", [])
-    match edges:
-        case list() if len(edges) <= 100 and all(_is_edge(edge, diagram.pieces) for edge in edges):
-            pass
-        case _:
-            raise FieldError(
-                "edges", "edges", f"edges must be at most 100 pairs of pieces of the diagram, got {str(edges)[:80]}"
-            )
+    if not isinstance(edges, list) or len(edges) > 100 or not all(_is_edge(edge, diagram.pieces) for edge in edges):
+        message = f"edges must be at most 100 pairs of pieces of the diagram, got {str(edges)[:80]}"
+        raise FieldError("edges", "edges", message)
     result = check_edges(diagram, [(start, end) for start, end in edges])
     load_progress(file).record_diagram(diagram.name, result.correct, datetime.now(UTC))
     return {"right": result.correct, "says": translations(result.message), "piece": result.piece}

@@ -29,7 +29,7 @@ def due(fields: Fields, file: Path) -> Any:
     next_due = deck.next_due()
     return {
         "card": None if card is None else _card_json(card, deck, now),
-        "counts": _counts(deck, now),
+        "counts": deck_counts(deck, now),
         "next_due": None if next_due is None else next_due.isoformat(),
     }
 
@@ -37,7 +37,7 @@ def due(fields: Fields, file: Path) -> Any:
 def card_by_id(fields: Fields, file: Path) -> Any:
     """Return the card with this id."""
     card, deck, now = _card(fields), _deck({}, file), datetime.now(UTC)
-    return {"card": _card_json(card, deck, now), "counts": _counts(deck, now), "next_due": None}
+    return {"card": _card_json(card, deck, now), "counts": deck_counts(deck, now), "next_due": None}
 
 
 def grade(fields: Fields, file: Path) -> Any:
@@ -95,20 +95,15 @@ def show(fields: Fields) -> Callable[[Job], Any]:
     card = _card(fields)
     if not card.shows.startswith("regard "):
         raise FieldError("card", "no-command", f"the card {card.id} refers to a view, not to a command")
-    return lambda job: _run_command(card.shows)
 
+    def work(_: Job) -> dict[str, Any]:
+        command = [sys.executable, "-m", "regard", *shlex.split(card.shows)[1:]]
+        env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "96", "PYTHONIOENCODING": "utf-8"}
+        process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, env=env)
+        printed = (process.stdout if process.returncode == 0 else process.stderr).decode(errors="replace")
+        return {"command": card.shows, "printed": printed[:OUTPUT], "code": process.returncode}
 
-def _run_command(command: str) -> dict[str, Any]:
-    process = subprocess.run(
-        [sys.executable, "-m", "regard", *shlex.split(command)[1:]],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=SECONDS,
-        check=False,
-        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "96", "PYTHONIOENCODING": "utf-8"},
-    )
-    printed = (process.stdout if process.returncode == 0 else process.stderr).decode(errors="replace")
-    return {"command": command, "printed": printed[:OUTPUT], "code": process.returncode}
+    return work
 
 
 def _card_json(card: "Card", deck: "Deck", now: datetime) -> dict[str, Any]:
@@ -140,7 +135,8 @@ def _deck(fields: Fields, file: Path) -> "Deck":
     return Deck(find_topic(topic).cards if topic else all_cards(), load_progress(file).cards)
 
 
-def _counts(deck: "Deck", now: datetime) -> dict[str, int]:
+def deck_counts(deck: "Deck", now: datetime) -> dict[str, int]:
+    """Return the numbers of due, new, mastered and all cards of a deck."""
     mastery = deck.mastery()
     return {"due": len(deck.due(now)), "new": len(deck.new()), "at_ease": mastery.mastered, "cards": mastery.cards}
 

@@ -4,12 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
-
 from regard.lab.server.job_queue import Job
 from regard.lab.server.learner_state import learner_file, load_progress
 from regard.lab.server.request_fields import FieldError, Fields, choice, text
-from regard.lab.server.routes import get, post, post_job
+from regard.lab.server.routes import get, post, post_job, setting
 
 if TYPE_CHECKING:
     from regard.learn import Exercise
@@ -91,13 +89,9 @@ def _exercise(fields: Fields) -> "Exercise":
     return find_exercise(choice(fields, "exercise", "", tuple(exercise.name for exercise in exercises())))
 
 
-def _runner(request: Request) -> bool:
-    return bool(request.app.state.settings.runner)
-
-
 routes = [
     get("/api/practice/exercises/{exercise}", exercise, learner_file),
-    post_job("/api/practice/run", run, learner_file, _runner),
+    post_job("/api/practice/run", run, learner_file, setting("runner")),
     post("/api/practice/code", save_code, learner_file),
     post("/api/practice/hint", hint, learner_file),
     post("/api/practice/solution", solution, learner_file),

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from starlette.requests import Request
 
 from regard.attention import Part, Trace, embed, projections, trace, trace_layer
 from regard.attention.reference import numpy_attention as reference
@@ -91,9 +90,4 @@ def answer(fields: Fields, first_answer: threading.Event) -> str:
     return text
 
 
-def _first_answer(request: Request) -> threading.Event:
-    event: threading.Event = request.app.state.first_answer
-    return event
-
-
-routes = [post("/api/trace", answer, _first_answer)]
+routes = [post("/api/trace", answer, lambda request: request.app.state.first_answer)]

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from regard.connectx import AlphaBeta, Board, Player, Solver, player
-from regard.connectx.game.bitboard import Shape, fits_in_64_bits
+from regard.connectx import AlphaBeta, Board, Solver, player
+from regard.connectx.game.bitboard import fits_in_64_bits
 from regard.lab.models.board_attention import load_board_network, network_move
 
 FIRST_SEARCH = 0.12  # seconds of alpha-beta per column before the solver is used
@@ -126,14 +126,8 @@ def _solver(rows: int, columns: int, inarow: int) -> Solver:
     return Solver(rows, columns, inarow, table_bits=TABLE_BITS)
 
 
-@cache
-def _search(shape: Shape) -> AlphaBeta:
-    return AlphaBeta(shape)
-
-
-@cache
-def _player(name: str) -> Player:
-    return player(name)
+_search = cache(AlphaBeta)
+_player = cache(player)
 
 
 def _end_after(seconds: float) -> None:

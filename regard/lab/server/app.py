@@ -71,7 +71,7 @@ def build(settings: Settings | None = None) -> Starlette:
             FieldError: _field_error,
             QueueFull: _queue_full,
             HTTPException: _http_error,
-            500: _unexpected_error,
+            500: _failure,
         },
         lifespan=_lifespan,
     )
@@ -133,7 +133,7 @@ async def _http_error(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": {"code": "http", "message": error.detail}}, status_code=error.status_code)
 
 
-async def _unexpected_error(_: Request, error: Exception) -> Response:
+async def _failure(_: Request, error: Exception) -> Response:
     """Answer with status 500; Starlette raises the error again afterwards, and uvicorn logs its traceback."""
     content = {"code": "failed", "message": f"{type(error).__name__}: {error}"}
     return JSONResponse({"error": content}, status_code=500)

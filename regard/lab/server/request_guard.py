@@ -17,7 +17,6 @@ import json
 from collections.abc import Mapping
 from hmac import compare_digest
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -65,10 +64,8 @@ class Guard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [
-                    *message["headers"],
-                    *((name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()),
-                ]
+                security = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+                message["headers"] = [*message["headers"], *security]
             await send(message)
 
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -82,7 +79,9 @@ class Guard:
                 self._check_api(scope["method"], headers)
             receive = await self._read_body(receive, headers)
         except _Refused as refused:
-            await _answer(send_with_headers, refused)
+            body = json.dumps({"error": {"code": refused.code, "message": refused.message}}).encode()
+            json_headers = {"content-type": "application/json", "connection": "close"}
+            await _send(send_with_headers, refused.status, body, json_headers)
             return
         await self.app(scope, receive, send_with_headers)
 
@@ -155,12 +154,6 @@ class Guard:
             return messages.pop() if messages else await receive()
 
         return replay
-
-
-async def _answer(send: Send, refused: _Refused) -> None:
-    error: dict[str, Any] = {"code": refused.code, "message": refused.message}
-    headers = {"content-type": "application/json", "connection": "close"}
-    await _send(send, refused.status, json.dumps({"error": error}).encode(), headers)
 
 
 async def _send(send: Send, status: int, body: bytes, headers: Mapping[str, str]) -> None:

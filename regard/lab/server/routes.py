@@ -29,7 +29,7 @@ def get(path: str, answer: Callable[..., Any], *context: Context, queued: bool =
 
     async def endpoint(request: Request) -> Response:
         fields = {**request.query_params, **request.path_params}
-        return await _respond(request, _bind(answer, fields, context, request), queued)
+        return await _respond(request, partial(answer, fields, *(value(request) for value in context)), queued)
 
     return Route(path, endpoint, methods=["GET"])
 
@@ -38,7 +38,8 @@ def post(path: str, answer: Callable[..., Any], *context: Context, queued: bool 
     """Return a POST route for `answer(fields, *context)`."""
 
     async def endpoint(request: Request) -> Response:
-        return await _respond(request, _bind(answer, await json_body(request), context, request), queued)
+        fields = await json_body(request)
+        return await _respond(request, partial(answer, fields, *(value(request) for value in context)), queued)
 
     return Route(path, endpoint, methods=["POST"])
 
@@ -47,10 +48,16 @@ def post_job(path: str, prepare: Callable[..., Any], *context: Context, lane: st
     """Return a POST route that starts the job returned by `prepare(fields, *context)`; the answer is its status."""
 
     async def endpoint(request: Request) -> Response:
-        work = await run_in_threadpool(_bind(prepare, await json_body(request), context, request))
+        fields = await json_body(request)
+        work = await run_in_threadpool(prepare, fields, *(value(request) for value in context))
         return JSONResponse({"job": request.app.state.jobs.start(work, lane=lane).as_json()})
 
     return Route(path, endpoint, methods=["POST"])
+
+
+def setting(name: str) -> Context:
+    """Return the context that passes one of the lab's `Settings` to a function."""
+    return lambda request: getattr(request.app.state.settings, name)
 
 
 async def json_body(request: Request) -> dict[str, Any]:
@@ -62,12 +69,6 @@ async def json_body(request: Request) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise FieldError("", "json", f"the body must be a JSON object, got {type(fields).__name__}")
     return fields
-
-
-def _bind(
-    function: Callable[..., Any], fields: dict[str, Any], context: tuple[Context, ...], request: Request
-) -> Callable[[], Any]:
-    return partial(function, fields, *(value(request) for value in context))
 
 
 async def _respond(request: Request, call: Callable[[], Any], queued: bool) -> Response:

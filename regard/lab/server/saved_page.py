@@ -24,12 +24,7 @@ PLACEHOLDER = "{{saved}}"  # replaced by the view's state and answers; static/ki
 
 
 def saved_page(
-    view: str,
-    state: Mapping[str, Any],
-    answers: Mapping[str, Any],
-    *,
-    title: str = "regard lab",
-    language: str = "en",
+    view: str, state: Mapping[str, Any], answers: Mapping[str, Any], *, title: str = "regard lab", language: str = "en"
 ) -> str:
     """Return a view as HTML, with answers of the server by request (`METHOD path body`, as in static/kit/api.js).
 
@@ -63,7 +58,8 @@ def saved_page_template(view: str, title: str = "regard lab", language: str = "e
     styles = [STATIC / "style.css", *(STATIC / "views" / f"{name}.css" for name in facts["styles"] if name == view)]
     facts |= {"styles": [], "views": [view]}
     modules = collect_modules("app.js") | collect_modules(f"views/{view}.js")
-    imports = {name: _data_url(source) for name, source in modules.items()}
+    encoded = {name: base64.b64encode(source.encode()).decode() for name, source in modules.items()}
+    imports = {name: f"data:text/javascript;base64,{source}" for name, source in encoded.items()}
     return Template((STATIC / "saved.html").read_text(encoding="utf-8")).substitute(
         policy=POLICY,
         title=escape(title),
@@ -91,7 +87,3 @@ def collect_modules(start: str) -> dict[str, str]:
 
         sources[f"lab/{path}"] = IMPORT.sub(rename_import, module_file(path).read_text(encoding="utf-8"))
     return sources
-
-
-def _data_url(source: str) -> str:
-    return f"data:text/javascript;base64,{base64.b64encode(source.encode()).decode()}"
