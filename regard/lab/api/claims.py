@@ -19,7 +19,7 @@ from regard.lab.server.request_fields import Fields, choice
 from regard.lab.server.routes import get, post_job, setting
 
 if TYPE_CHECKING:
-    from regard.claims import Claim, Figure, Result
+    from regard.claims import Claim, Figure
 
 POLL_SECONDS = 0.1
 
@@ -74,7 +74,7 @@ def run_claim(name: str, job: Job) -> dict[str, Any]:
 
 def _as_json(claim: "Claim", folder: Path | None) -> dict[str, Any]:
     """Return a claim, its experiment, rule, result and verdict as JSON."""
-    from regard.claims import SHIPPED, find, stored_conclusion
+    from regard.claims import SHIPPED, find, is_timing_unreliable, stored_conclusion
 
     content = {
         "name": claim.name,
@@ -90,8 +90,18 @@ def _as_json(claim: "Claim", folder: Path | None) -> dict[str, Any]:
         conclusion, result = stored_conclusion(claim, folder)
         if result is None:
             return {**content, "state": "not-run"}
-        shipped = folder is None and result == find(claim.name, SHIPPED)
-        content["result"] = {**_result(claim, result), "shipped": shipped}
+        content["result"] = {
+            "size": result.size,
+            "seeds": result.seeds,
+            "parts": len(result.parts),
+            "wanted": result.expected_parts,
+            "seconds": result.seconds,
+            "load": result.load,
+            "machine": result.machine,
+            "command": result.command,
+            "noisy": is_timing_unreliable(claim, result),
+            "shipped": folder is None and result == find(claim.name, SHIPPED),
+        }
         if conclusion is None:
             return {**content, "state": "unfinished"}
         return {
@@ -115,22 +125,6 @@ def _figure(one: "Figure") -> dict[str, Any]:
     value, _, between = str(one).partition(" (")
     numbers = _finite({"value": one.value, "low": one.low, "high": one.high})
     return {"name": one.name, "text": value, "between": between.rstrip(")"), "unit": one.unit, **numbers}
-
-
-def _result(claim: "Claim", result: "Result") -> dict[str, Any]:
-    from regard.claims import is_timing_unreliable
-
-    return {
-        "size": result.size,
-        "seeds": result.seeds,
-        "parts": len(result.parts),
-        "wanted": result.expected_parts,
-        "seconds": result.seconds,
-        "load": result.load,
-        "machine": result.machine,
-        "command": result.command,
-        "noisy": is_timing_unreliable(claim, result),
-    }
 
 
 def _finite(value: Any) -> Any:

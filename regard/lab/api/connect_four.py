@@ -81,9 +81,8 @@ def parse_game(fields: Fields) -> dict[str, str]:
     except ValueError:
         entries = None
     if not isinstance(entries, list) or not all(type(one) is int and 0 <= one < 9 for one in entries):
-        raise FieldError(
-            "text", "list", "a list must contain columns from 0, or the squares of a board in Kaggle's order"
-        )
+        message = "a list must contain columns from 0, or the squares of a board in Kaggle's order"
+        raise FieldError("text", "list", message)
     if len(entries) == size[0] * size[1] and max(entries) <= 2:
         try:
             return {"moves": Board.from_kaggle(entries, *size).moves}

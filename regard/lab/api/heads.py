@@ -112,11 +112,9 @@ def _paint(fields: Fields, by_rule: np.ndarray) -> np.ndarray:
 
 def _disabled_heads(fields: Fields, heads: int) -> list[int]:
     off = fields.get("off", [])
-    match off:
-        case [*numbers] if all(type(n) is int and 0 <= n < heads for n in numbers):
-            return sorted(set(numbers))
-        case _:
-            raise FieldError("off", "off", f"off must be a list of heads from 0 to {heads - 1}, got {str(off)[:80]}")
+    if not isinstance(off, list) or not all(type(n) is int and 0 <= n < heads for n in off):
+        raise FieldError("off", "off", f"off must be a list of heads from 0 to {heads - 1}, got {str(off)[:80]}")
+    return sorted(set(off))
 
 
 # -- cross-attention -----------------------------------------------------------------------------------------------
@@ -180,17 +178,10 @@ def _token_probabilities(watched: WatchedRun) -> "Tensor":
 
 def _disabled_pairs(fields: Fields) -> Heads:
     off = fields.get("off", [])
-    message = f"off must be a list of pairs [layer, head], got {str(off)[:80]}"
-    if not isinstance(off, list) or len(off) > 64:
-        raise FieldError("off", "off", message)
-    pairs = set()
-    for pair in off:
-        match pair:
-            case [int(layer), int(head)] if layer >= 0 and head >= 0:
-                pairs.add((layer, head))
-            case _:
-                raise FieldError("off", "off", message)
-    return tuple(sorted(pairs))
+    is_list = isinstance(off, list) and len(off) <= 64 and all(isinstance(x, list) and len(x) == 2 for x in off)
+    if not is_list or not all(isinstance(n, int) and n >= 0 for pair in off for n in pair):
+        raise FieldError("off", "off", f"off must be a list of pairs [layer, head], got {str(off)[:80]}")
+    return tuple(sorted({(layer, head) for layer, head in off}))
 
 
 routes = [post("/api/heads", self_attention), post("/api/heads/cross", alignment, queued=True)]

@@ -59,9 +59,8 @@ def interview(fields: Fields, file: Path) -> Any:
 
     seed = fields.get("seed", "")
     if not str(seed).isdecimal() or len(str(seed)) > 9:
-        raise FieldError(
-            "seed", "whole", f"seed must be a whole number, got {str(seed)[:40]!r}", least=0, most=999999999
-        )
+        message = f"seed must be a whole number, got {str(seed)[:40]!r}"
+        raise FieldError("seed", "whole", message, least=0, most=999999999)
     deck, now = _deck({}, file), datetime.now(UTC)
     return {
         "seconds": SECONDS_PER_QUESTION,

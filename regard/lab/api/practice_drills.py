@@ -36,9 +36,8 @@ def check(fields: Fields, file: Path) -> Any:
     task, answers = _drill(fields), fields.get("answers", {})
     steps = {step.name for step in task.steps}
     if not isinstance(answers, dict) or not all(name in steps and _is_answer(x) for name, x in answers.items()):
-        raise FieldError(
-            "answers", "answers", "answers must map steps of the drill to the texts typed into their cells"
-        )
+        message = "answers must map steps of the drill to the texts typed into their cells"
+        raise FieldError("answers", "answers", message)
     results = task.check(answers)
     if boolean(fields, "end", False):
         load_progress(file).record_drill(task, results, datetime.now(UTC))

@@ -46,10 +46,6 @@ class LoadedModel:
             return int(self.named.model.config.max_position_embeddings)  # type: ignore[union-attr,arg-type]
         return self.run.context - (self.run.task == "language")
 
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of the text."""
-        return len(self.run.tokenizer.encode(text) if self.run else self.named.tokenizer(text)["input_ids"])
-
 
 @dataclass
 class WatchedRun:
@@ -154,13 +150,14 @@ def _check_text(model: LoadedModel, text: str) -> None:
     """Raise `FieldError` for a text that the model cannot read."""
     if not text.strip():
         raise FieldError("text", "no-words", "the text must contain at least one word, got none")
-    count = without_warnings(lambda: model.count_tokens(text))
+    run, tokenizer = model.run, model.named.tokenizer
+    count = len(without_warnings(lambda: run.tokenizer.encode(text) if run else tokenizer(text)["input_ids"]))
     if count > model.context:
         message = f"{model.name} reads {model.context} tokens at most, got {count}"
         raise FieldError("text", "many-tokens", message, most=model.context, got=count)
-    if model.run is not None and model.run.task == "translate":
-        unseen = model.run.tokenizer.unseen(text)
-        if set(model.run.tokenizer.tokens(text)) <= set(unseen):
+    if run is not None and run.task == "translate":
+        unseen = run.tokenizer.unseen(text)
+        if set(run.tokenizer.tokens(text)) <= set(unseen):
             pieces = ", ".join(unseen[:8])
             message = f"none of these occurred in the model's training text: {pieces}"
             raise FieldError("text", "unknown-words", message, pieces=pieces)
