@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from regard.costs import Recurrent, cost
 from regard.lab.api.cost import LENGTHS, VARIANTS, predict
 from regard.lab.server.request_fields import FieldError
-from support.lab_page import Opened, needs_axe
+from support.lab_page import Opened
 
 Open = Callable[..., Opened]
 
@@ -162,29 +162,3 @@ def test_a_link_restores_and_a_file_opens_without_a_network(opened: Open, tmp_pa
     page.tab.wait_for_selector(".chart")
     assert shown(page, "written", "bytes") == numbers
     expect(page.tab.locator(".here h2")).to_have_text("At 512 tokens")
-
-
-@pytest.mark.parametrize("asked", ["?heads=3", "?seq=77&metric=x&hidden=[1]", "?d_model=-4"])
-def test_a_broken_link_opens_all_the_same(opened: Open, asked: str) -> None:
-    page = opened(f"#/cost{asked}")
-    expect(page.tab.locator(".chart-place > *")).to_be_visible()
-
-
-def test_a_phone_needs_no_sideways_scrolling(opened: Open) -> None:
-    page = open_cost(opened, viewport={"width": 390, "height": 844})
-    assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-@needs_axe
-@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "locale": "zh-CN"}])
-def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> None:
-    page = open_cost(opened, **options)
-    assert page.violations() == []
-
-
-def test_both_languages(opened: Open) -> None:
-    page = open_cost(opened, locale="zh-CN")
-    expect(page.tab.locator("h1")).to_have_text("注意力的开销")
-    said = page.tab.locator(".view-cost").inner_text()
-    english = set(re.findall(r"[A-Za-z]{4,}", said))
-    assert english <= {"float", "bfloat", "Transformer", "regard", "cost", "materialised"}

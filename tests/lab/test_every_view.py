@@ -1,5 +1,6 @@
-"""What holds for every view alike: by keyboard alone, on a phone, in the dark, in Chinese, and without motion."""
+"""Requirements on every view: keyboard, phones, dark theme, Chinese, reduced motion, accessibility and broken links."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,11 +9,12 @@ from playwright.sync_api import expect
 
 from regard.lab.server.live_page import view_names
 from regard.lab.server.saved_page import saved_page_template
-from support.lab_page import Opened
+from support.lab_page import Opened, needs_axe
 
 Open = Callable[..., Opened]
 VIEWS = view_names()
 PHONE = {"viewport": {"width": 390, "height": 844}}
+TEXT, OTHER = "The cat sat on the mat", "The dog sat under the table"  # texts of the view Your model
 
 # What Tab must reach, numbered. Of tabs, radio buttons and cells of a grid it is one, and arrows lead to the others,
 # which have a tabindex of -1.
@@ -115,3 +117,97 @@ def test_a_dark_phone_in_chinese_without_motion(opened: Open, view: str) -> None
     assert sum(int(part) for part in background[4:-1].split(",")[:3]) < 200  # dark indeed
     heading = page.tab.locator("h1").inner_text()
     assert any("一" <= letter <= "鿿" for letter in heading)
+
+
+TRACE_CELLS = ("[data-part=result] tbody td", 48)  # 6 tokens × width 8
+HEAD_CELLS = ("details[open] tbody td", 36)  # 6 queries × 6 keys
+BROKEN_LINKS = {
+    "#/trace?heads=x&step=nothing&head=99&cell=[9,9]&edits={}": TRACE_CELLS,
+    "#/trace?head=-1.5&cell=[null,7]&which=X": TRACE_CELLS,
+    "#/nothing?x=1": TRACE_CELLS,
+    "#%": TRACE_CELLS,
+    "#/heads?mode=x&head=99&cell=[9,9]&heads=4": HEAD_CELLS,
+    "#/heads?painted=x&off={}&layer=-4": HEAD_CELLS,
+    "#/heads?painted=[[0,99],3]&off=[[0,1],9]&head=1.5": HEAD_CELLS,
+    "#/model?model=phrases&call=99&head=-3&cell=[99,0]&measure=x&sorted=3": HEAD_CELLS,
+    "#/geometry?vector=[99,0,0]": (".filter .bar-value", 6),
+    "#/cost?heads=3": (".chart-place > *", 1),
+    "#/cost?seq=77&metric=x&hidden=[1]": (".chart-place > *", 1),
+    "#/cost?d_model=-4": (".chart-place > *", 1),
+    "#/practice?tab=nothing": (".part h2", None),
+    '#/practice?tab=drills&drill=x:9:9&answers={"a":1}': (".part h2", None),
+    '#/practice?tab=drills&drill=softmax:1:0&answers={"exponentials":[["x"]]}': (".part h2", None),
+    "#/practice?tab=cards&card=none&topic=zzz": (".part h2", None),
+    "#/practice?tab=exercises&exercise=99": (".part h2", None),
+    "#/practice?tab=diagram&diagram=x&edges=[1,[2]]": (".part h2", None),
+}
+
+
+def open_all(opened: Open, link: str, **options: Any) -> Opened:
+    """Open a link, wait until the view is drawn, and open the table of numbers if the view has one."""
+    page = opened(link, **options)
+    if link.startswith("#/model"):
+        page.tab.wait_for_selector(".model-map canvas")
+    page.settle()
+    if link.startswith(("#/model", "#/heads")):
+        page.tab.locator("details:is(.model-numbers, .heads-numbers) summary").click()
+        page.tab.wait_for_selector("details[open] td")
+    if link == "#/cost":
+        expect(page.tab.locator(".cost-all tbody tr").first).to_be_visible()
+    return page
+
+
+@pytest.mark.parametrize("link", BROKEN_LINKS)
+def test_a_broken_link_opens_the_view(opened: Open, link: str) -> None:
+    page = open_all(opened, link)
+    selector, count = BROKEN_LINKS[link]
+    expect(page.tab.locator(selector).first).to_be_visible()
+    if count is not None:
+        expect(page.tab.locator(selector)).to_have_count(count)
+
+
+@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+@pytest.mark.parametrize("link", ["#/cost", "#/model?model=minilm&compare=true"])
+def test_a_phone_needs_no_sideways_scrolling(opened: Open, link: str, locale: str) -> None:
+    page = open_all(opened, link, **PHONE, locale=locale)
+    assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+# The other views are checked by their own tests, in each of their parts.
+@needs_axe
+@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "locale": "zh-CN"}], ids=["light", "dark"])
+@pytest.mark.parametrize("link", ["#/geometry", "#/cost", "#/model?model=phrases&compare=true&sorted=true&cell=[1,1]"])
+def test_axe_finds_nothing_serious(opened: Open, link: str, options: dict[str, Any]) -> None:
+    assert open_all(opened, link, reduced_motion="reduce", **options).violations() == []
+
+
+@needs_axe
+def test_axe_finds_nothing_serious_in_minilm(opened: Open) -> None:
+    assert open_all(opened, "#/model?model=minilm&cell=[1,1]").violations() == []
+
+
+@pytest.mark.parametrize(
+    ("link", "heading", "part", "allowed"),
+    [
+        ("#/cost", "注意力的开销", ".view-cost", "float bfloat Transformer regard cost materialised"),
+        (
+            "#/claims?claim=learned-mean",
+            "教科书的说法，用实验检验",
+            ".claims-one",
+            "learned mean torch Python Linux EPYC regard claims token",
+        ),
+        ("#/heads?text=猫坐在垫子上&cell=[0,0]", "每个头关注的内容不同", "main", "dmodel HTML"),
+        (
+            "#/model?model=phrases&compare=true&cell=[0,0]",
+            "真实模型的内部",
+            "main",
+            f"MiniLM HTML {TEXT} {OTHER} end begin",
+        ),
+    ],
+)
+def test_chinese_pages_contain_no_english(opened: Open, link: str, heading: str, part: str, allowed: str) -> None:
+    page = open_all(opened, link, locale="zh-CN")
+    expect(page.tab.locator("h1")).to_have_text(heading)
+    expect(page.tab.locator(part)).to_be_visible()
+    words = set(re.findall(r"[A-Za-z]{4,}", page.tab.locator(part).inner_text()))
+    assert words <= set(re.findall(r"[A-Za-z]+", allowed))

@@ -183,21 +183,6 @@ class TestLinksAndLooks:
         assert f"part-{tab}" in (page.tab.locator(".part").get_attribute("class") or "")
         self.check(page.tab)
 
-    @pytest.mark.parametrize(
-        "asked",
-        [
-            "tab=nothing",
-            'tab=drills&drill=x:9:9&answers={"a":1}',
-            'tab=drills&drill=softmax:1:0&answers={"exponentials":[["x"]]}',
-            "tab=cards&card=none&topic=zzz",
-            "tab=exercises&exercise=99",
-            "tab=diagram&diagram=x&edges=[1,[2]]",
-        ],
-    )
-    def test_a_broken_link_opens_all_the_same(self, opened: Open, asked: str) -> None:
-        page = opened(f"#/practice?{asked}")
-        expect(page.tab.locator(".part h2").first).to_be_visible()
-
     @pytest.mark.parametrize("options", [{}, {"color_scheme": "dark", "locale": "zh-CN"}])
     def test_a_phone_needs_no_sideways_scrolling(self, opened: Open, options: dict[str, Any]) -> None:
         page = opened("#/practice", viewport=PHONE, **options)

@@ -339,19 +339,6 @@ class TestLinks:
         assert (lit.get_attribute("data-row"), lit.get_attribute("data-column")) == ("2", "0")
         assert page.tab.get_by_label("Seed").input_value() == "5"
 
-    @pytest.mark.parametrize(
-        "link",
-        [
-            "#/trace?heads=x&step=nothing&head=99&cell=[9,9]&edits={}",
-            "#/trace?head=-1.5&cell=[null,7]&which=X",
-            "#/nothing?x=1",
-            "#%",
-        ],
-    )
-    def test_a_broken_link_opens_all_the_same(self, opened: Open, link: str) -> None:
-        page = opened(link)
-        assert shown(page).shape == (6, 8)
-
     def test_back_goes_back(self, page: Opened) -> None:
         page.tab.evaluate("location.hash = '#/trace?seed=4'")
         page.settle()
