@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.models.transformer.config import RecurrentConfig
-from regard.models.transformer.embedding import check_lengths, look_up
+from regard.models.transformer.embedding import Lengths, check_lengths, look_up
 from regard.models.transformer.loss import cross_entropy
 
 
@@ -97,13 +97,13 @@ class Recurrent(nn.Module):
                         fill(gate)
 
     def forward(
-        self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"], source_lengths: Int[Tensor, " b"] | None = None,
-        target_lengths: Int[Tensor, " b"] | None = None, *, weights: bool = False,
+        self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"], source_lengths: Lengths = None,
+        target_lengths: Lengths = None, *, weights: bool = False,
     ) -> Float[Tensor, "b t v"] | tuple[Float[Tensor, "b t v"], Float[Tensor, "b t s"]]:  # fmt: skip
         """Return the scores of the token after each target token; with weights=True also the attention weights."""
         return self.decode(target, self.encode(source, source_lengths), None, target_lengths, weights=weights)
 
-    def encode(self, source: Int[Tensor, "b s"], source_lengths: Int[Tensor, " b"] | None = None) -> EncodedSource:
+    def encode(self, source: Int[Tensor, "b s"], source_lengths: Lengths = None) -> EncodedSource:
         """Encode the source in both directions."""
         check_lengths(source, source_lengths, self.config.context)
         batch, length = source.shape
@@ -121,8 +121,8 @@ class Recurrent(nn.Module):
         return EncodedSource(states, keys, real, hidden[-1], *first)
 
     def decode(
-        self, target: Int[Tensor, "b t"], memory: EncodedSource, source_lengths: Int[Tensor, " b"] | None = None,
-        target_lengths: Int[Tensor, " b"] | None = None, cache: DecoderState | None = None, *, weights: bool = False,
+        self, target: Int[Tensor, "b t"], memory: EncodedSource, source_lengths: Lengths = None,
+        target_lengths: Lengths = None, cache: DecoderState | None = None, *, weights: bool = False,
     ) -> Float[Tensor, "b t v"] | tuple[Float[Tensor, "b t v"], Float[Tensor, "b t s"]]:  # fmt: skip
         """Return the scores (B, T, V) of the token after each target token.
 
@@ -139,7 +139,7 @@ class Recurrent(nn.Module):
         return scores, maps
 
     def states(
-        self, target: Int[Tensor, "b t"], memory: EncodedSource, target_lengths: Int[Tensor, " b"] | None = None,
+        self, target: Int[Tensor, "b t"], memory: EncodedSource, target_lengths: Lengths = None,
         cache: DecoderState | None = None,
     ) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b t s"] | None]:  # fmt: skip
         """Return the vectors (B, T, D) that the output layer scores, and attention weights (B, T, S), if any."""
@@ -163,8 +163,7 @@ class Recurrent(nn.Module):
 
     def loss(
         self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"], targets: Int[Tensor, "b t"],
-        source_lengths: Int[Tensor, " b"] | None = None, target_lengths: Int[Tensor, " b"] | None = None,
-        **options: Any,
+        source_lengths: Lengths = None, target_lengths: Lengths = None, **options: Any,
     ) -> Float[Tensor, ""]:  # fmt: skip
         """Return the cross-entropy of targets (B, T), the tokens after `target`; options as in `cross_entropy`."""
         states, _ = self.states(target, self.encode(source, source_lengths), target_lengths)

@@ -101,11 +101,8 @@ def _read_description(path: Path) -> tuple[Any, Any]:
         description = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid JSON ({error}); it is damaged, or save() did not write it") from None
-    if (
-        not isinstance(description, dict)
-        or not isinstance(description.get("config"), dict)
-        or "kind" not in description
-    ):
+    stored_config = description.get("config") if isinstance(description, dict) else None
+    if not isinstance(stored_config, dict) or "kind" not in description:
         raise ValueError(f'{path} must contain an object with "kind" and "config"; save() did not write it')
     if description.get("format") != FORMAT:
         raise ValueError(f"{path} has format {description.get('format')!r}; this version of regard reads {FORMAT}")
@@ -113,11 +110,10 @@ def _read_description(path: Path) -> tuple[Any, Any]:
         raise ValueError(f"{path} has the kind {description['kind']!r}; the known kinds are {', '.join(KINDS)}")
     cls, config = KINDS[description["kind"]]
     known_names = {field.name for field in fields(config)} | set(FIELD_NAMES)
-    if unknown := sorted(set(description["config"]) - known_names):
+    if unknown := sorted(set(stored_config) - known_names):
         raise ValueError(f"{path}: {config.__name__} has no {', '.join(unknown)}; a newer version of regard wrote it")
     try:
-        create = config.from_dict if config is BoardConfig else lambda stored: config(**stored)
-        return cls, create(description["config"])
+        return cls, config.from_dict(stored_config) if config is BoardConfig else config(**stored_config)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} contains an invalid configuration: {error}") from None
 
@@ -144,10 +140,9 @@ def _check_weights(path: Path, weights: dict[str, Tensor], expected: dict[str, T
     if surplus := sorted(set(weights) - set(expected)):
         raise ValueError(f"{path} contains {_first_names(surplus)}, which the model of model.json does not have")
     for name, value in expected.items():
-        if weights[name].shape != value.shape:
-            raise ValueError(
-                f"{path}: {name} has shape {tuple(weights[name].shape)}, but model.json requires {tuple(value.shape)}"
-            )
+        shape = tuple(weights[name].shape)
+        if shape != value.shape:
+            raise ValueError(f"{path}: {name} has shape {shape}, but model.json requires {tuple(value.shape)}")
         if not weights[name].dtype.is_floating_point:
             raise ValueError(f"{path}: {name} must have a floating point type, got {weights[name].dtype}")
 

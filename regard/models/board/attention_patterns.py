@@ -77,13 +77,11 @@ def _cached_masks(sees: tuple[str, ...], heads: int, rows: int, columns: int) ->
 
 
 def _rule(name: str) -> Rule:
+    if name in RULES:
+        return RULES[name]
     near = re.fullmatch(r"near(\d+)", name)
     if near is None:
-        if name not in RULES:
-            raise ValueError(
-                f"an attention pattern is {', '.join(map(repr, RULES))} or a square such as 'near3', got {name!r}"
-            )
-        return RULES[name]
+        raise ValueError(f"an attention pattern is {', '.join(map(repr, RULES))}, 'near3', 'near5' …, got {name!r}")
     width = int(near[1])
     if width < 3 or width % 2 == 0:
         raise ValueError(f"a neighbourhood must have an odd width of at least 3, got {name!r}")

@@ -32,9 +32,7 @@ class HeadSchedule:
             raise ValueError(f"the points of a schedule must be increasing and below 1, got {starts}")
         longest = min((b - a for a, b in pairwise(starts)), default=1.0)
         if not 0 <= self.warmup <= longest:
-            raise ValueError(
-                f"warmup must be from 0 to {longest:g}, so that it ends before the next change, got {self.warmup}"
-            )
+            raise ValueError(f"warmup must be from 0 to {longest:g}, to end before the next change, got {self.warmup}")
 
     def at(self, progress: float) -> tuple[int, int, float]:
         """Return the new number of heads, the previous one, and the weight of the new heads."""

@@ -17,20 +17,26 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.models.transformer.config import Activation, DecoderConfig, EncoderConfig
+from regard.models.transformer.config import DecoderConfig, EncoderConfig
 from regard.models.transformer.decoder import Decoder
 from regard.models.transformer.encoder import Encoder
 
 Source = nn.Module | Mapping[str, Tensor]
 M = TypeVar("M", bound=nn.Module)
 
-ACTIVATIONS: dict[str, Activation] = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-}
+GELU_TANH = ("gelu_new", "gelu_pytorch_tanh", "gelu_fast")
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", **dict.fromkeys(GELU_TANH, "gelu_tanh")}
+# Field of our configuration: field of theirs.
+GPT2_FIELDS = {
+    "vocabulary": "vocab_size", "d_model": "n_embd", "heads": "n_head", "layers": "n_layer", "d_ff": "n_inner",
+    "context": "n_positions", "epsilon": "layer_norm_epsilon", "activation": "activation_function",
+    "dropout": "resid_pdrop", "attention_dropout": "attn_pdrop",
+}  # fmt: skip
+BERT_FIELDS = {
+    "vocabulary": "vocab_size", "d_model": "hidden_size", "heads": "num_attention_heads", "layers": "num_hidden_layers",
+    "d_ff": "intermediate_size", "context": "max_position_embeddings", "epsilon": "layer_norm_eps",
+    "activation": "hidden_act", "dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs_dropout_prob",
+}  # fmt: skip
 
 
 def from_hf_gpt2(model: Source, config: Any = None) -> Decoder:
@@ -57,23 +63,7 @@ def from_hf_gpt2(model: Source, config: Any = None) -> Decoder:
     words = state["wte.weight"]
     head = state.pop("lm_head.weight", words)
     tied = head is words or bool(torch.equal(head, words))
-    decoder = Decoder(
-        DecoderConfig(
-            config.vocab_size,
-            d_model=config.n_embd,
-            heads=config.n_head,
-            layers=config.n_layer,
-            d_ff=config.n_inner,
-            context=config.n_positions,
-            norm="pre",
-            epsilon=float(config.layer_norm_epsilon),
-            activation=_activation(config.activation_function),
-            positions="learned",
-            dropout=config.resid_pdrop,
-            attention_dropout=config.attn_pdrop,
-            tied=tied,
-        )
-    )
+    decoder = Decoder(DecoderConfig(**_options(config, GPT2_FIELDS), norm="pre", tied=tied))
     weights = {
         "embedding.weight": words,
         "embedding.places.weight": state["wpe.weight"],
@@ -112,23 +102,7 @@ def from_hf_bert(model: Source, config: Any = None) -> Encoder:
     words = state["embeddings.word_embeddings.weight"]
     head = state.get("cls.predictions.decoder.weight", words)
     tied = head is words or bool(torch.equal(head, words))
-    encoder = Encoder(
-        EncoderConfig(
-            config.vocab_size,
-            embedding_norm=True,
-            d_model=config.hidden_size,
-            heads=config.num_attention_heads,
-            layers=config.num_hidden_layers,
-            d_ff=config.intermediate_size,
-            context=config.max_position_embeddings,
-            epsilon=float(config.layer_norm_eps),
-            activation=_activation(config.hidden_act),
-            positions="learned",
-            dropout=config.hidden_dropout_prob,
-            attention_dropout=config.attention_probs_dropout_prob,
-            tied=tied,
-        )
-    )
+    encoder = Encoder(EncoderConfig(**_options(config, BERT_FIELDS), embedding_norm=True, tied=tied))
     positions = state["embeddings.position_embeddings.weight"]
     weights = {
         "embedding.weight": words,
@@ -170,10 +144,13 @@ def _read_model(model: Source, config: Any, kind: str, prefix: str, useless: str
     return _State(weights), config
 
 
-def _activation(name: str) -> Activation:
-    if name not in ACTIVATIONS:
-        raise ValueError(f"the activation must be one of {', '.join(ACTIVATIONS)}, got {name!r}")
-    return ACTIVATIONS[name]
+def _options(config: Any, fields: dict[str, str]) -> dict[str, Any]:
+    """Return the options of our configuration that their configuration determines."""
+    options = {ours: getattr(config, theirs) for ours, theirs in fields.items()}
+    if options["activation"] not in ACTIVATIONS:
+        raise ValueError(f"the activation must be one of {', '.join(ACTIVATIONS)}, got {options['activation']!r}")
+    changes = {"activation": ACTIVATIONS[options["activation"]], "epsilon": float(options["epsilon"])}
+    return {**options, **changes, "positions": "learned"}
 
 
 def _rename(state: _State, ours: str, theirs: str) -> dict[str, Tensor]:

@@ -39,18 +39,10 @@ def from_torch(layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer, *
         )
     mha: Any = layer.self_attn
     config = DecoderConfig(
-        1,
-        d_model=mha.embed_dim,
-        heads=mha.num_heads,
-        d_ff=layer.linear1.out_features,
-        norm="pre" if layer.norm_first else "post",
-        epsilon=layer.norm1.eps,
-        activation=_activation(layer),
-        positions="none",
-        dropout=layer.dropout1.p,
-        attention_dropout=mha.dropout,
-        bias=layer.linear1.bias is not None,
-    )
+        1, d_model=mha.embed_dim, heads=mha.num_heads, d_ff=layer.linear1.out_features,
+        norm="pre" if layer.norm_first else "post", epsilon=layer.norm1.eps, activation=_activation(layer),
+        positions="none", dropout=layer.dropout1.p, attention_dropout=mha.dropout, bias=layer.linear1.bias is not None,
+    )  # fmt: skip
     ours = Layer(config, causal=cross if causal is None else causal, cross=cross)
     ours.to(mha.out_proj.weight).train(layer.training)
     ours.load_state_dict(_weights(layer, cross))

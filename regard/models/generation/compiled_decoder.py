@@ -86,14 +86,9 @@ def _bias(module: Any) -> Array:
 def _sublayers(layer: Any) -> tuple[Sublayer, Sublayer | None, Sublayer]:
     """Return the weights of self-attention, of attention over a source (if any) and of feed-forward."""
     attention, cross, feed = layer.attention, layer.cross, layer.feed
-    queries = None
-    if cross is not None:
-        queries = _sublayer(layer.cross_norm, cross.qkv, cross.out, cross.heads * cross.d_k)
-    return (
-        _sublayer(layer.attention_norm, attention.qkv, attention.out),
-        queries,
-        _sublayer(layer.feed_norm, feed.up, feed.down),
-    )
+    source = None if cross is None else _sublayer(layer.cross_norm, cross.qkv, cross.out, cross.heads * cross.d_k)
+    own = _sublayer(layer.attention_norm, attention.qkv, attention.out)
+    return own, source, _sublayer(layer.feed_norm, feed.up, feed.down)
 
 
 def _sublayer(norm: Any, first: Any, last: Any, outputs: int | None = None) -> Sublayer:

@@ -105,9 +105,7 @@ def _check_task(
     targets = read_prompt("prompt", prompt, lengths, device)
     sources = None if source is None else read_prompt("source", source, source_lengths, device)
     if sources is not None and sources.batch != targets.batch:
-        raise ValueError(
-            f"prompt and source must have the same number of rows, got {targets.batch} and {sources.batch}"
-        )
+        raise ValueError(f"prompt and source need the same number of rows, got {targets.batch} and {sources.batch}")
     if isinstance(new_tokens, bool) or not isinstance(new_tokens, int) or new_tokens < 0:
         raise ValueError(f"new_tokens must be a whole number of at least 0, got {new_tokens!r}")
     context: int = model.config.context  # type: ignore[union-attr, assignment]

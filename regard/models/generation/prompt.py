@@ -39,23 +39,18 @@ def read_prompt(name: str, data: Any, lengths: Tensor | None, device: torch.devi
     if isinstance(rows, Tensor):
         tokens = rows[None] if rows.dim() == 1 else rows
         if tokens.dim() != 2 or tokens.dtype not in (torch.int32, torch.int64):
-            raise ValueError(
-                f"{name} must be token ids of shape (B, L) or (L,), got {rows.dtype} of shape {tuple(rows.shape)}"
-            )
-        counts = [tokens.shape[1]] * tokens.shape[0] if lengths is None else [int(n) for n in lengths]
-        if len(counts) != tokens.shape[0] or any(not 0 <= n <= tokens.shape[1] for n in counts):
-            raise ValueError(
-                f"lengths of {name} must be {tokens.shape[0]} whole numbers in 0 … {tokens.shape[1]}, got {counts}"
-            )
+            raise ValueError(f"{name} must be token ids (B, L) or (L,), got {rows.dtype} of shape {tuple(rows.shape)}")
+        batch, width = tokens.shape
+        counts = [width] * batch if lengths is None else [int(n) for n in lengths]
+        if len(counts) != batch or any(not 0 <= n <= width for n in counts):
+            raise ValueError(f"lengths of {name} must be {batch} whole numbers in 0 … {width}, got {counts}")
     else:
         if lengths is not None:
             raise ValueError(f"lengths need a {name} of shape (B, L); the rows of a list have their own lengths")
         counts = [len(row) for row in rows]
         tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True) if rows else torch.empty(0, 0, dtype=torch.int64)
     if any(n == 0 for n in counts):
-        raise ValueError(
-            f"row {counts.index(0)} of {name} is empty; every row needs at least one token, such as a start token"
-        )
+        raise ValueError(f"row {counts.index(0)} of {name} is empty; every row needs a token, such as a start token")
     longest = max(counts, default=0)
     same = all(n == longest for n in counts)
     return Prompt(tokens[:, :longest].to(device, torch.int64), None if same else torch.tensor(counts, device=device))
@@ -70,9 +65,7 @@ def _read_rows(name: str, data: Sequence[Any]) -> Tensor | list[Tensor]:
     except (TypeError, ValueError):
         rows = []
     if not rows or any(row.dim() != 1 or (len(row) and row.dtype.is_floating_point) for row in rows):
-        raise TypeError(
-            f"{name} must be token ids: a tensor (B, L), a list of numbers, or a list of rows; got {data!r}"
-        )
+        raise TypeError(f"{name} must be token ids: a tensor (B, L), a list of numbers or of rows; got {data!r}")
     return [row.to(torch.int64) for row in rows]
 
 

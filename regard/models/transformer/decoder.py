@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.attention.masks import padding
 from regard.models.transformer.config import DecoderConfig, TransformerConfig
 from regard.models.transformer.decoding_cache import DecodingCache
-from regard.models.transformer.embedding import Embedding, check_lengths
+from regard.models.transformer.embedding import Embedding, Lengths, check_lengths
 from regard.models.transformer.layer import Layer, build_norm, shrink_residuals
 from regard.models.transformer.loss import cross_entropy
 
@@ -27,8 +27,8 @@ class DecoderStack(nn.Module):
         shrink_residuals(self.layers)
 
     def states(
-        self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None, cache: DecodingCache | None = None,
-        memory: Float[Tensor, "b s d"] | None = None, source_lengths: Int[Tensor, " b"] | None = None,
+        self, tokens: Int[Tensor, "b l"], lengths: Lengths = None, cache: DecodingCache | None = None,
+        memory: Float[Tensor, "b s d"] | None = None, source_lengths: Lengths = None,
     ) -> Float[Tensor, "b l d"]:  # fmt: skip
         """Return the vectors (B, L, D) that the output layer scores.
 
@@ -46,9 +46,8 @@ class DecoderStack(nn.Module):
         source_mask = None if source_lengths is None else padding(source_lengths)
         rotary = {"positions": positions} if self.config.positions == "rotary" else {}
         x = self.embedding(tokens, positions)
-        for layer, layer_cache, source in zip(
-            self.layers, [None] * count if cache is None else cache.layers, sources, strict=True
-        ):
+        caches = [None] * count if cache is None else cache.layers
+        for layer, layer_cache, source in zip(self.layers, caches, sources, strict=True):
             x = layer(x, source=source, source_mask=source_mask, mask=mask, cache=layer_cache, **rotary)
         return x if self.norm is None else self.norm(x)
 
@@ -77,7 +76,7 @@ class Decoder(DecoderStack):
         super().__init__(config, config.vocabulary, config.layers)
 
     def forward(
-        self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None, cache: DecodingCache | None = None
+        self, tokens: Int[Tensor, "b l"], lengths: Lengths = None, cache: DecodingCache | None = None
     ) -> Float[Tensor, "b l v"]:
         """Return the scores of the token after each token.
 
@@ -88,9 +87,8 @@ class Decoder(DecoderStack):
         return F.linear(self.states(tokens, lengths, cache), self.table)
 
     def loss(
-        self, tokens: Int[Tensor, "b l"], targets: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None,
-        **options: Any,
-    ) -> Float[Tensor, ""]:  # fmt: skip
+        self, tokens: Int[Tensor, "b l"], targets: Int[Tensor, "b l"], lengths: Lengths = None, **options: Any
+    ) -> Float[Tensor, ""]:
         """Return the cross-entropy of targets (B, L), the token after each; options as in `cross_entropy`.
 
         Faster than `F.cross_entropy(model(tokens), …)`, and without the memory for all scores.

@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from regard.models.transformer.config import TransformerConfig
 from regard.nn import Learned, Sinusoidal
 
+Lengths = Int[Tensor, " b"] | None  # number of real tokens in each row; None when no row is padded
+
 
 class Embedding(nn.Module):
     """Token ids (B, L) → vectors (B, L, D): rows of the table, plus sinusoidal or learned positions.

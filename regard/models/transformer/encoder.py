@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.masks import padding
 from regard.models.transformer.config import EncoderConfig, TransformerConfig
-from regard.models.transformer.embedding import Embedding, check_lengths
+from regard.models.transformer.embedding import Embedding, Lengths, check_lengths
 from regard.models.transformer.feedforward import apply_activation
 from regard.models.transformer.layer import Layer, build_norm, shrink_residuals
 from regard.models.transformer.loss import cross_entropy
@@ -29,7 +29,7 @@ class EncoderStack(nn.Module):
         self.norm = build_norm(config) if config.norm == "pre" else None
         shrink_residuals(self.layers)
 
-    def forward(self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None) -> Float[Tensor, "b l d"]:
+    def forward(self, tokens: Int[Tensor, "b l"], lengths: Lengths = None) -> Float[Tensor, "b l d"]:
         """Return the states (B, L, D).
 
         lengths     (B,) number of real tokens in each row; no token attends to the rest
@@ -59,14 +59,13 @@ class Encoder(EncoderStack):
         self.config = config
         self.guess = MaskedTokenHead(config, self.embedding.weight)
 
-    def logits(self, tokens: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None) -> Float[Tensor, "b l v"]:
+    def logits(self, tokens: Int[Tensor, "b l"], lengths: Lengths = None) -> Float[Tensor, "b l v"]:
         """Return scores of every token of the vocabulary at each place, (B, L, V), to predict masked tokens."""
         return F.linear(self.guess(self(tokens, lengths)), self.table, self.guess.bias)
 
     def loss(
-        self, tokens: Int[Tensor, "b l"], targets: Int[Tensor, "b l"], lengths: Int[Tensor, " b"] | None = None,
-        **options: Any,
-    ) -> Float[Tensor, ""]:  # fmt: skip
+        self, tokens: Int[Tensor, "b l"], targets: Int[Tensor, "b l"], lengths: Lengths = None, **options: Any
+    ) -> Float[Tensor, ""]:
         """Return the cross-entropy of masked tokens: targets (B, L), with -100 where no token was masked.
 
         Only the places with a target are scored. Options as in `cross_entropy`.

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from regard.models.transformer.config import Seq2SeqConfig
 from regard.models.transformer.decoder import DecoderStack
 from regard.models.transformer.decoding_cache import DecodingCache
+from regard.models.transformer.embedding import Lengths
 from regard.models.transformer.encoder import EncoderStack
 from regard.models.transformer.loss import cross_entropy
 
@@ -31,23 +32,20 @@ class Seq2Seq(nn.Module):
         self.decoder = TargetDecoder(config, config.target_vocabulary, decoder_layers, cross=True)
 
     def forward(
-        self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"], source_lengths: Int[Tensor, " b"] | None = None,
-        target_lengths: Int[Tensor, " b"] | None = None,
+        self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"], source_lengths: Lengths = None,
+        target_lengths: Lengths = None,
     ) -> Float[Tensor, "b t v"]:  # fmt: skip
         """Return the scores of the token after each target token; lengths (B,) count the real tokens of each row."""
         return self.decode(target, self.encode(source, source_lengths), source_lengths, target_lengths)
 
-    def encode(
-        self, source: Int[Tensor, "b s"], source_lengths: Int[Tensor, " b"] | None = None
-    ) -> Float[Tensor, "b s d"]:
+    def encode(self, source: Int[Tensor, "b s"], source_lengths: Lengths = None) -> Float[Tensor, "b s d"]:
         """Return a vector for each source token, (B, S, D), for the decoder to attend to."""
         memory: Tensor = self.encoder(source, source_lengths)
         return memory
 
     def decode(
-        self, target: Int[Tensor, "b t"], memory: Float[Tensor, "b s d"],
-        source_lengths: Int[Tensor, " b"] | None = None, target_lengths: Int[Tensor, " b"] | None = None,
-        cache: DecodingCache | None = None,
+        self, target: Int[Tensor, "b t"], memory: Float[Tensor, "b s d"], source_lengths: Lengths = None,
+        target_lengths: Lengths = None, cache: DecodingCache | None = None,
     ) -> Float[Tensor, "b t v"]:  # fmt: skip
         """Return the scores (B, T, V) of the token after each target token.
 
@@ -58,8 +56,7 @@ class Seq2Seq(nn.Module):
 
     def loss(
         self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"], targets: Int[Tensor, "b t"],
-        source_lengths: Int[Tensor, " b"] | None = None, target_lengths: Int[Tensor, " b"] | None = None,
-        **options: Any,
+        source_lengths: Lengths = None, target_lengths: Lengths = None, **options: Any,
     ) -> Float[Tensor, ""]:  # fmt: skip
         """Return the cross-entropy of targets (B, T), the tokens after `target`; options as in `cross_entropy`."""
         states = self.decoder(target, self.encode(source, source_lengths), source_lengths, target_lengths)
@@ -79,12 +76,10 @@ class TargetDecoder(DecoderStack):
     """Target ids (B, T) and the encoded source (B, S, D) → vectors (B, T, D) for the output layer."""
 
     def forward(
-        self, target: Int[Tensor, "b t"], memory: Float[Tensor, "b s d"],
-        source_lengths: Int[Tensor, " b"] | None = None, target_lengths: Int[Tensor, " b"] | None = None,
-        cache: DecodingCache | None = None,
+        self, target: Int[Tensor, "b t"], memory: Float[Tensor, "b s d"], source_lengths: Lengths = None,
+        target_lengths: Lengths = None, cache: DecodingCache | None = None,
     ) -> Float[Tensor, "b t d"]:  # fmt: skip
-        if memory.shape[0] != target.shape[0]:
-            raise ValueError(
-                f"source and target must have the same number of rows, got {memory.shape[0]} and {target.shape[0]}"
-            )
+        rows = len(memory), len(target)
+        if rows[0] != rows[1]:
+            raise ValueError(f"source and target must have the same number of rows, got {rows[0]} and {rows[1]}")
         return self.states(target, target_lengths, cache, memory, source_lengths)
