@@ -39,7 +39,9 @@ def cross_entropy(
     True
     """
     if states.shape[:-1] != targets.shape:
-        raise ValueError(f"states (..., D) need targets (...), got {tuple(states.shape)} and {tuple(targets.shape)}")
+        raise ValueError(
+            f"states (..., D) need one target each, targets (...); got {tuple(states.shape)} and {tuple(targets.shape)}"
+        )
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing must be at least 0 and less than 1, got {smoothing}")
     if reduction not in ("mean", "sum"):
