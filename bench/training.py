@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from side_by_side import RESULTS, machine
 
-from regard.training import TrainingResult, make_run_config, train
+from regard.training import make_run_config, train
+from regard.training.launch import TrainingResult
 from regard.training.progress import show_progress
 
 RUNS: dict[str, dict[str, Any]] = {

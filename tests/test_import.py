@@ -1,12 +1,17 @@
-"""What importing regard loads, and when."""
+"""What importing regard loads, and what its packages export."""
 
+import ast
+import importlib
+import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import regard
 
+PACKAGES = ["attention", "claims", "connectx", "costs", "lab", "learn", "models", "pictures", "training", "watching"]
 HEAVY = ("torch", "numpy", "jaxtyping", "einops", "matplotlib")
 
 
@@ -32,9 +37,23 @@ def test_a_trace_does_without_torch() -> None:
     assert "torch" not in loaded_by("from regard.cli import main; main(['trace', 'The cat'])")
 
 
-def test_every_public_name_can_be_had() -> None:
-    for package in (regard, regard.attention, regard.pictures):
-        for name in dir(package):
-            assert getattr(package, name) is not None
+def exported(package: str) -> list[str]:
+    """Return the names that a package's stub exports."""
+    stub = Path(regard.__file__).parent.joinpath(*package.split(".")[1:], "__init__.pyi")
+    nodes = ast.parse(stub.read_text(encoding="utf-8")).body
+    return [alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
+
+
+@pytest.mark.parametrize("package", ["regard", *(f"regard.{name}" for name in PACKAGES)])
+def test_every_exported_name_is_documented_with_an_example(package: str) -> None:
+    module = importlib.import_module(package)
+    assert sorted(exported(package)) == sorted(module.__all__)
+    for name in exported(package):
+        value = getattr(module, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert ">>>" in (value.__doc__ or ""), f"{package}.{name} has no example in its docstring"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="attention_span"):
         _ = regard.attention_span

@@ -88,7 +88,11 @@ def attend(
 
 
 class WithLse(NamedTuple):
-    """Result of `attend_with_lse`: output (..., H, L, d_v) and log-sum-exp (..., H, L)."""
+    """Result of `attend_with_lse`: output (..., H, L, d_v) and log-sum-exp (..., H, L).
+
+    >>> attend_with_lse(torch.zeros(1, 2, 4), torch.zeros(1, 3, 4), torch.ones(1, 3, 4)).lse.exp()
+    tensor([[3., 3.]])
+    """
 
     output: Tensor
     lse: Tensor

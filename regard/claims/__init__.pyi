@@ -1,7 +1,6 @@
 from .charts.chart import Chart as Chart
 from .claim import Claim as Claim
 from .claim import Conclusion as Conclusion
-from .claim import Figure as Figure
 from .claim import Size as Size
 from .registry import NAMES as NAMES
 from .registry import claim_named as claim_named
@@ -10,9 +9,7 @@ from .report import write_report as write_report
 from .result import SHIPPED as SHIPPED
 from .result import Result as Result
 from .result import find as find
-from .result import is_timing_unreliable as is_timing_unreliable
 from .result import read as read
-from .result import stored_conclusion as stored_conclusion
 from .run_claim import count as count
 from .run_claim import run as run
 from .text import claim_text as claim_text

@@ -28,7 +28,8 @@ def lab(
     Example: regard lab --no-browser --port 9000
     """
     with report_user_errors("lab"):
-        from regard.lab import Lab, Settings, serve
+        from regard.lab import Lab, Settings
+        from regard.lab.server.serve import serve
 
         def print_address(lab: Lab) -> None:
             if port not in (0, lab.port):

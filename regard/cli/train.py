@@ -13,7 +13,7 @@ from regard.cli.options import argument, flag, option
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from regard.training import TrainingResult
+    from regard.training.launch import TrainingResult
 
 
 def train(
@@ -68,9 +68,11 @@ def train(
         from rich.console import Console
 
         from regard import training
+        from regard.training.interrupts import Interrupted
         from regard.training.launch import free_folder
         from regard.training.progress import show_progress
         from regard.training.run import find_run, read_run
+        from regard.training.run_config import RunConfig
 
         console = Console(stderr=True, quiet=os.environ.get("RANK", "0") != "0")
         sizes = {"d_model": d_model, "layers": layers, "heads": heads, "context": context, "dropout": dropout}
@@ -84,7 +86,7 @@ def train(
         if resume is not None:
             refuse_with_resume(sizes | settings | others)
             folder = find_run(resume)
-            config = training.RunConfig.from_json(read_run(folder)["plan"])
+            config = RunConfig.from_json(read_run(folder)["plan"])
         else:
             config = training.make_run_config(
                 str(task), tuple(data or ()), model=model or "transformer", tokenizer=tokenizer,
@@ -98,7 +100,7 @@ def train(
                     result = training.train(config, folder, **options)
                 else:
                     result = training.resume(folder, **options)
-        except training.Interrupted:
+        except Interrupted:
             console.print(
                 f"stopped; a checkpoint is saved. Continue with: regard train --resume {folder}", highlight=False
             )

@@ -25,15 +25,11 @@ from .players.player import PlayerError as PlayerError
 from .players.registry import player as player
 from .players.terminal_game import play_in_terminal as play_in_terminal
 from .search.alpha_beta import AlphaBeta as AlphaBeta
-from .search.gumbel_root import RootChoice as RootChoice
 from .search.gumbel_root import gumbel_search as gumbel_search
 from .search.mcts import Mcts as Mcts
 from .search.puct import Puct as Puct
-from .solver.build_book import load_layers as load_layers
-from .solver.build_book import solve_layer as solve_layer
 from .solver.opening_book import Book as Book
 from .solver.opening_book import load_book as load_book
 from .solver.solver import Solver as Solver
-from .training.opening_table import Memorized as Memorized
 from .training.opening_table import memorize as memorize
 from .training.run import train as train

@@ -24,9 +24,5 @@ from .weights.layer_overview import layer_overview as layer_overview
 from .weights.long_heatmap import Pyramid as Pyramid
 from .weights.long_heatmap import long_heatmap as long_heatmap
 from .weights.long_heatmap import max_mean_pyramid as max_mean_pyramid
-from .weights.recording import inline_seen as inline_seen
-from .weights.recording import pooled as pooled
-from .weights.recording import save_seen as save_seen
 from .weights.recording import seen_overview as seen_overview
 from .weights.recording import seen_page as seen_page
-from .weights.recording import token_names as token_names

@@ -2,8 +2,6 @@ from .data.dates import date_pairs as date_pairs
 from .data.pairs import Pairs as Pairs
 from .data.pairs import read_tsv as read_tsv
 from .data.phrases import phrase_pairs as phrase_pairs
-from .interrupts import Interrupted as Interrupted
-from .launch import TrainingResult as TrainingResult
 from .launch import resume as resume
 from .launch import train as train
 from .metrics import read_metrics as read_metrics
@@ -11,7 +9,6 @@ from .run import Alignment as Alignment
 from .run import Run as Run
 from .run import load as load
 from .run import shipped as shipped
-from .run_config import RunConfig as RunConfig
 from .run_config import make_run_config as make_run_config
 from .settings import Settings as Settings
 from .tokenizer import Tokenizer as Tokenizer

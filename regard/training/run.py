@@ -32,6 +32,9 @@ class Alignment:
     written_tokens  tokens of the translation and <end>: the queries
     weights         cross-attention of the decoder's last layer, averaged over its heads
     heads           number of heads in that average
+
+    >>> load("phrases").alignment("The cat sat on the mat").translation
+    '猫坐在垫子上'
     """
 
     source: str

@@ -192,8 +192,8 @@ def _common_prefix(paths: list[list[str]], limit: int) -> int:
 
 
 def _pictures() -> Any:
-    """Return regard.pictures. It imports this package, so it is imported here by name and only when needed."""
-    return import_module("regard.pictures")
+    """Return the figures of recordings. They import this package, so they are imported by name and only when needed."""
+    return import_module("regard.pictures.weights.recording")
 
 
 def _format_weight(weight: float | None) -> str:

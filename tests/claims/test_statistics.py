@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.claims import Figure
-from regard.claims.claim import Row
+from regard.claims.claim import Figure, Row
 from regard.claims.statistics.intervals import T, interval, power_law_exponent
 from regard.claims.statistics.rows import difference, over_seeds
 from regard.claims.statistics.timing import best_times, torch_threads

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from regard.cli import main
 from regard.cli.connectx.book import build_book
-from regard.connectx import Board, Book, Solver, load_book, load_layers, solve_layer
-from regard.connectx.solver.build_book import positions_with
+from regard.connectx import Board, Book, Solver, load_book
+from regard.connectx.solver.build_book import load_layers, positions_with, solve_layer
 from regard.connectx.solver.position_index import index_tables, layer_size, position_index
 
 Array = np.ndarray

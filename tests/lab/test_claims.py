@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, expect
 
-from regard.claims import NAMES, SHIPPED, claim_named, read, stored_conclusion
+from regard.claims import NAMES, SHIPPED, claim_named, read
 from regard.claims.charts.labels import label
+from regard.claims.result import stored_conclusion
 from regard.lab.api.claims import all_claims, run_claim
 from regard.lab.server.job_queue import Job, JobStopped
 from support.lab_page import Opened, needs_axe

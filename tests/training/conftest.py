@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from regard.training import RunConfig, make_run_config
+from regard.training import make_run_config
+from regard.training.run_config import RunConfig
 
 SIZES = {"d_model": 16, "heads": 2, "layers": 1, "dropout": 0.1}
 SETTINGS = {"steps": 12, "batch": 8, "evaluate_every": 4, "checkpoint_every": 3, "warmup": 4, "learning_rate": 1e-2}

@@ -15,12 +15,13 @@ import torch
 from safetensors.torch import load_file
 
 from regard import models
-from regard.training import Interrupted, RunConfig, Settings, read_metrics
+from regard.training import Settings, read_metrics
 from regard.training.checkpoint import latest_checkpoint, load_checkpoint
 from regard.training.data.batches import BatchOrder, every_nth
 from regard.training.distributed import Ranks
+from regard.training.interrupts import Interrupted
 from regard.training.loop import Loop
-from regard.training.run_config import prepare
+from regard.training.run_config import RunConfig, prepare
 from regard.training.supervised import Supervised, mean_loss
 
 ALONE = Ranks(0, 1, torch.device("cpu"))

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from regard.cli import main
-from regard.training import RunConfig, load, read_metrics, resume, train
+from regard.training import load, read_metrics, resume, train
 from regard.training.checkpoint import latest_checkpoint, load_checkpoint
+from regard.training.run_config import RunConfig
 
 QUICK = ["--tokenizer", "characters", "--d-model", "16", "--heads", "2", "--layers", "1", "--batch", "8"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}

@@ -49,8 +49,9 @@ def label(
     """
     with report_user_errors("connectx label"):
         from regard.cli.progress_bar import count_bar, time_bar
-        from regard.connectx import Book, LabelOptions, Solver, label_openings, load_book, load_layers
+        from regard.connectx import Book, LabelOptions, Solver, label_openings, load_book
         from regard.connectx import label as make_labels
+        from regard.connectx.solver.build_book import load_layers
         from regard.cpu_count import available_cores
 
         board_size = read_size(size)

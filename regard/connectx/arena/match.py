@@ -14,6 +14,9 @@ class Game:
     The moves of `opening` were given; the players chose the others. `winner` is 1, 2 or None for a draw. `status` is
     DONE, or Kaggle's status of a player that failed (ERROR, TIMEOUT or INVALID), with the `reason`. `slowest` has the
     longest time that each player took for a move, in seconds.
+
+    >>> Game("random", "greedy", opening="", moves="1213141", winner=1).status
+    'DONE'
     """
 
     first: str

@@ -34,6 +34,9 @@ class ArenaPlan:
     """Settings of an arena: `games` for each pairing, half of them with each side.
 
     `stop_at` (Elo) ends a pairing as soon as it is decided at that difference; 0 plays all games.
+
+    >>> ArenaPlan(("random", "greedy", "minimax:2"), games=4).pairings
+    [('random', 'greedy'), ('random', 'minimax:2'), ('greedy', 'minimax:2')]
     """
 
     players: tuple[str, ...]
@@ -60,7 +63,13 @@ class ArenaPlan:
 
 @dataclass
 class ArenaResults:
-    """The games of an arena so far, with counts, ratings and verdicts."""
+    """The games of an arena so far, with counts, ratings and verdicts.
+
+    >>> results = ArenaResults(ArenaPlan(("random", "greedy"), games=2), [Game("random", "greedy", "", "4", winner=2)])
+    >>> results.counts()[0]
+    array([[0, 0],
+           [1, 0]])
+    """
 
     plan: ArenaPlan
     games: list[Game] = field(default_factory=list)

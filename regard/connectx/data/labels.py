@@ -166,7 +166,15 @@ def open_folder(folder: str | os.PathLike[str], size: tuple[int, int, int] | Non
 
 
 def read_labels(folder: str | os.PathLike[str], *, most: int | None = None) -> Labels:
-    """Return all labels of a folder, or those of its first `most` shards, each position once."""
+    """Return all labels of a folder, or those of its first `most` shards, each position once.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from regard.connectx import LabelOptions, label
+    >>> with TemporaryDirectory() as folder:
+    ...     count = label(folder, LabelOptions((4, 4, 3), fewest=4), positions=10, table_bits=16)
+    ...     0 < len(read_labels(folder)) <= count
+    True
+    """
     path, shape = open_folder(folder)
     expected = record_type(shape.columns)
     parts = [np.zeros(0, expected)]

@@ -27,6 +27,9 @@ class Book:
 
     `layers[n]` has a byte for each position with `n` stones: 0 unknown, else the score of the side to move plus 128.
     `whole` lists the complete layers; positions with fewer stones than the last of them are scored without long search.
+
+    >>> max(load_book().whole)
+    10
     """
 
     rows: int

@@ -19,7 +19,8 @@ from regard.lab.server.request_fields import Fields, choice
 from regard.lab.server.routes import get, post_job, setting
 
 if TYPE_CHECKING:
-    from regard.claims import Claim, Figure
+    from regard.claims import Claim
+    from regard.claims.claim import Figure
 
 POLL_SECONDS = 0.1
 
@@ -74,7 +75,8 @@ def run_claim(name: str, job: Job) -> dict[str, Any]:
 
 def _as_json(claim: "Claim", folder: Path | None) -> dict[str, Any]:
     """Return a claim, its experiment, rule, result and verdict as JSON."""
-    from regard.claims import SHIPPED, find, is_timing_unreliable, stored_conclusion
+    from regard.claims import SHIPPED, find
+    from regard.claims.result import is_timing_unreliable, stored_conclusion
 
     content = {
         "name": claim.name,

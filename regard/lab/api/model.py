@@ -58,7 +58,7 @@ def overview(fields: Fields) -> dict[str, Any]:
 
 
 def _overview(run: WatchedRun) -> dict[str, Any]:
-    from regard.pictures import pooled
+    from regard.pictures.weights.recording import pooled
     from regard.watching.report import most_informative_head
 
     rows = iter(run.summary)

@@ -33,7 +33,11 @@ from regard.models.board.output_heads import OutputHead
 
 
 class BoardOutput(NamedTuple):
-    """Output of a board network for B positions; `score` is None unless the configuration has one."""
+    """Output of a board network for B positions; `score` is None unless the configuration has one.
+
+    >>> BoardNet("tiny")(torch.zeros(5, 2, 6, 7)).policy.shape
+    torch.Size([5, 7])
+    """
 
     policy: Float[Tensor, "b columns"]  # logits
     value: Float[Tensor, "b 1"]

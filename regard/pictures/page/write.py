@@ -27,7 +27,11 @@ FILES = ("page.html", "page.css", "numbers.js", "heatmap.js", "page.js")  # the 
 
 @dataclass(frozen=True)
 class Page:
-    """An attention page. Notebooks display it; `save("x.html")` writes it to a file."""
+    """An attention page. Notebooks display it; `save("x.html")` writes it to a file.
+
+    >>> attention_page([[[[1.0, 0.0], [0.5, 0.5]]]], title="One head")
+    Page(title='One head')
+    """
 
     title: str
     html: str = field(repr=False)

@@ -27,6 +27,9 @@ class Pyramid:
     """Maximum and mean over rectangles of a long weight matrix; `levels` returns ever coarser ones.
 
     Pixel i represents the queries (keys) from `row_edges[i]` (`column_edges[i]`) up to, not including, edge i + 1.
+
+    >>> [level.mean.shape for level in max_mean_pyramid(lambda rows: np.eye(8)[rows], 8, 8, pixels=4).levels()]
+    [(4, 4), (2, 2), (1, 1)]
     """
 
     maximum: Array

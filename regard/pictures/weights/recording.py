@@ -54,7 +54,14 @@ def seen_page(
 
 
 def seen_overview(seen: Recording, *, batch: int = 0, title: str | None = None, theme: str = "light") -> Picture:
-    """Return an overview of calls × heads: mean entropy and a small heatmap of each head, pooled by the maximum."""
+    """Return an overview of calls × heads: mean entropy and a small heatmap of each head, pooled by the maximum.
+
+    >>> import regard, torch
+    >>> layer = regard.nn.MultiHeadAttention(8, 2)
+    >>> with torch.no_grad(), regard.watch(layer) as seen:
+    ...     _ = layer(torch.randn(1, 5, 8))
+    >>> picture = seen_overview(seen)
+    """
     calls = _calls(seen, batch)
     table = np.full((len(calls), max(call.shape[1] for call in calls)), np.nan)
     for row, call in zip(table, calls, strict=True):
