@@ -38,16 +38,16 @@ class Theme:
 
 THEMES = {
     "light": Theme(
-        name="light",
-        background="#ffffff", ink="#1c2430", faint="#566171", line="#d5dbe4", panel="#f3f5f9", accent="#c2410c",
+        name="light", background="#ffffff", ink="#1c2430", faint="#566171", line="#d5dbe4", panel="#f3f5f9",
+        accent="#c2410c",
         path=(
             (0.980, -0.004, 0.010), (0.880, -0.035, 0.030), (0.740, -0.070, -0.020),
             (0.560, -0.040, -0.090), (0.400, 0.000, -0.120), (0.260, 0.025, -0.085),
         ),
     ),
     "dark": Theme(
-        name="dark",
-        background="#14181f", ink="#e8ecf2", faint="#a3aebd", line="#333c49", panel="#1d232d", accent="#ffa94d",
+        name="dark", background="#14181f", ink="#e8ecf2", faint="#a3aebd", line="#333c49", panel="#1d232d",
+        accent="#ffa94d",
         path=(
             (0.235, 0.000, -0.018), (0.360, 0.030, -0.100), (0.520, 0.120, -0.050),
             (0.670, 0.125, 0.060), (0.820, 0.050, 0.120), (0.970, -0.010, 0.060),
@@ -77,9 +77,10 @@ def colour_table(theme: str = "light") -> Array:
     # A smooth curve through the corners (Catmull-Rom), finely sampled, then resampled in steps of equal length.
     ends = np.vstack([2 * corners[0] - corners[1], corners, 2 * corners[-1] - corners[-2]])
     t = np.linspace(0, 1, 200, endpoint=False)[:, None]
-    pieces = []
-    for a, b, c, d in zip(ends, ends[1:], ends[2:], ends[3:], strict=False):
-        pieces.append(0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t**2 + (3 * (b - c) + d - a) * t**3))
+    pieces = [
+        0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t**2 + (3 * (b - c) + d - a) * t**3)
+        for a, b, c, d in zip(ends, ends[1:], ends[2:], ends[3:], strict=False)
+    ]
     curve = np.vstack([*pieces, corners[-1:]])
     length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(curve, axis=0), axis=1))])
     places = np.linspace(0, length[-1], 256)
@@ -91,13 +92,10 @@ def _to_bytes(lab: Array) -> Array:
     to_cones = np.array(
         [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.291485548]]
     )
-    to_linear = np.array(
-        [
-            [4.0767416621, -3.3077115913, 0.2309699292],
-            [-1.2684380046, 2.6097574011, -0.3413193965],
-            [-0.0041960863, -0.7034186147, 1.7076147010],
-        ]
-    )
+    to_linear = np.array([
+        [4.0767416621, -3.3077115913, 0.2309699292], [-1.2684380046, 2.6097574011, -0.3413193965],
+        [-0.0041960863, -0.7034186147, 1.7076147010],
+    ])  # fmt: skip
     linear = np.clip((lab @ to_cones.T) ** 3 @ to_linear.T, 0, 1)
     encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
     return np.round(encoded * 255).astype(np.uint8)

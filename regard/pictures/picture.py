@@ -20,7 +20,6 @@ from regard.pictures.fonts import families
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ENDINGS = (".png", ".svg", ".pdf", ".html")
 DOTS_PER_INCH = 200
 
 
@@ -48,7 +47,7 @@ class Picture:
         """Write the picture atomically in the format of the file's ending, and return the path."""
         path = Path(file)
         ending = path.suffix.lower()
-        if ending not in ENDINGS:
+        if ending not in (".png", ".svg", ".pdf", ".html"):
             endings = ".png, .svg, .pdf or .html"
             raise ValueError(f"a picture is saved as {endings}, got {path.name!r}; give the file one of these endings")
         return write_atomic(path, self._page().encode() if ending == ".html" else self._draw(ending[1:]))
@@ -66,17 +65,14 @@ class Picture:
     def svg(self) -> str:
         """Return the picture as an SVG element, with its title for screen readers."""
         text = self._draw("svg").decode()
-        element = text[text.index("<svg") :]
-        label = escape(self.title, quote=True)
-        return element.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+        return f'<svg role="img" aria-label="{escape(self.title)}" ' + text[text.index("<svg ") + 5 :]
 
     def _page(self) -> str:
-        theme = theme_named(self.theme)
-        title = escape(self.title)
         return (
             f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n'
-            f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
-            f"<style>body {{ margin: 0; background: {theme.background}; }} "
+            f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{escape(self.title)}</title>\n"
+            f"<style>body {{ margin: 0; background: {theme_named(self.theme).background}; }} "
             f"svg {{ display: block; margin: 1rem auto; max-width: 100%; height: auto; }}</style>\n"
             f"<main>{self.svg()}</main>\n</html>\n"
         )
@@ -96,28 +92,14 @@ def drawing(theme: str = "light") -> Iterator[None]:
     colours = theme_named(theme)
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(
-            {
-                "font.family": list(families()),
-                "font.size": 10,
-                "text.parse_math": False,
-                "svg.fonttype": "none",
-                "svg.hashsalt": "regard",
-                "pdf.fonttype": 42,
-                "figure.facecolor": colours.background,
-                "axes.facecolor": colours.background,
-                "axes.edgecolor": colours.line,
-                "axes.labelcolor": colours.faint,
-                "axes.titlecolor": colours.ink,
-                "axes.unicode_minus": True,
-                "text.color": colours.ink,
-                "xtick.color": colours.line,
-                "ytick.color": colours.line,
-                "xtick.labelcolor": colours.ink,
-                "ytick.labelcolor": colours.ink,
-                "grid.color": colours.line,
-            }
-        )
+        matplotlib.rcParams.update({
+            "font.family": list(families()), "font.size": 10, "text.parse_math": False, "axes.unicode_minus": True,
+            "svg.fonttype": "none", "svg.hashsalt": "regard", "pdf.fonttype": 42, "axes.labelcolor": colours.faint,
+            "figure.facecolor": colours.background, "axes.facecolor": colours.background, "text.color": colours.ink,
+            "axes.titlecolor": colours.ink, "xtick.labelcolor": colours.ink, "ytick.labelcolor": colours.ink,
+            "axes.edgecolor": colours.line, "xtick.color": colours.line, "ytick.color": colours.line,
+            "grid.color": colours.line,
+        })  # fmt: skip
         yield
 
 

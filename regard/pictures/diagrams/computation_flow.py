@@ -66,15 +66,15 @@ def computation_flow(trace: Trace, *, title: str | None = None, theme: str = "li
             notes.append((f"{part.symbol}, whole", part.symbol, "split"))
     row += 1
     middle = (1.5 + centre) / 2
-    scores = trace.part("scores")
-    flow = [("scores", "scores = Q · Kᵀ", scores, "")]
-    flow += [("scale", "scaled scores", trace.part("scale"), f"× {trace.scale:.3g}")]
-    masked = trace.mask if trace.mask and columns(trace.mask) <= 22 else "hidden → −∞"
-    flow += [("mask", "masked scores", trace.part("mask"), f"mask: {masked}" if trace.mask else "no mask")]
-    flow += [("weights", "weights: rows add up to 1", trace.part("weights"), "softmax over keys")]
+    rule = trace.mask if trace.mask and columns(trace.mask) <= 22 else "hidden → −∞"
     before = ""
-    for name, text, part, operation in flow:
-        boxes[name] = Box(middle, row, text, shape_of(part), 2.9)
+    for name, text, operation in (
+        ("scores", "scores = Q · Kᵀ", ""),
+        ("scale", "scaled scores", f"× {trace.scale:.3g}"),
+        ("mask", "masked scores", f"mask: {rule}" if trace.mask else "no mask"),
+        ("weights", "weights: rows add up to 1", "softmax over keys"),
+    ):
+        boxes[name] = Box(middle, row, text, shape_of(trace.part(name)), 2.9)
         if before:
             notes.append((before, name, operation))
         before = name

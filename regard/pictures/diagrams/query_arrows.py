@@ -44,11 +44,9 @@ def query_arrows(
     d_k = len(q)
     points, share = project_to_space(np.vstack([q, k]))
     title = "Query and keys, width by weight" if title is None else title
-    note = (
-        f"d_k = {d_k}"
-        if d_k <= 3
-        else f"d_k = {d_k}, projected by PCA to 3: keeps {100 * share:.0f} % of the squared length"
-    )
+    note = f"d_k = {d_k}"
+    if d_k > 3:
+        note += f", projected by PCA to 3: keeps {100 * share:.0f} % of the squared length"
     with drawing(theme):
         figure = new_figure(7.4, 5.6, layout=None)
         figure.subplots_adjust(left=-0.03, right=0.7, bottom=0.1, top=0.94)
@@ -68,8 +66,7 @@ def project_to_space(vectors: Array) -> tuple[Array, float]:
     count, width = vectors.shape
     if width <= 3:
         return np.hstack([vectors, np.zeros((count, 3 - width))]), 1.0
-    _, _, directions = np.linalg.svd(vectors, full_matrices=False)
-    directions = directions[:3]
+    directions = np.linalg.svd(vectors, full_matrices=False)[2][:3]
     # The sign of a principal component is arbitrary; choose it so that the query has positive coordinates.
     directions *= np.where(directions @ vectors[0] < 0, -1, 1)[:, None]
     points = vectors @ directions.T
@@ -87,8 +84,7 @@ def _draw_arrows(axes: Any, points: Array, row: Array, names: list[str], query: 
     handles = {}
     for i in order:
         share = row[i] / largest
-        width = 0.8 + 5.2 * share
-        colour = bar_colour(share, theme)
+        width, colour = 0.8 + 5.2 * share, bar_colour(share, theme)
         _arrow(axes, points[1 + i], colour, width)
         handles[i] = Line2D([], [], color=colour, linewidth=width, label=f"{names[i]}  {digits(row[i])}")
     _arrow(axes, points[0], colours.accent, 2.2, dashed=True)
@@ -106,13 +102,11 @@ def _draw_arrows(axes: Any, points: Array, row: Array, names: list[str], query: 
         axis.set_pane_color(colours.panel)
         axis.line.set_color(colours.line)
         axis._axinfo["grid"].update(color=colours.line, linewidth=0.6)
-    lines = [
-        Line2D([], [], color=colours.accent, linewidth=2.2, linestyle="--", label=query),
-        *(handles[i] for i in listed),
-    ]
+    query_line = Line2D([], [], color=colours.accent, linewidth=2.2, linestyle="--", label=query)
     more = f"\n({len(row) - len(listed)} smaller not listed)" if len(listed) < len(row) else ""
     axes.legend(
-        handles=lines, title=f"key  weight{more}", loc="center left", bbox_to_anchor=(1.13, 0.5), frameon=False,
+        handles=[query_line, *(handles[i] for i in listed)],
+        title=f"key  weight{more}", loc="center left", bbox_to_anchor=(1.13, 0.5), frameon=False,
         fontsize=9, title_fontsize=9, handlelength=2.4, labelspacing=0.7,
     )  # fmt: skip
 
@@ -124,6 +118,5 @@ def beyond(tip: Array, reach: float) -> Array:
 
 
 def _arrow(axes: Any, tip: Array, colour: Any, width: float, *, dashed: bool = False) -> None:
-    axes.quiver(
-        0, 0, 0, *tip, color=colour, linewidth=width, arrow_length_ratio=0.12, linestyle="--" if dashed else "-"
-    )
+    style = {"linestyle": "--" if dashed else "-", "arrow_length_ratio": 0.12}
+    axes.quiver(0, 0, 0, *tip, color=colour, linewidth=width, **style)

@@ -77,8 +77,7 @@ def board_training_curves(
                     *_by_minute(here, name, 100), color=colours.accent, linestyle=dashes, marker=marker, markersize=3,
                     linewidth=1.2, clip_on=False, label=f"against {label}",
                 )  # fmt: skip
-            axes[1].set_ylim(0, 100)
-            axes[1].set_ylabel("games won (%)")
+            axes[1].set(ylim=(0, 100), ylabel="games won (%)")
             axes[1].legend(frameon=False, fontsize=8)
         if training:
             axes[-1].plot(*_by_minute(training, "loss", 1), color=colours.faint, linewidth=1)

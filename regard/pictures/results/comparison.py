@@ -28,31 +28,24 @@ def comparison(results: Mapping[str, Any], *, title: str | None = None, theme: s
         figure = new_figure(7.2, 3.4)
         figure.suptitle(title, fontweight="bold", fontsize=11)
         left, right = figure.subplots(1, 2, width_ratios=[2.4, 1])
-        names = [
-            (key, label)
-            for key, label in GRADES
-            if all(key in row for row in (*results["grades"][a], *results["grades"][b]))
-        ]
+        every_row = (*results["grades"][a], *results["grades"][b])
+        names = [(key, label) for key, label in GRADES if all(key in row for row in every_row)]
         for which, (name, colour, marker) in enumerate(((a, colours.accent, "o"), (b, colours.faint, "s"))):
-            rows = results["grades"][name]
             for at, (key, _) in enumerate(names):
-                values = [100 * row[key] for row in rows]
+                values = [100 * row[key] for row in results["grades"][name]]
                 place = at + (which - 0.5) * 0.3
-                left.plot(
-                    [place] * len(values), values, marker, color=colour, markersize=4, label=name if at == 0 else None
-                )
+                label = name if at == 0 else None
+                left.plot([place] * len(values), values, marker, color=colour, markersize=4, label=label)
                 mean = sum(values) / len(values)
                 left.plot([place - 0.1, place + 0.1], [mean, mean], color=colour, linewidth=2)
         left.set_xticks(range(len(names)), [label for _, label in names])
-        left.set_ylim(bottom=0)
-        left.set_ylabel("moves that lose (%)")
+        left.set(ylim=(0, None), ylabel="moves that lose (%)")
         left.legend(frameon=False, fontsize=8)
         games = results["games"]
         score, low, high = (100 * games[key] for key in ("score", "low", "high"))
         right.errorbar([0], [score], yerr=[[score - low], [high - score]], fmt="o", color=colours.accent, capsize=4)
         right.axhline(50, color=colours.faint, linewidth=1, linestyle=":")
-        right.set_ylim(0, 100)
-        right.set_xlim(-1, 1)
+        right.set(ylim=(0, 100), xlim=(-1, 1))
         right.set_xticks([0], [f"+{games['won']} ={games['drawn']} −{games['lost']}"])
         right.set_ylabel(f"score of {a.split(',')[0]} (A) in games (%)", fontsize=9)
         for axes in (left, right):

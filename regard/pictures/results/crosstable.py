@@ -64,14 +64,11 @@ def crosstable(
 
 
 def _draw_ratings(axes: Any, elo: list[float], margins: list[float] | None, colours: Any) -> None:
-    places = range(len(elo))
-    axes.errorbar(
-        elo, places, xerr=margins, fmt="o", color=colours.accent, ecolor=colours.faint, capsize=3, markersize=5
-    )
+    style = {"color": colours.accent, "ecolor": colours.faint, "capsize": 3, "markersize": 5}
+    axes.errorbar(elo, range(len(elo)), xerr=margins, fmt="o", **style)
     for at, value in enumerate(elo):
         axes.text(value, at - 0.2, f"{value:+.0f}".replace("-", "−"), ha="center", va="bottom", fontsize=8.5)
-    axes.set_ylim(len(elo) - 0.5, -0.5)
-    axes.set_yticks([])
+    axes.set(ylim=(len(elo) - 0.5, -0.5), yticks=[])
     axes.grid(axis="x", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(x=0.15)

@@ -28,22 +28,15 @@ def training_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = No
     colours = theme_named(theme)
     with drawing(theme):
         figure = new_figure(7.2, 4.6 if rates else 3.6, title=title)
-        axes = figure.subplots(
-            2 if rates else 1, 1, sharex=True, squeeze=False, height_ratios=[3.4, 1][: 1 + bool(rates)]
-        )
+        ratios = [3.4, 1] if rates else [1]
+        axes = figure.subplots(len(ratios), 1, sharex=True, squeeze=False, height_ratios=ratios)
         top = axes[0, 0]
         losses = np.array([row["loss"] for row in (*training, *validation)], dtype=np.float64)
         if training:
             top.plot(*_points(training, "loss"), color=colours.faint, linewidth=1, label="train")
         if validation:
-            top.plot(
-                *_points(validation, "loss"),
-                color=colours.accent,
-                linewidth=1.6,
-                marker="o",
-                markersize=3.5,
-                label="valid",
-            )
+            style: dict[str, Any] = {"color": colours.accent, "linewidth": 1.6, "marker": "o", "markersize": 3.5}
+            top.plot(*_points(validation, "loss"), label="valid", **style)
             best = min(validation, key=lambda row: row["loss"])
             top.annotate(
                 f"{best['loss']:.3g}", (best["step"], best["loss"]), xytext=(0, -6), textcoords="offset points",
@@ -60,9 +53,8 @@ def training_curves(rows: Sequence[Mapping[str, Any]], *, title: str | None = No
         bottom = axes[-1, 0]
         if rates:
             bottom.plot(*_points(rates, "learning_rate"), color=colours.faint, linewidth=1)
-            bottom.set_ylabel("learning rate")
             bottom.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
-            bottom.set_ylim(bottom=0)
+            bottom.set(ylabel="learning rate", ylim=(0, None))
             simplify_frame(bottom, theme)
         bottom.set_xlabel("step")
     return Picture(figure, title, theme)

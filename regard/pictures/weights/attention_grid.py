@@ -35,23 +35,21 @@ def attention_grid(
     """
     array = to_float64(weights)
     squares = rows * columns
+    if square is not None and not (0 <= square[0] < rows and 0 <= square[1] < columns):
+        raise ValueError(f"square must be (row, column) on {rows} × {columns} squares, got {square}")
     if array.shape == (squares, squares):
         if square is None:
             raise ValueError(
                 f"weights of shape {array.shape} hold a row for each square; choose one with square=(row, column)"
             )
-        _check_square(square, rows, columns)
         array = array[square[0] * columns + square[1]]
     elif array.size != squares or array.ndim > 2:
         raise ValueError(
             f"weights must be ({squares},) or ({squares}, {squares}) for {rows} × {columns} squares, got {array.shape}"
         )
-    if square is not None:
-        _check_square(square, rows, columns)
     heat = array.reshape(rows, columns)
     if title is None:
-        title = "Attention over the squares"
-        title = title if square is None else f"Attention from row {square[0]}, column {square[1]}"
+        title = f"Attention from row {square[0]}, column {square[1]}" if square else "Attention over the squares"
     high = float(heat.max()) or 1.0
     cell = 0.62 if max(rows, columns) <= 12 else 6.0 / max(rows, columns)
     with drawing(theme):
@@ -72,8 +70,7 @@ def attention_grid(
         heatmap = axes.imshow(heat, cmap=colour_map(theme), vmin=0, vmax=high, aspect="equal")
         if max(rows, columns) <= 16:
             _numbers_and_stones(axes, heat, high, None if stones is None else to_float64(stones), names, theme, cell)
-            axes.set_xticks(range(columns))
-            axes.set_yticks(range(rows))
+            axes.set(xticks=range(columns), yticks=range(rows))
             draw_cell_grid(axes, rows, columns, colours.line, 0.8)
         axes.tick_params(which="both", length=0, labelsize=9)
         for spine in axes.spines.values():
@@ -83,11 +80,6 @@ def attention_grid(
         axes.set(xlabel="column", ylabel="row")
         add_colour_bar(figure, heatmap, axes, "weight")
     return Picture(figure, title, theme)
-
-
-def _check_square(square: tuple[int, int], rows: int, columns: int) -> None:
-    if not (0 <= square[0] < rows and 0 <= square[1] < columns):
-        raise ValueError(f"square must be (row, column) on {rows} × {columns} squares, got {square}")
 
 
 def _frame(axes: Any, corner: tuple[float, float], width: float, height: float, colour: str) -> None:
@@ -108,12 +100,9 @@ def _numbers_and_stones(
         write_in_cell(axes, r, c, in_cell(weight), weight / high, theme, 8 if cell > 0.5 else 6.5)
         stone = 0 if stones is None else int(stones[r, c])
         if stone:  # solid and dashed rings, distinguishable without colour
-            style, ink = RINGS[0] if stone == 1 else RINGS[1], ink_on(theme, weight / high)
-            axes.add_patch(Circle((c, r), 0.42, fill=False, edgecolor=ink, linewidth=2, linestyle=style))
+            ring, ink = RINGS[0] if stone == 1 else RINGS[1], ink_on(theme, weight / high)
+            axes.add_patch(Circle((c, r), 0.42, fill=False, edgecolor=ink, linewidth=2, linestyle=ring))
     if stones is not None:
-        ink = theme_named(theme).ink
-        rings = [
-            Line2D([], [], linestyle=style, color=ink, linewidth=2, label=name)
-            for style, name in zip(RINGS, names, strict=False)
-        ]
+        style: dict[str, Any] = {"color": theme_named(theme).ink, "linewidth": 2}
+        rings = [Line2D([], [], linestyle=ring, label=name, **style) for ring, name in zip(RINGS, names, strict=False)]
         axes.figure.legend(handles=rings, loc="outside lower center", ncols=2, frameon=False, fontsize=9)

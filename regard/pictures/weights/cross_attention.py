@@ -29,11 +29,10 @@ def cross_attention(
     weights = array[check_index("head", head, len(array))]
     least = default_least(len(keys)) if least is None else least
     title = "Cross-attention" if title is None else title
-    colours = theme_named(theme)
     with drawing(theme):
         above, below = labels(queries), labels(keys)
-        cell = cell_size(max(weights.shape))
         longest = max(weights.shape)
+        cell = cell_size(longest)
         tall = label_width(below) if must_rotate(below, cell) else 0.2
         width = max(label_width(above) + cell * len(keys) + 2.2, 0.34 * longest + 1.4, 5.0)
         rotated = [must_rotate(names, 0.9 * (width - 1.5) / len(names)) for names in (above, below)]
@@ -44,14 +43,13 @@ def cross_attention(
 
         largest = float(weights.max()) or 1.0
         draw_lines(top, weights, least, largest, theme, upright=True)
-        for x, name in zip(spread(len(above), longest), above, strict=True):
-            top.text(x, 1.03, name, ha="center", va="bottom", fontsize=10.5, rotation=90 * rotated[0])
-        for x, name in zip(spread(len(below), longest), below, strict=True):
-            top.text(x, -0.03, name, ha="center", va="top", fontsize=10.5, rotation=90 * rotated[1])
-        top.text(-0.95, 1.03, "queries", ha="right", va="bottom", fontsize=9, color=colours.faint)
-        top.text(-0.95, -0.03, "keys", ha="right", va="top", fontsize=9, color=colours.faint)
-        top.set_xlim(-0.8, longest - 0.2)
-        top.set_ylim(0, 1)
+        sides = ((above, 1.03, "bottom", "queries"), (below, -0.03, "top", "keys"))
+        for (names, y, va, _), rotate in zip(sides, rotated, strict=True):
+            for x, name in zip(spread(len(names), longest), names, strict=True):
+                top.text(x, y, name, ha="center", va=va, fontsize=10.5, rotation=90 * rotate)
+        for _, y, va, side in sides:
+            top.text(-0.95, y, side, ha="right", va=va, fontsize=9, color=theme_named(theme).faint)
+        top.set(xlim=(-0.8, longest - 0.2), ylim=(0, 1))
         top.axis("off")
 
         image = draw_heat(bottom, weights, above, below, (0.0, largest), theme, cell)

@@ -48,8 +48,7 @@ def head_heatmaps(
             image = draw_heat(axes, values, rows, tops, limits, theme, cell, with_numbers=False)
             axes.set_title(name, fontsize=10, pad=6)
             if not labelled:
-                axes.set_xticks([])
-                axes.set_yticks([])
+                axes.set(xticks=[], yticks=[])
         for axes in list(grid.flat)[heads:]:
             axes.set_visible(False)
         figure.supxlabel("key", fontsize=10)

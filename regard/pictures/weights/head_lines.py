@@ -42,7 +42,7 @@ def head_lines(
     if not indices:
         raise ValueError("heads must name at least one head, got none")
     least = default_least(len(keys)) if least is None else least
-    rows = range(len(queries)) if query is None else [check_index("query", query, len(queries))]
+    query = None if query is None else check_index("query", query, len(queries))
     title = _title(len(array), indices) if title is None else title
     with drawing(theme):
         left, right = labels(queries), labels(keys)
@@ -50,27 +50,23 @@ def head_lines(
         margins = label_width(left) + label_width(right) + 0.3
         across = min(len(indices), 4)
         down = -(-len(indices) // across)
-        figure = new_figure(
-            max(across * (margins + 2.0), 5.6, 0.6 + 0.11 * columns(title)),
-            down * (0.55 + step * max(len(left), len(right))) + 0.8,
-            title=title,
-        )
+        width = max(across * (margins + 2.0), 5.6, 0.6 + 0.11 * columns(title))
+        figure = new_figure(width, down * (0.55 + step * max(len(left), len(right))) + 0.8, title=title)
         grid = figure.subplots(down, across, squeeze=False)
         largest = float(array[indices].max()) or 1.0
         for axes, head in zip(grid.flat, indices, strict=False):
-            drawn_weights = np.zeros_like(array[head])
-            drawn_weights[list(rows)] = array[head][list(rows)]
-            draw_lines(axes, drawn_weights, least, largest, theme)
-            size = 10 if step > 0.2 else 8
-            name_sides(axes, left, right, size, theme, strong=None if query is None else rows[0])
+            shown = (
+                array[head] if query is None else np.where(np.arange(len(queries))[:, None] == query, array[head], 0)
+            )
+            draw_lines(axes, shown, least, largest, theme)
+            name_sides(axes, left, right, 10 if step > 0.2 else 8, theme, strong=query)
             if len(indices) > 1:
                 axes.set_title(f"head {head}", fontsize=10)
         for axes in list(grid.flat)[len(indices) :]:
             axes.set_visible(False)
         note = f"query → key; line width and strength by weight, widest {largest:.3g}"
-        figure.supxlabel(
-            note + (f"; below {least:.3g} not drawn" if least else ""), fontsize=8.5, color=theme_named(theme).faint
-        )
+        note += f"; below {least:.3g} not drawn" if least else ""
+        figure.supxlabel(note, fontsize=8.5, color=theme_named(theme).faint)
     return Picture(figure, title, theme)
 
 
@@ -128,9 +124,7 @@ def name_sides(
 ) -> None:
     """Write the queries' names on the left and the keys' on the right, without frame."""
     longest = max(len(left), len(right))
-    axes.set_xlim(0, 1)
-    axes.set_ylim(longest - 0.5, -0.5)
-    axes.set_xticks([])
+    axes.set(xlim=(0, 1), ylim=(longest - 0.5, -0.5), xticks=[])
     axes.set_yticks(spread(len(left), longest), left, fontsize=size)
     other = axes.secondary_yaxis("right")
     other.set_yticks(spread(len(right), longest), right, fontsize=size)
@@ -138,5 +132,4 @@ def name_sides(
         part.tick_params(length=0)
         hide_spines(part)
     if strong is not None:
-        axes.get_yticklabels()[strong].set_fontweight("bold")
-        axes.get_yticklabels()[strong].set_color(theme_named(theme).accent)
+        axes.get_yticklabels()[strong].set(fontweight="bold", color=theme_named(theme).accent)

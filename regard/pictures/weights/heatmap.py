@@ -73,11 +73,8 @@ def _heatmap(
         rows, tops = labels(queries), labels(keys)
         left = 0.45 + label_width(rows)
         top = 0.75 + (label_width(tops) if must_rotate(tops, cell) else 0.2)
-        figure = new_figure(
-            max(left + cell * len(keys) + 1.15, 0.5 + 0.1 * columns(title)),
-            max(top + cell * len(queries) + 0.35, 2.4),
-            title=title,
-        )
+        width = max(left + cell * len(keys) + 1.15, 0.5 + 0.1 * columns(title))
+        figure = new_figure(width, max(top + cell * len(queries) + 0.35, 2.4), title=title)
         axes = figure.subplots()
         image = draw_heat(axes, values, rows, tops, limits, theme, cell)
         label_axes(axes)
@@ -92,9 +89,8 @@ def cell_size(count: int) -> float:
 
 def label_axes(axes: "Axes") -> None:
     """Label the axes of a heatmap, the keys at the top."""
-    axes.set_xlabel("key")
+    axes.set(xlabel="key", ylabel="query")
     axes.xaxis.set_label_position("top")
-    axes.set_ylabel("query")
 
 
 def draw_heat(
@@ -106,9 +102,8 @@ def draw_heat(
     image = axes.imshow(values, cmap=colour_map(theme), vmin=low, vmax=high, interpolation="nearest", aspect="equal")
     size = 10 if cell >= 0.3 else max(5.0, min(8.5, 44 * cell))
     every = max(1, int(np.ceil(0.105 * size / 7 / cell)))
-    axes.set_xticks(
-        np.arange(0, len(tops), every), tops[::every], rotation=90 if must_rotate(tops, cell) else 0, fontsize=size
-    )
+    rotation = 90 if must_rotate(tops, cell) else 0
+    axes.set_xticks(np.arange(0, len(tops), every), tops[::every], rotation=rotation, fontsize=size)
     axes.set_yticks(np.arange(0, len(rows), every), rows[::every], fontsize=size)
     axes.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
     hide_spines(axes)

@@ -93,8 +93,7 @@ def _draw(table: Array, maps: list[Array] | None, names: list[str], what: str, t
                     place = (j - 0.46, j + 0.46, i + 0.46, i - 0.46)
                     small = thumbnail(head, 64)
                     panels[1].imshow(small / (small.max() or 1), cmap=colour_map(theme), vmin=0, vmax=1, extent=place)
-            panels[1].set_xlim(-0.5, across - 0.5)
-            panels[1].set_ylim(down - 0.5, -0.5)
+            panels[1].set(xlim=(-0.5, across - 0.5), ylim=(down - 0.5, -0.5))
         for axes in panels:
             axes.set_xticks(range(across), [str(i) for i in range(across)])
             axes.set_yticks(range(down), names)

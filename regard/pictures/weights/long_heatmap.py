@@ -81,8 +81,7 @@ def max_mean_pyramid(
         added = np.add.reduceat(part, column_edges[:-1], axis=1, dtype=np.float64)
         np.maximum.at(maximum, pixel_of[rows], largest)
         np.add.at(total, pixel_of[rows], added)
-    pairs = np.diff(row_edges)[:, None] * np.diff(column_edges)[None, :]
-    return Pyramid(maximum, total / pairs, row_edges, column_edges)
+    return Pyramid(maximum, total / np.outer(np.diff(row_edges), np.diff(column_edges)), row_edges, column_edges)
 
 
 def long_heatmap(
@@ -121,19 +120,15 @@ def _draw(pyramid: Pyramid, queries: int, keys: int, title: str, theme: str) -> 
         figure = new_figure(13.2, 6.4, title=title)
         tall, wide = pyramid.maximum.shape
         per = f"{queries / tall:.4g} × {keys / wide:.4g} pairs a pixel"
-        for axes, values, name in zip(
-            figure.subplots(1, 2), (pyramid.maximum, pyramid.mean), ("largest weight", "mean weight"), strict=True
-        ):
+        panels = {"largest weight": pyramid.maximum, "mean weight": pyramid.mean}
+        for axes, (name, values) in zip(figure.subplots(1, 2), panels.items(), strict=True):
             high = float(values.max()) or 1.0
             low = min(max(float(values[values > 0].min(initial=high)), high * 1e-4), high / 10)
             image = axes.imshow(
-                np.maximum(values, low),
-                cmap=colour_map(theme),
-                norm=LogNorm(low, high),
-                extent=(0, keys, queries, 0),
+                np.maximum(values, low), cmap=colour_map(theme), norm=LogNorm(low, high), extent=(0, keys, queries, 0),
                 aspect="equal" if 0.2 < queries / keys < 5 else "auto",
                 interpolation="nearest" if tall * wide <= 1 << 16 else "antialiased",
-            )
+            )  # fmt: skip
             axes.set_title(f"{name} of {per}", fontsize=10)
             axes.set(xlabel="key", ylabel="query")
             for axis in (axes.xaxis, axes.yaxis):
@@ -148,12 +143,11 @@ def _draw(pyramid: Pyramid, queries: int, keys: int, title: str, theme: str) -> 
 
 def _halve(p: Pyramid) -> Pyramid:
     """Merge pixels two by two, an odd last one alone; means are weighted by their numbers of pairs."""
-    maximum, total = p.maximum, p.mean * (np.diff(p.row_edges)[:, None] * np.diff(p.column_edges)[None, :])
+    maximum, total = p.maximum, p.mean * np.outer(np.diff(p.row_edges), np.diff(p.column_edges))
     edges = []
     for axis, own in enumerate((p.row_edges, p.column_edges)):
         starts = np.arange(0, maximum.shape[axis], 2)
         maximum = np.maximum.reduceat(maximum, starts, axis=axis)
         total = np.add.reduceat(total, starts, axis=axis)
         edges.append(np.append(own[:-1][starts], own[-1]))
-    pairs = np.diff(edges[0])[:, None] * np.diff(edges[1])[None, :]
-    return Pyramid(maximum, total / pairs, edges[0], edges[1])
+    return Pyramid(maximum, total / np.outer(*map(np.diff, edges)), *edges)
