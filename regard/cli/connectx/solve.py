@@ -65,17 +65,11 @@ def solution_json(solver: "Solver", board: "Board", moves: str) -> str:
     scores = solver.scores(board)
     known = [score for score in scores if score is not None]
     best = max(known, default=0)
-    return json.dumps(
-        {
-            "moves": moves,
-            "rows": board.rows,
-            "columns": board.columns,
-            "inarow": board.inarow,
-            "score": best,
-            "outcome": solver.outcome_of(best, board.stones),
-            "best": [column for column, score in enumerate(scores, 1) if score == best] if known else [],
-            "scores": scores,
-            "outcomes": [None if score is None else solver.outcome_of(score, board.stones) for score in scores],
-            "line": [column + 1 for column in solver.line(board)],
-        }
-    )
+    return json.dumps({
+        "moves": moves, "rows": board.rows, "columns": board.columns, "inarow": board.inarow,
+        "score": best, "outcome": solver.outcome_of(best, board.stones),
+        "best": [column for column, score in enumerate(scores, 1) if score == best] if known else [],
+        "scores": scores,
+        "outcomes": [None if score is None else solver.outcome_of(score, board.stones) for score in scores],
+        "line": [column + 1 for column in solver.line(board)],
+    })  # fmt: skip
