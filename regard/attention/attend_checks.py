@@ -45,9 +45,7 @@ def check_mask(mask: Tensor, q: Tensor, k: Tensor) -> None:
 def check_bias(bias: Tensor, q: Tensor, k: Tensor) -> None:
     """Raise unless the bias is floating point and broadcasts to (..., H, L, S)."""
     if not bias.dtype.is_floating_point:
-        raise TypeError(
-            f"bias is added to the scores and must be floating point, got {bias.dtype}; pass booleans as mask="
-        )
+        raise TypeError(f"bias is added to scores and must be floating point, got {bias.dtype}; pass booleans as mask=")
     check_broadcast("bias", bias.shape, (*q.shape[:-1], k.shape[-2]))
 
 

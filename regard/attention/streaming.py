@@ -66,9 +66,7 @@ class Stream:
             if value is not None and keys is None:
                 raise ValueError(f"with a {name}, pass the total number of keys: Stream(q, {name}=…, keys=S)")
         if mask is not None and not isinstance(mask, Mask):
-            raise TypeError(
-                f"a stream takes a mask of regard.masks, got {type(mask).__name__}; convert it: masks.given(…)"
-            )
+            raise TypeError(f"a stream takes a mask of regard.masks, got {type(mask).__name__}; use masks.given(…)")
         self.q, self.mask, self.bias, self.scale, self.keys = q, mask, bias, scale, keys
         self.fed = 0
         """Number of keys fed so far."""

@@ -1,7 +1,7 @@
 """Predicted operations and bytes of one or several attention calls."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from regard.costs.layer import Layer
@@ -49,16 +49,12 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers, ready for JSON."""
-
-        def to_numbers(parts: Mapping[str, Work]) -> dict[str, dict[str, int]]:
-            return {part: {"forward": work.forward, "backward": work.backward} for part, work in parts.items()}
-
         return {
             "seq": self.seq,
             "layers": [layer.name for layer in self.layers],
-            "pairs": {"all": self.pairs.all, "visible": self.pairs.visible, "computed": self.pairs.computed},
-            "operations": to_numbers(self.operations),
-            "operations_computed": to_numbers(self.computed),
+            "pairs": asdict(self.pairs),
+            "operations": {part: asdict(work) for part, work in self.operations.items()},
+            "operations_computed": {part: asdict(work) for part, work in self.computed.items()},
             "matmul_operations": self.matmul.total,
             "bytes": dict(self.bytes),
             "peak_bytes": self.peak,

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -62,8 +62,7 @@ class Measurement:
         return self.operations / self.seconds
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(NamedTuple):
     """Operations of all matrix products and peak of the allocated bytes during one call."""
 
     operations: int
@@ -79,13 +78,8 @@ def measure_estimates(
     from rich.console import Console
     from rich.progress import track
 
-    steps = track(
-        list(zip(estimates, calls, strict=True)),
-        "measuring",
-        console=Console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )
+    pairs, quiet = list(zip(estimates, calls, strict=True)), not sys.stderr.isatty()
+    steps = track(pairs, "measuring", console=Console(stderr=True), transient=True, disable=quiet)
     return tuple(measure_calls(x.seq, x.matmul.total, x.peak, prepares, repeats) for x, prepares in steps)
 
 
@@ -133,9 +127,9 @@ def profile_call(call: Callable[[], object]) -> Profile:
 def _operations(name: str, shapes: list[list[int]], inputs: list[Any]) -> int:
     """Return the operations of one event; 0 if it is no matrix product, or consists of events counted themselves."""
     if name in ("aten::mm", "aten::bmm"):
-        return _matmul_operations(shapes[0], shapes[1])
+        return 2 * math.prod(shapes[0]) * shapes[1][-1]
     if name in ("aten::addmm", "aten::baddbmm", "aten::addmm_", "aten::baddbmm_"):
-        return _matmul_operations(shapes[1], shapes[2])
+        return 2 * math.prod(shapes[1]) * shapes[2][-1]
     if name in ("aten::addmv_", "aten::addmv"):
         return 2 * math.prod(shapes[1])
     if name == FUSED_ATTENTION:
@@ -143,10 +137,6 @@ def _operations(name: str, shapes: list[list[int]], inputs: list[Any]) -> int:
     if name == FUSED_ATTENTION + "_backward":
         return 5 * _attention_operations(shapes[1], shapes[2], bool(inputs[7]))
     return 0
-
-
-def _matmul_operations(left: list[int], right: list[int]) -> int:
-    return 2 * math.prod(left) * right[-1]
 
 
 def _attention_operations(q: list[int], k: list[int], causal: bool) -> int:

@@ -115,14 +115,13 @@ def find_calls(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any
     return calls
 
 
-def _layer(
-    call: ModuleCall, x: Tensor, *, batch: int, queries: int, keys: int, d_model: int, heads: int, **options: Any
-) -> Layer:
-    """Return a Layer with the usual widths unless the options change them."""
+def _layer(call: ModuleCall, x: Tensor, sizes: tuple[int, int, int, int, int], **options: Any) -> Layer:
+    """Return a Layer of (batch, queries, keys, d_model, heads), with the usual widths if no option changes them."""
+    _, _, keys, d_model, heads = sizes
     widths = {"kv_heads": heads, "d_k": d_model // heads, "projected_keys": keys}
-    parameters = sum(parameter.numel() for parameter in call.module.parameters())
     options = {**widths, "key_dim": d_model, "value_dim": d_model, **options}
-    return Layer(batch, queries, keys, d_model, heads, parameters=parameters, dtype=x.dtype, name=call.name, **options)
+    parameters = sum(parameter.numel() for parameter in call.module.parameters())
+    return Layer(*sizes, parameters=parameters, dtype=x.dtype, name=call.name, **options)
 
 
 def _mask_options(
@@ -165,31 +164,15 @@ def _multi_head_layer(call: ModuleCall, layer: MultiHeadAttention, x: Tensor) ->
     key_numbers = batch * projected_keys * layer.kv_heads * layer.d_k
     changes_q_and_k = layer.rotary is not None or layer.q_norm is not None
     extra_bytes = (query_numbers + key_numbers) * size if changes_q_and_k else 0
-    return _layer(
-        call,
-        x,
-        batch=batch,
-        queries=queries,
-        keys=keys,
-        d_model=layer.d_model,
-        heads=layer.heads,
-        kv_heads=layer.kv_heads,
-        d_k=layer.d_k,
-        projected_keys=projected_keys,
-        key_dim=layer.context_dim,
-        value_dim=layer.context_dim,
-        packed=is_self_attention,
-        bias=layer.out.bias is not None,
-        mask=mask,
-        alibi=layer.alibi,
-        materialised=bool(weights) or has_dropout,
-        mean_weights=weights == "mean",
-        mask_tensor=mask_tensor,
-        cache_tokens=None if cache is None else cache.nbytes // max(1, 2 * batch * layer.kv_heads * layer.d_k * size),
-        returns_weights=bool(weights),
-        sinks=layer.sinks is not None,
-        extra_bytes=extra_bytes + (0 if layer.sinks is None else query_numbers * size),
-    )
+    options: dict[str, Any] = {"kv_heads": layer.kv_heads, "d_k": layer.d_k, "projected_keys": projected_keys}
+    options |= {"key_dim": layer.context_dim, "value_dim": layer.context_dim, "packed": is_self_attention}
+    options |= {"bias": layer.out.bias is not None, "mask": mask, "mask_tensor": mask_tensor, "alibi": layer.alibi}
+    options |= {"materialised": bool(weights) or has_dropout, "mean_weights": weights == "mean"}
+    options |= {"returns_weights": bool(weights), "sinks": layer.sinks is not None}
+    if cache is not None:
+        options["cache_tokens"] = cache.nbytes // max(1, 2 * batch * layer.kv_heads * layer.d_k * size)
+    extra_bytes += 0 if layer.sinks is None else query_numbers * size
+    return _layer(call, x, (batch, queries, keys, layer.d_model, layer.heads), extra_bytes=extra_bytes, **options)
 
 
 def _single_head_layer(call: ModuleCall, layer: SelfAttention | BareSelfAttention, x: Tensor) -> Layer:
@@ -199,46 +182,23 @@ def _single_head_layer(call: ModuleCall, layer: SelfAttention | BareSelfAttentio
     batch, length = math.prod(x.shape[:-2]), x.shape[-2]
     rule, mask_tensor = _mask_options(mask, batch, 1, length, length)
     is_bare = isinstance(layer, BareSelfAttention)
-    return _layer(
-        call,
-        x,
-        batch=batch,
-        queries=length,
-        keys=length,
-        d_model=layer.d_model,
-        heads=1,
-        d_k=layer.d_k,
-        kind="bare" if is_bare else "single",
-        bias=layer.b_q is not None if isinstance(layer, BareSelfAttention) else layer.W_q.bias is not None,
-        output=False,
-        mask=rule,
-        materialised=bool(call.kwargs.get("weights", False)),
-        mask_tensor=mask_tensor,
-    )
+    bias = layer.b_q if isinstance(layer, BareSelfAttention) else layer.W_q.bias
+    options: dict[str, Any] = {"d_k": layer.d_k, "kind": "bare" if is_bare else "single", "bias": bias is not None}
+    options |= {"materialised": bool(call.kwargs.get("weights", False)), "mask": rule, "mask_tensor": mask_tensor}
+    return _layer(call, x, (batch, length, length, layer.d_model, 1), output=False, **options)
 
 
 def _spatial_layer(call: ModuleCall, layer: SpatialAttention, x: Tensor) -> Layer:
     batch, squares = math.prod(x.shape[:-3]), x.shape[-2] * x.shape[-1]
     weights = call.kwargs.get("weights", False)
     mask, mask_tensor = _mask_options(call.kwargs.get("mask"), batch, layer.heads, squares, squares)
-    return _layer(
-        call,
-        x,
-        batch=batch,
-        queries=squares,
-        keys=squares,
-        d_model=layer.channels,
-        heads=layer.heads,
-        kind="spatial",
-        bias=layer.out.bias is not None,
-        mask=mask,
-        materialised=bool(weights) or (layer.training and layer.dropout > 0),
-        mean_weights=weights == "mean",
-        mask_tensor=mask_tensor,
-        contiguous=x.flatten(-2).transpose(-1, -2).is_contiguous(),
-        residual=layer.residual,
-        extra_bytes=0 if layer.norm is None else x.numel() * x.element_size(),
-    )
+    options: dict[str, Any] = {"bias": layer.out.bias is not None, "mask": mask, "mask_tensor": mask_tensor}
+    has_dropout = layer.training and layer.dropout > 0
+    options |= {"materialised": bool(weights) or has_dropout, "mean_weights": weights == "mean"}
+    options |= {"contiguous": x.flatten(-2).transpose(-1, -2).is_contiguous(), "residual": layer.residual}
+    extra_bytes = 0 if layer.norm is None else x.numel() * x.element_size()
+    sizes = (batch, squares, squares, layer.channels, layer.heads)
+    return _layer(call, x, sizes, kind="spatial", extra_bytes=extra_bytes, **options)
 
 
 def _torch_layer(call: ModuleCall, layer: nn.MultiheadAttention, backward: bool) -> Layer:
@@ -264,30 +224,17 @@ def _torch_layer(call: ModuleCall, layer: nn.MultiheadAttention, backward: bool)
         and layer._qkv_same_embed_dim
         and torch.backends.mha.get_fastpath_enabled()
     )
-    return _layer(
-        call,
-        query,
-        batch=batch,
-        queries=queries,
-        keys=keys,
-        d_model=layer.embed_dim,
-        heads=heads,
-        projected_keys=projected_keys,
-        key_dim=layer.embed_dim if layer.kdim is None else layer.kdim,
-        value_dim=layer.embed_dim if layer.vdim is None else layer.vdim,
-        kind="multihead" if is_compat else "torch",
-        packed=is_self_attention,
-        bias=layer.in_proj_bias is not None,
-        mask=mask,
-        materialised=bool(needs_weights or has_dropout or native),
-        mean_weights=bool(needs_weights and arguments.get("average_attn_weights", True)),
-        by_regard=is_compat,
-        mask_tensor=mask_tensor,
-        returns_weights=bool(needs_weights),
-        native=native,
-        contiguous=is_compat or batch == 1 or not layer.batch_first or not is_batched,
-        copies_context=is_compat and layer.training and layer.batch_first and batch > 1 and is_batched,
-    )
+    has_batch_dimension = is_batched and batch > 1
+    widths = (layer.embed_dim if width is None else width for width in (layer.kdim, layer.vdim))
+    options: dict[str, Any] = dict(zip(("key_dim", "value_dim"), widths, strict=True))
+    options |= {"kind": "multihead" if is_compat else "torch", "by_regard": is_compat, "native": native}
+    options |= {"projected_keys": projected_keys, "packed": is_self_attention, "bias": layer.in_proj_bias is not None}
+    options |= {"materialised": bool(needs_weights or has_dropout or native), "returns_weights": bool(needs_weights)}
+    options |= {"mean_weights": bool(needs_weights and arguments.get("average_attn_weights", True))}
+    options |= {"mask": mask, "mask_tensor": mask_tensor}
+    options |= {"contiguous": is_compat or not (layer.batch_first and has_batch_dimension)}
+    options |= {"copies_context": is_compat and layer.training and layer.batch_first and has_batch_dimension}
+    return _layer(call, query, (batch, queries, keys, layer.embed_dim, heads), **options)
 
 
 def _torch_mask_options(

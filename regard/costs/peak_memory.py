@@ -20,19 +20,8 @@ import torch
 from regard.attention.kernels.block_plan import Tile, plan_tiles
 from regard.attention.kernels.materialized import HEAD_LOOP_PAIRS, ROW_BLOCK
 from regard.attention.kernels.tiles import split_keys
+from regard.costs import memory
 from regard.costs.layer import Layer
-from regard.costs.memory import (
-    MASK_MAKING,
-    context_bytes,
-    key_value_bytes,
-    mask_bytes,
-    mask_making_bytes,
-    mask_numbers,
-    output_bytes,
-    pair_bytes,
-    qkv_bytes,
-    weight_bytes,
-)
 
 
 def peak_memory(layer: Layer, *, backward: bool) -> int:
@@ -47,7 +36,7 @@ def peak_memory(layer: Layer, *, backward: bool) -> int:
 
 
 def _forward(layer: Layer, *, saves_weights: bool) -> Iterator[int]:
-    qkv, output = qkv_bytes(layer), output_bytes(layer)
+    qkv, output = memory.qkv_bytes(layer), memory.output_bytes(layer)
     adds_bias_apart = layer.kind == "bare" and layer.bias
     yield 2 * qkv if adds_bias_apart else _input_copy(layer) + qkv
     kept = qkv + layer.extra_bytes
@@ -57,7 +46,7 @@ def _forward(layer: Layer, *, saves_weights: bool) -> Iterator[int]:
         one_product = layer.materialised and layer.heads > 1 and layer.queries * layer.keys < HEAD_LOOP_PAIRS
         contexts = 2 if one_product or layer.copies_context else 1
         outputs = 2 if layer.residual or not layer.contiguous else 1
-        yield kept + contexts * context_bytes(layer) + weight_bytes(layer) + outputs * output
+        yield kept + contexts * memory.context_bytes(layer) + memory.weight_bytes(layer) + outputs * output
 
 
 def _input_copy(layer: Layer) -> int:
@@ -72,10 +61,11 @@ def _tiled_forward(layer: Layer) -> int:
     """Return the bytes of context, log-sum-exp, mask and buffers while the tiles run."""
     row = layer.heads * (layer.d_k * layer.itemsize + layer.softmax_itemsize)  # output and log-sum-exp of a query
     result = layer.batch * layer.queries * row
-    tensor, mask = layer.mask_tensor * layer.itemsize, mask_numbers(layer) * layer.itemsize
+    tensor, mask = layer.mask_tensor * layer.itemsize, memory.mask_numbers(layer) * layer.itemsize
     tiles = plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi)
     if _is_one_call(layer, tiles):
-        return tensor + max(mask + result + _kernel_buffers(layer, layer.queries, layer.keys), mask_making_bytes(layer))
+        buffers = _kernel_buffers(layer, layer.queries, layer.keys)
+        return tensor + max(mask + result + buffers, memory.mask_making_bytes(layer))
     peak = previous = 0  # the output of a tile is freed after the next tile is computed
     for tile in (tile for tile in tiles if tile.runs):
         rows, items = _rows_and_items(layer, tile)
@@ -84,24 +74,25 @@ def _tiled_forward(layer: Layer) -> int:
         previous = items * rows * row
     # The first mask is made after the causal squares at the start, which need none: their output exists by then.
     first = layer.batch * (tiles[0].rows.stop - tiles[0].rows.start) * row if tiles[0].is_triangle else 0
-    return tensor + result + max(mask + peak, first + mask_making_bytes(layer))
+    return tensor + result + max(mask + peak, first + memory.mask_making_bytes(layer))
 
 
 def _materialized_forward(layer: Layer, saves_weights: bool) -> int:
     """Return the bytes of weights, context and mask while the weights are computed."""
     pairs, head = layer.queries * layer.keys, layer.queries * layer.d_k * layer.itemsize
-    kept = mask_bytes(layer) + context_bytes(layer)
-    making_mask = 0 if layer.mask is None else pairs * MASK_MAKING
+    kept = memory.mask_bytes(layer) + memory.context_bytes(layer)
+    making_mask = 0 if layer.mask is None else pairs * memory.MASK_MAKING
     if layer.mean_weights and not saves_weights and pairs >= HEAD_LOOP_PAIRS:
-        return max(making_mask, kept + weight_bytes(layer) + ROW_BLOCK * layer.keys * layer.itemsize + head)
+        return max(making_mask, kept + memory.weight_bytes(layer) + ROW_BLOCK * layer.keys * layer.itemsize + head)
     scaled_queries = head * (2 if layer.batch * layer.heads > 1 else 1)
-    mean = weight_bytes(layer) if layer.mean_weights else 0
-    return max(making_mask, kept + pair_bytes(layer) + scaled_queries + mean)
+    mean = memory.weight_bytes(layer) if layer.mean_weights else 0
+    return max(making_mask, kept + memory.pair_bytes(layer) + scaled_queries + mean)
 
 
 def _torch_forward(layer: Layer) -> Iterator[int]:
     """Yield the moments of torch's `nn.MultiheadAttention`: one packed product, then copies of q, k and v."""
-    qkv, context, weights, output = qkv_bytes(layer), context_bytes(layer), weight_bytes(layer), output_bytes(layer)
+    qkv, context = memory.qkv_bytes(layer), memory.context_bytes(layer)
+    weights, output = memory.weight_bytes(layer), memory.output_bytes(layer)
     tensor = layer.mask_tensor * layer.itemsize
     mean = weights // layer.heads if layer.mean_weights else 0
     if layer.native:
@@ -122,11 +113,12 @@ def _torch_forward(layer: Layer) -> Iterator[int]:
 
 def _backward(layer: Layer) -> Iterator[int]:
     """Yield the moments of the backward pass; the gradient of the output exists before it."""
-    qkv, context, output, size = qkv_bytes(layer), context_bytes(layer), output_bytes(layer), layer.itemsize
+    qkv, context, output = memory.qkv_bytes(layer), memory.context_bytes(layer), memory.output_bytes(layer)
+    size = layer.itemsize
     q_width = layer.heads * layer.d_k
     output_parameters = (q_width + layer.bias) * layer.d_model * size if layer.output else 0
     parameters = layer.parameters * size - output_parameters
-    weights = pair_bytes(layer) if layer.materialised else 0
+    weights = memory.pair_bytes(layer) if layer.materialised else 0
     saved = output + _input_copy(layer) + qkv + context * (2 if layer.copies_context else 1) + layer.extra_bytes
     saved += output_parameters + layer.mask_tensor * size
     if layer.kind == "torch" and layer.materialised:
@@ -134,7 +126,7 @@ def _backward(layer: Layer) -> Iterator[int]:
     else:
         saved += context if layer.output else 0  # the gradient of the context
         if layer.materialised:
-            yield saved + 4 * weights + key_value_bytes(layer) // 2
+            yield saved + 4 * weights + memory.key_value_bytes(layer) // 2
         else:
             yield saved + layer.lse_bytes + (_tiled_backward(layer) if layer.by_regard else _torch_backward(layer))
     kept = output + weights + output_parameters  # the weights are returned with the output
@@ -150,13 +142,13 @@ def _backward(layer: Layer) -> Iterator[int]:
 def _torch_backward(layer: Layer) -> int:
     """Return the bytes of dQ, dK, dV, a copy of dO, and buffers."""
     buffers = _kernel_buffers(layer, layer.queries, layer.keys, backward=True)
-    return 2 * context_bytes(layer) + key_value_bytes(layer) + buffers
+    return 2 * memory.context_bytes(layer) + memory.key_value_bytes(layer) + buffers
 
 
 def _tiled_backward(layer: Layer) -> int:
     """Return the bytes of dQ, dK, dV, the pieces they are added up from, mask and buffers."""
-    context, key_values = context_bytes(layer), key_value_bytes(layer)
-    mask = mask_numbers(layer) * layer.itemsize
+    context, key_values = memory.context_bytes(layer), memory.key_value_bytes(layer)
+    mask = memory.mask_numbers(layer) * layer.itemsize
     tiles = plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi)
     if _is_one_call(layer, tiles):
         pieces, keys = _pieces(tiles[0])
@@ -175,7 +167,7 @@ def _tiled_backward(layer: Layer) -> int:
         peak = max(peak, dq * min(2, pieces) + dk_dv + before + buffers)
         previous = dk_dv
     sums = key_values // layer.itemsize * layer.softmax_itemsize
-    return context + sums + max(mask + peak, mask_making_bytes(layer))
+    return context + sums + max(mask + peak, memory.mask_making_bytes(layer))
 
 
 def _is_one_call(layer: Layer, tiles: tuple[Tile, ...]) -> bool:

@@ -76,16 +76,10 @@ def _plot_operations(axes: Any, estimates: Sequence[Estimate]) -> None:
         height = float(np.exp(np.interp(np.log(crossing), np.log(lengths), np.log(projections))))
         axes.plot([crossing, crossing], [min(softmax), height], color=INK, lw=0.9, zorder=1)
         axes.plot([crossing], [height], marker="o", ms=11, mfc="none", mec=INK, mew=1.2)
-        axes.annotate(
-            f"scores overtake projections\nat S = {crossing:,.0f}",
-            (crossing, min(softmax)),
-            xytext=(7, 0),
-            textcoords="offset points",
-            va="bottom",
-            fontsize=9,
-            color=INK,
-            bbox={"fc": "white", "ec": "none", "alpha": 0.85, "pad": 1.5},
-        )
+        style: dict[str, Any] = {"xytext": (7, 0), "textcoords": "offset points", "va": "bottom", "fontsize": 9}
+        style["bbox"] = {"fc": "white", "ec": "none", "alpha": 0.85, "pad": 1.5}
+        label = f"scores overtake projections\nat S = {crossing:,.0f}"
+        axes.annotate(label, (crossing, min(softmax)), color=INK, **style)
     axes.set_ylabel("operations")
     _format_axes(axes, lengths, operations_text, base=10)
 

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from regard.attention import Mask, masks
+from regard.attention.integer_arguments import check_integer
 from regard.costs.estimate import estimate_layers
 from regard.costs.module_inspection import ModuleCall, find_calls
 from regard.costs.result import Cost
@@ -99,7 +100,8 @@ def _cost_of_sizes(
         raise ValueError("seq must contain at least one length, got none; try seq=[512, 2048, 8192]")
     counts = {"d_model": d_model, "heads": heads, "batch": batch, "kv_heads": kv_heads, "d_k": d_k, "queries": queries}
     for name, value in [*counts.items(), *(("seq", length) for length in lengths)]:
-        _check_count(name, value)
+        if value is not None:
+            check_integer(name, value, 1)
     rule, number_type = _combined_mask(mask, causal), _parsed_dtype(dtype)
     if cached and backward:
         raise ValueError("a KV cache is for decoding and has no backward pass; leave out cached or backward")
@@ -109,15 +111,13 @@ def _cost_of_sizes(
     def build(length: int, device: str) -> ModuleCall:
         """Return the call of a layer of these sizes; on the device "meta" nothing is allocated."""
         count = (1 if cached else length) if queries is None else queries
+        if cached and count > length:
+            raise ValueError(f"with a cache the queries are the last of the keys; got {count} queries, {length} keys")
         with torch.device(device):
             layer = MultiHeadAttention(d_model, heads, kv_heads, d_k=d_k, bias=bias).to(number_type)
             x = torch.randn(batch, count, d_model, dtype=number_type)
             kwargs: dict[str, Any] = {"mask": rule, "weights": materialised}
             if cached:
-                if count > length:
-                    raise ValueError(
-                        f"with a cache the queries are the last of the keys; got {count} queries and {length} keys"
-                    )
                 kwargs["cache"] = KVCache(batch, layer.kv_heads, length, layer.d_k, dtype=number_type, device=device)
                 past = torch.randn(batch, layer.kv_heads, length - count, layer.d_k).to(number_type)
                 kwargs["cache"].append(past, past)
@@ -169,12 +169,3 @@ def _parsed_dtype(dtype: torch.dtype | str) -> torch.dtype:
     if not isinstance(number_type, torch.dtype) or not number_type.is_floating_point:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     return number_type
-
-
-def _check_count(name: str, value: Any) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")

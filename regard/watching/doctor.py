@@ -75,10 +75,8 @@ def _find_not_finite(call: Call) -> Finding | None:
         indices = (~x.isfinite()).nonzero()
         if len(indices):
             head, token = int(indices[0, 1]), int(indices[0, 2])
-            message = (
-                f"{len(indices)} numbers of the {name} are NaN or infinite, the first at token {token}; "
-                "look for an overflow or a NaN in the layers before"
-            )
+            message = f"{len(indices)} numbers of the {name} are NaN or infinite, the first at token {token}; "
+            message += "look for an overflow or a NaN in the layers before"
             return Finding("not finite", call.name, head, token if name != "keys" else None, None, message)
     return None
 
@@ -88,10 +86,8 @@ def _find_empty_rows(call: Call) -> list[Finding]:
     if not empty.any():
         return []
     b, head, query = (int(n) for n in empty.nonzero()[0])
-    message = (
-        f"{int(empty.sum())} of {empty.numel()} queries see no key, for example query {query} of batch item {b}; "
-        "check that the mask leaves each query at least one key"
-    )
+    message = f"{int(empty.sum())} of {empty.numel()} queries see no key, for example query {query} of batch item {b}; "
+    message += "check that the mask leaves each query at least one key"
     return [Finding("empty rows", call.name, head, query, None, message)]
 
 
@@ -157,19 +153,15 @@ def _find_idle_heads(call: Call) -> list[Finding]:
     findings = []
     for head in range(heads):
         if bool((even[:, head] & (visible[:, head] > 2)).all()) and _is_uniform_in_the_middle(call, head):
-            message = (
-                "every query spreads its weight evenly over all visible keys, so the head does nothing; "
-                "check that its query and key projections are loaded and trained"
-            )
+            message = "every query spreads its weight evenly over all visible keys, so the head does nothing; "
+            message += "check that its query and key projections are loaded and trained"
             findings.append(Finding("uniform head", call.name, head, length - 1, None, message))
         elif float(stats.entropy[:, head].max()) < 0.01 and length > 2:
             position = (torch.arange(size - length, size) - stats.distance[:, head]).round()
             if bool((position == position[:, :1]).all()):
                 key = int(position[0, 0])
-                message = (
-                    f"every query puts all its weight on key {key}, whatever the query; "
-                    "check for very large scores, or prune the head"
-                )
+                message = f"every query puts all its weight on key {key}, whatever the query; "
+                message += "check for very large scores, or prune the head"
                 findings.append(Finding("one-token head", call.name, head, 0, key, message))
     return findings
 

@@ -26,6 +26,7 @@ from regard.watching.readers import torch_calls as readers
 from regard.watching.recording import Recording
 
 Keep = Literal["inputs", "copies", "statistics"]
+ModuleFilter = Callable[[str], bool]
 
 
 @contextmanager
@@ -33,7 +34,7 @@ def watch(
     model: nn.Module,
     *,
     keep: Keep = "inputs",
-    only: str | Iterable[str] | Callable[[str], bool] | None = None,
+    only: str | Iterable[str] | ModuleFilter | None = None,
     max_calls: int | None = None,
 ) -> Iterator[Recording]:
     """Record the attention calls that a model makes inside the with-block.
@@ -53,14 +54,14 @@ def watch(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(
-            f"watch expects an nn.Module, got {type(model).__name__}; for a function, watch the model that it calls"
+            f"watch expects an nn.Module, got {type(model).__name__}; watch the model that a function calls"
         )
     if keep not in ("inputs", "copies", "statistics"):
         raise ValueError(f"keep must be 'inputs', 'copies' or 'statistics', got {keep!r}")
     if max_calls is not None and max_calls < 1:
         raise ValueError(f"max_calls must be at least 1, got {max_calls}")
     recording = Recording(model)
-    recorder = _Recorder(model, recording, keep, _module_filter(only), max_calls)
+    recorder = _Recorder(recording, keep, _module_filter(only), max_calls)
     with _fast_paths_kept, recorder:
         call_listeners.append(recorder.on_attend)
         try:
@@ -69,7 +70,7 @@ def watch(
             call_listeners.remove(recorder.on_attend)
 
 
-def _module_filter(only: str | Iterable[str] | Callable[[str], bool] | None) -> Callable[[str], bool]:
+def _module_filter(only: str | Iterable[str] | ModuleFilter | None) -> ModuleFilter:
     if only is None:
         return lambda name: True
     if callable(only):
@@ -90,17 +91,10 @@ MODULE_CALL_CODE = {nn.Module._call_impl.__code__, nn.Module._wrapped_call_impl.
 class _Recorder(TorchFunctionMode):
     """Adds a `Call` to the recording for each attention function that runs in this thread."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        recording: Recording,
-        keep: Keep,
-        module_filter: Callable[[str], bool],
-        max_calls: int | None,
-    ) -> None:
+    def __init__(self, recording: Recording, keep: Keep, module_filter: ModuleFilter, max_calls: int | None) -> None:
         super().__init__()
         self.recording, self.keep, self.module_filter, self.max_calls = recording, keep, module_filter, max_calls
-        self.modules = dict(model.named_modules())
+        self.modules = dict(recording.model.named_modules())
         self.names = {id(module): name for name, module in self.modules.items()}
         self.thread = threading.get_ident()
         self.eager_reader = eager.EagerReader()
@@ -122,10 +116,8 @@ class _Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        if (
-            func not in READ_FUNCTIONS or listeners_muted.depth
-        ):  # regard.attend reports its call itself, through on_attend
-            return out
+        if func not in READ_FUNCTIONS or listeners_muted.depth:
+            return out  # inside regard.attend, which reports its call itself, through on_attend
         read = READERS.get(func)
         if read is None:
             call = self.eager_reader.read(func, args, kwargs, out)

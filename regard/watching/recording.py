@@ -89,8 +89,7 @@ class Recording:
             table.add_column("empty rows", justify="right")
         remaining_rows = iter(rows)
         for name, call in zip(names, self.calls, strict=True):
-            for head in range(call.shape[1]):
-                row = next(remaining_rows)
+            for head, row in zip(range(call.shape[1]), remaining_rows, strict=False):
                 means = [f"{row[key]:.2f}" for key in ("entropy", "distance", "spread")]
                 weights = [_format_weight(row.get(key)) for key in ("sink", "previous", "own", "next")]
                 empty = [f"{row['empty']:.0%}" if row["empty"] else ""] if some_empty else []

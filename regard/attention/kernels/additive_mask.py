@@ -71,7 +71,8 @@ class TileMasks:
     def of(self, tile: Tile) -> Float[Tensor, "#b #h rows keys"] | None:
         """Return what is added to the scores of the tile, or None."""
         total: Tensor | None = None
-        for part in (self._hidden(tile), self._table_part(tile), self._bias_part(tile)):
+        bias = None if self.bias is None else self._strip_part(tile, self.bias)
+        for part in (self._hidden(tile), self._table_part(tile), bias):
             if part is not None:
                 total = part if total is None else total + part
         return None if total is None else total.expand(-1, -1, tile.rows.stop - tile.rows.start, tile.keys)
@@ -100,9 +101,6 @@ class TileMasks:
         part = self.table[tile.batch] if self.table.shape[0] > 1 else self.table
         part = part[:, :, tile.rows] if part.shape[2] > 1 else part
         return take_runs(part, tile.runs, 3) if part.shape[3] > 1 else part
-
-    def _bias_part(self, tile: Tile) -> Tensor | None:
-        return None if self.bias is None else self._strip_part(tile, self.bias)
 
     def _strip_part(self, tile: Tile, rule: Mask | BiasRule) -> Tensor:
         """Return the tile's part of a strip that all tiles share.

@@ -115,20 +115,14 @@ def run_backward(
 ) -> tuple[Tensor, ...]:
     """Return the gradients of q, k and v, from the results of `run`."""
     grad, q, k, v, out = (x if x.stride(-1) == 1 else x.contiguous() for x in (grad, q, k, v, out))
-    is_4d = q.dim() == 4
+    masks = _tile_masks(q, table, call)
+    if q.dim() == 4:
+        return tiles.backward(grad, grad_lse, q, k, v, out, raw_lse, masks, call.scale)
     rows = (-1, *q.shape[-3:-1]) if q.dim() > 2 else (1, 1, q.shape[0])
-    gradients = tiles.backward(
-        to_4d(grad),
-        grad_lse if grad_lse is None or is_4d else grad_lse.reshape(rows),
-        to_4d(q),
-        to_4d(k),
-        to_4d(v),
-        to_4d(out),
-        raw_lse if is_4d else raw_lse.reshape(rows),
-        _tile_masks(q, table, call),
-        call.scale,
-    )
-    return gradients if is_4d else tuple(g.reshape(x.shape) for g, x in zip(gradients, (q, k, v), strict=True))
+    lse_4d, grad_lse_4d = raw_lse.reshape(rows), None if grad_lse is None else grad_lse.reshape(rows)
+    grad_4d, q_4d, k_4d, v_4d, out_4d = (to_4d(x) for x in (grad, q, k, v, out))
+    gradients = tiles.backward(grad_4d, grad_lse_4d, q_4d, k_4d, v_4d, out_4d, lse_4d, masks, call.scale)
+    return tuple(gradient.reshape(x.shape) for gradient, x in zip(gradients, (q, k, v), strict=True))
 
 
 class _FlashBackward(torch.autograd.Function):

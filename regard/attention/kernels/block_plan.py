@@ -85,12 +85,11 @@ def choose_plan(rule: Mask | None, queries: int, keys: int, *, bias: object | No
     if bias is None:
         return plan(rule, queries, keys)
     # A bias rule is evaluated tile by tile: for all queries at once its values would need the most memory of all.
-    tiles: list[Tile] = []
-    for tile in plan(rule, queries, keys):
-        for start in range(tile.rows.start, tile.rows.stop, BLOCK):
-            rows = slice(start, min(start + BLOCK, tile.rows.stop))
-            tiles.append(replace(tile, rows=rows, position=tile.position + start - tile.rows.start))
-    return tuple(tiles)
+    return tuple(
+        replace(tile, rows=slice(start, min(start + BLOCK, tile.rows.stop)), position=keys - queries + start)
+        for tile in plan(rule, queries, keys)
+        for start in range(tile.rows.start, tile.rows.stop, BLOCK)
+    )
 
 
 def one_tile(queries: int, keys: int, rule: Mask | None = None) -> Plan:

@@ -60,10 +60,8 @@ def forward(
 
 
 def _forward_tile(q: Tensor, k: Tensor, v: Tensor, masks: TileMasks, tile: Tile, scale: float) -> tuple[Tensor, Tensor]:
-    if masks.is_causal(tile):
-        out, lse = flash_forward(q, k, v, 0.0, True, scale=scale)
-    else:
-        out, lse = flash_forward(q, k, v, 0.0, False, attn_mask=masks.of(tile), scale=scale)
+    causal = masks.is_causal(tile)
+    out, lse = flash_forward(q, k, v, 0.0, causal, attn_mask=None if causal else masks.of(tile), scale=scale)
     return out, lse
 
 

@@ -119,9 +119,8 @@ class MultiHeadAttention(nn.Module):
         check_groups(self.heads, self.kv_heads)
         check_dropout(dropout)
         self.dropout, self.scale, self.causal = dropout, scale, causal
-        self.context_dim = (
-            d_model if context_dim is None else check_integer("context_dim", context_dim, 1, "it is a width")
-        )
+        context_dim = d_model if context_dim is None else context_dim
+        self.context_dim = check_integer("context_dim", context_dim, 1, "it is a width")
         q, k, v = self._widths = (self.heads * self.d_k, self.kv_heads * self.d_k, self.kv_heads * self.d_k)
         if self.context_dim == d_model:
             self.qkv = nn.Linear(d_model, q + k + v, bias=bias)
@@ -275,12 +274,8 @@ class MultiHeadAttention(nn.Module):
     def _attend(
         self, q: Queries, k: Keys, v: Keys, mask: MaskLike | None, weights: bool | Literal["mean"]
     ) -> tuple[Queries, Float[Tensor, "..."] | None]:
-        options: dict[str, Any] = {
-            "bias": self.alibi,
-            "scale": self.scale,
-            "dropout": self.dropout if self.training else 0.0,
-            "weights": weights,
-        }
+        dropout = self.dropout if self.training else 0.0
+        options: dict[str, Any] = {"bias": self.alibi, "scale": self.scale, "dropout": dropout, "weights": weights}
         if self.sinks is None:
             result = attend(q, k, v, mask, **options)
         else:
@@ -295,14 +290,9 @@ class MultiHeadAttention(nn.Module):
 
     def extra_repr(self) -> str:
         sizes = [f"d_model={self.d_model}, heads={self.heads}, kv_heads={self.kv_heads}, d_k={self.d_k}"]
-        options: dict[str, Any] = {
-            "context_dim": self.context_dim if self.context_dim != self.d_model else None,
-            "dropout": self.dropout,
-            "scale": self.scale,
-            "causal": self.causal,
-            "alibi": self.alibi is not None,
-            "sinks": self.sinks is not None,
-        }
+        context_dim = self.context_dim if self.context_dim != self.d_model else None
+        options: dict[str, Any] = {"context_dim": context_dim, "dropout": self.dropout, "scale": self.scale}
+        options |= {"causal": self.causal, "alibi": self.alibi is not None, "sinks": self.sinks is not None}
         return ", ".join(sizes + [f"{name}={value}" for name, value in options.items() if value])
 
 

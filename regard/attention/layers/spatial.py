@@ -97,14 +97,16 @@ class SpatialAttention(nn.Module):
         normed = x if self.norm is None else self.norm(x)
         squares = normed.flatten(-2).transpose(-1, -2)  # (B, H·W, C)
         qkv = F.linear(squares, self.qkv.weight.flatten(1), self.qkv.bias)  # (B, H·W, 3·C)
-        q, k, v = (
-            part.unflatten(-1, (self.heads, -1)).transpose(-3, -2) for part in qkv.chunk(3, -1)
-        )  # (B, heads, H·W, C/heads)
+        # (B, heads, H·W, C/heads) each
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(-3, -2) for part in qkv.chunk(3, -1))
         result = attend(q, k, v, mask, bias=bias, dropout=self.dropout if self.training else 0.0, weights=weights)
         out, maps = result if isinstance(result, tuple) else (result, None)
         merged = out.transpose(-3, -2).flatten(-2)  # (B, H·W, C)
         y = F.linear(merged, self.out.weight.flatten(1), self.out.bias).transpose(-1, -2).unflatten(-1, x.shape[-2:])
-        y = x + y if self.residual else _in_memory_format_of(x, y)  # (B, C, H, W)
+        if self.residual:
+            y = x + y
+        elif x.is_contiguous():
+            y = y.contiguous()  # y is channels-last so far; the output has the memory format of x
         return y if maps is None else (y, maps)
 
     def _check(self, x: Tensor) -> None:
@@ -119,8 +121,3 @@ class SpatialAttention(nn.Module):
     def extra_repr(self) -> str:
         dropout = f", dropout={self.dropout}" if self.dropout else ""
         return f"channels={self.channels}, heads={self.heads}, residual={self.residual}{dropout}"
-
-
-def _in_memory_format_of(x: Float[Tensor, "*b c h w"], y: Float[Tensor, "*b c h w"]) -> Float[Tensor, "*b c h w"]:
-    """Return y in the memory format of x; without a copy for channels-last."""
-    return y.contiguous() if x.is_contiguous() else y

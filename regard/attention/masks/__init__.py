@@ -28,16 +28,6 @@ from regard.attention.masks.parse import parse
 from regard.attention.masks.prefix import prefix
 
 __all__ = [
-    "Mask",
-    "as_mask",
-    "blocks",
-    "causal",
-    "dilated",
-    "documents",
-    "given",
-    "padding",
-    "parse",
-    "prefix",
-    "rule",
+    "Mask", "as_mask", "blocks", "causal", "dilated", "documents", "given", "padding", "parse", "prefix", "rule",
     "window",
-]
+]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,9 +58,8 @@ class ExportableMask(ABC):
                [ True,  True,  True]])
         """
         self.check(batch or self.batch_size, heads or self.head_count, queries, keys)
-        b, h, q, k = self._grid(queries, keys, np.arange)
-        shape = np.broadcast_shapes(b.shape, h.shape, q.shape, k.shape)
-        pairs = np.broadcast_to(np.asarray(self.visible(b, h, q, k), bool), shape).copy()
+        visible = np.asarray(self.visible(*self._grid(queries, keys, np.arange)), bool)
+        pairs = np.broadcast_to(visible, (self.batch_size, self.head_count, queries, keys)).copy()
         return pairs if batch or heads or self.batch_size > 1 or self.head_count > 1 else pairs[0, 0]
 
     def tensor(
@@ -75,8 +75,7 @@ class ExportableMask(ABC):
         import torch
 
         self.check(batch or self.batch_size, heads or self.head_count, queries, keys)
-        b, h, q, k = self._grid(queries, keys, lambda *a: torch.arange(*a, device=device))
-        pairs: torch.Tensor = self.visible(b, h, q, k)
+        pairs: torch.Tensor = self.visible(*self._grid(queries, keys, partial(torch.arange, device=device)))
         pairs = pairs.expand(self.batch_size, self.head_count, queries, keys)
         return pairs if batch or heads or self.batch_size > 1 or self.head_count > 1 else pairs[0, 0]
 

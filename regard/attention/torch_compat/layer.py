@@ -83,18 +83,8 @@ class MultiheadAttention(TorchAttention):
 
     _torch_forward = _with_name("_torch_forward", TorchAttention.forward)
 
-    def _safe_forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        key_padding_mask: Tensor | None,
-        need_weights: bool,
-        attn_mask: Tensor | None,
-        average_attn_weights: bool,
-        is_causal: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        options = (key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
+    def _safe_forward(self, query: Tensor, key: Tensor, value: Tensor, *options: Any) -> tuple[Tensor, Tensor | None]:
+        key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal = options
         if not self._is_supported(query, key, value, key_padding_mask, attn_mask):
             # Nested tensors, and invalid inputs, for which torch raises its own errors.
             return super().forward(query, key, value, *options)

@@ -49,11 +49,6 @@ class EagerReader:
 
 def _call(weights: Tensor) -> Call:
     weights = weights.reshape(-1, *weights.shape[-3:]) if weights.dim() >= 4 else weights[None]
-    return Call(
-        name="",
-        kernel="eager softmax",
-        shape=tuple(weights.shape),  # type: ignore[arg-type]
-        scale=1.0,
-        eager_weights=weights,
-        versions=tensor_versions(weights),
-    )
+    batch, heads, length, size = weights.shape
+    versions = tensor_versions(weights)
+    return Call("", "eager softmax", (batch, heads, length, size), 1.0, eager_weights=weights, versions=versions)

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import Mask, masks
+from regard.attention.kernels.shape_4d import to_4d
 from regard.attention.masks.shifted import shift_mask
 from regard.watching.call import Call
 from regard.watching.call_inputs import tensor_versions
@@ -34,87 +35,58 @@ def from_sdpa(
     enable_gqa: bool = False,
 ) -> Call:
     """Read a call of torch's fused attention. In its boolean masks True = visible; causal is aligned at the start."""
-    q, k = _to_rank_4(query), _to_rank_4(key)
+    q, k = to_4d(query), to_4d(key)
     mask = shift_mask(masks.causal(), queries=q.shape[2] - k.shape[2], keys=0) if is_causal else None
     bias, is_mask = _mask_to_bias(attn_mask)
-    return _call(name, "scaled_dot_product_attention", q, k, mask, bias, is_mask, scale, dropout_p)
+    options = {"mask": mask, "bias": bias, "bias_is_mask": is_mask, "dropout": dropout_p}
+    return _call(name, "scaled_dot_product_attention", q, k, scale, **options)
 
 
 def from_attend(name: str, arguments: dict[str, Any]) -> Call:
     """Read a call of `regard.attend` from its arguments by name."""
-    q, k, mask, bias = _to_rank_4(arguments["q"]), _to_rank_4(arguments["k"]), arguments["mask"], arguments["bias"]
+    q, k, mask, bias = to_4d(arguments["q"]), to_4d(arguments["k"]), arguments["mask"], arguments["bias"]
     added, is_mask = _mask_to_bias(mask if isinstance(mask, Tensor) else None)
     if bias is not None:
         table = bias if isinstance(bias, Tensor) else _table_of_bias_rule(bias, q, k)
         added, is_mask = table if added is None else table + added, False
         added = added[(None,) * (4 - added.dim())]
-    rule = mask if isinstance(mask, Mask) else None
-    return _call(name, "regard.attend", q, k, rule, added, is_mask, arguments["scale"], arguments["dropout"])
+    rule, dropout = mask if isinstance(mask, Mask) else None, arguments["dropout"]
+    options = {"mask": rule, "bias": added, "bias_is_mask": is_mask, "dropout": dropout}
+    return _call(name, "regard.attend", q, k, arguments["scale"], **options)
 
 
-def from_native_mha(
-    name: str,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    embed_dim: int,
-    num_head: int,
-    qkv_weight: Tensor,
-    qkv_bias: Tensor,
-    proj_weight: Tensor,
-    proj_bias: Tensor,
-    mask: Tensor | None = None,
-    need_weights: bool = True,
-    average_attn_weights: bool = True,
-    mask_type: int | None = None,
-) -> Call:
+def from_native_mha(name: str, *args: Any, **kwargs: Any) -> Call:
     """Read nn.MultiheadAttention in inference, one kernel from input to output. **True = ignore** in its masks."""
-    kernel = "native multi-head attention"
-    return _call_from_input(name, kernel, query, lambda: query, num_head, qkv_weight, qkv_bias, mask, mask_type)
+    arguments = _by_name(torch.ops.aten._native_multi_head_attention, args, kwargs)
+    x, heads = arguments["query"], arguments["num_head"]
+    return _call_from_input(name, "native multi-head attention", arguments, x, heads, lambda: x)
 
 
-def from_encoder_layer(
-    name: str,
-    src: Tensor,
-    embed_dim: int,
-    num_heads: int,
-    qkv_weight: Tensor,
-    qkv_bias: Tensor,
-    proj_weight: Tensor,
-    proj_bias: Tensor,
-    use_gelu: bool,
-    norm_first: bool,
-    eps: float,
-    norm_weight_1: Tensor,
-    norm_bias_1: Tensor,
-    *rest: Any,
-    **named: Any,
-) -> Call:
+def from_encoder_layer(name: str, *args: Any, **kwargs: Any) -> Call:
     """Read nn.TransformerEncoderLayer in inference, where the whole layer is one kernel."""
-    mask = named.get("mask", rest[6] if len(rest) > 6 else None)
-    mask_type = named.get("mask_type", rest[7] if len(rest) > 7 else None)
+    arguments = _by_name(torch.ops.aten._transformer_encoder_layer_fwd, args, kwargs)
+    x, heads = arguments["src"], arguments["num_heads"]
 
     def attention_input() -> Tensor:
-        return F.layer_norm(src, (embed_dim,), norm_weight_1, norm_bias_1, eps) if norm_first else src
+        norm = (arguments[name] for name in ("norm_weight_1", "norm_bias_1", "eps"))
+        return F.layer_norm(x, (arguments["embed_dim"],), *norm) if arguments["norm_first"] else x
 
-    path, kernel = f"{name}.self_attn" if name else "self_attn", "native encoder layer"
-    return _call_from_input(path, kernel, src, attention_input, num_heads, qkv_weight, qkv_bias, mask, mask_type)
+    path = f"{name}.self_attn" if name else "self_attn"
+    return _call_from_input(path, "native encoder layer", arguments, x, heads, attention_input)
+
+
+def _by_name(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a torch operator by name."""
+    return dict(zip((x.name for x in operator.default._schema.arguments), args, strict=False)) | kwargs
 
 
 def _call_from_input(
-    name: str,
-    kernel: str,
-    x: Tensor,
-    attention_input: Callable[[], Tensor],
-    heads: int,
-    weight: Tensor,
-    bias: Tensor,
-    mask: Tensor | None,
-    mask_type: int | None,
+    name: str, kernel: str, arguments: dict[str, Any], x: Tensor, heads: int, attention_input: Callable[[], Tensor]
 ) -> Call:
     """Return a call of a kernel that shows only its input; q and k are projected again when they are needed."""
     lengths = [item.shape[0] for item in x.unbind()] if x.is_nested else None
     batch, length = (x.shape[0], x.shape[1]) if lengths is None else (len(lengths), max(lengths))
+    weight, bias, mask = arguments["qkv_weight"], arguments["qkv_bias"], arguments.get("mask")
     d_model = weight.shape[1]
     versions = tensor_versions(x, weight)
 
@@ -131,63 +103,27 @@ def _call_from_input(
             q, k = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in qk.chunk(2, -1))
         return q, k
 
-    visible_or_bias = mask
-    if mask is not None:
-        if not mask.dtype.is_floating_point:
-            visible_or_bias = ~mask if mask.dtype == torch.bool else mask == 0
-        if mask_type == 1 and mask.dim() == 2 and visible_or_bias is not None:  # padding, (B, S)
-            visible_or_bias = visible_or_bias[:, None, None]
-    added, is_mask = _mask_to_bias(visible_or_bias)
-    return Call(
-        name=name,
-        kernel=kernel,
-        shape=(batch, heads, length, length),
-        scale=(d_model // heads) ** -0.5,
-        queries=project,
-        mask=None if lengths is None else masks.padding(lengths),
-        bias=added,
-        bias_is_mask=is_mask,
-    )
+    if mask is not None and not mask.dtype.is_floating_point:
+        mask = mask == 0  # True = visible
+    if mask is not None and arguments.get("mask_type") == 1 and mask.dim() == 2:  # padding, (B, S)
+        mask = mask[:, None, None]
+    added, is_mask = _mask_to_bias(mask)
+    rule, scale = None if lengths is None else masks.padding(lengths), (d_model // heads) ** -0.5
+    options: dict[str, Any] = {"mask": rule, "bias": added, "bias_is_mask": is_mask}
+    return Call(name, kernel, (batch, heads, length, length), scale, project, **options)
 
 
-def _call(
-    name: str,
-    kernel: str,
-    q: Float[Tensor, "batch heads queries d_k"],
-    k: Float[Tensor, "batch kv_heads keys d_k"],
-    mask: Mask | None,
-    bias: Tensor | None,
-    bias_is_mask: bool,
-    scale: float | None,
-    dropout: float,
-) -> Call:
-    return Call(
-        name=name,
-        kernel=kernel,
-        shape=(q.shape[0], q.shape[1], q.shape[2], k.shape[2]),
-        scale=q.shape[-1] ** -0.5 if scale is None else float(scale),
-        queries=q.detach(),
-        keys=k.detach(),
-        mask=mask,
-        bias=bias,
-        bias_is_mask=bias_is_mask,
-        dropout=dropout,
-        versions=tensor_versions(q, k),
-    )
-
-
-def _to_rank_4(x: Tensor) -> Tensor:
-    """Return (..., a, b, c) as (n, a, b, c); missing dimensions become 1."""
-    if x.dim() == 4:
-        return x
-    return x.reshape(-1, *x.shape[-3:]) if x.dim() > 4 else x[(None,) * (4 - x.dim())]
+def _call(name: str, kernel: str, q: Tensor, k: Tensor, scale: float | None, **options: Any) -> Call:
+    """Return the call of queries (B, H, L, d_k) and keys (B, H_kv, S, d_k)."""
+    shape, factor = (*q.shape[:3], k.shape[2]), q.shape[-1] ** -0.5 if scale is None else float(scale)
+    return Call(name, kernel, shape, factor, q.detach(), k.detach(), versions=tensor_versions(q, k), **options)
 
 
 def _mask_to_bias(mask: Tensor | None) -> tuple[Tensor | None, bool]:
     """Return a mask tensor, True = visible or numbers to add, as a bias of rank 4, and whether it only hides."""
     if mask is None:
         return None, False
-    mask = _to_rank_4(mask.detach())
+    mask = to_4d(mask.detach())
     if mask.dtype == torch.bool:
         return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, float("-inf")), True
     return mask, False
