@@ -112,7 +112,7 @@ def _cost_of_sizes(
         """Return the call of a layer of these sizes; on the device "meta" nothing is allocated."""
         count = (1 if cached else length) if queries is None else queries
         if cached and count > length:
-            raise ValueError(f"with a cache the queries are the last of the keys; got {count} queries, {length} keys")
+            raise ValueError(f"with a cache the queries are the last keys; got {count} queries and {length} keys")
         with torch.device(device):
             layer = MultiHeadAttention(d_model, heads, kv_heads, d_k=d_k, bias=bias).to(number_type)
             x = torch.randn(batch, count, d_model, dtype=number_type)
