@@ -17,8 +17,6 @@ from regard.attention.masks import Mask
 from regard.attention.positions.position_arguments import check_vectors
 
 MaskLike = Mask | Bool[Tensor, "..."]
-Rows = Float[Tensor, "*b l d"]
-Attended = Tensor | tuple[Tensor, Tensor]  # the output, or output and weights
 
 
 class SelfAttention(nn.Module):
@@ -43,7 +41,9 @@ class SelfAttention(nn.Module):
         self.W_k = nn.Linear(self.d_model, self.d_k, bias=bias)
         self.W_v = nn.Linear(self.d_model, self.d_k, bias=bias)
 
-    def forward(self, x: Tensor, mask: MaskLike | None = None, *, weights: bool = False) -> Attended:
+    def forward(
+        self, x: Tensor, mask: MaskLike | None = None, *, weights: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Map x (..., L, D) to (..., L, d_k); with weights=True also return the weights (..., L, L)."""
         check_vectors("SelfAttention", x, self.d_model)
         return _one_head(self.W_q(x), self.W_k(x), self.W_v(x), mask, weights)
@@ -92,7 +92,9 @@ class BareSelfAttention(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -(self.d_model**-0.5), self.d_model**-0.5)
 
-    def forward(self, x: Tensor, mask: MaskLike | None = None, *, weights: bool = False) -> Attended:
+    def forward(
+        self, x: Tensor, mask: MaskLike | None = None, *, weights: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Map x (..., L, D) to (..., L, d_k); with weights=True also return the weights (..., L, L)."""
         check_vectors("BareSelfAttention", x, self.d_model)
         q, k, v = x @ self.W_q, x @ self.W_k, x @ self.W_v
@@ -123,11 +125,17 @@ def _widths(layer: nn.Module, d_model: int, d_k: int | None) -> tuple[int, int]:
 
 
 def _one_head(
-    q: Rows, k: Rows, v: Rows, mask: MaskLike | None, weights: bool
-) -> Rows | tuple[Rows, Float[Tensor, "*b l l"]]:
+    q: Float[Tensor, "*b l d"],
+    k: Float[Tensor, "*b l d"],
+    v: Float[Tensor, "*b l d"],
+    mask: MaskLike | None,
+    weights: bool,
+) -> Float[Tensor, "*b l d"] | tuple[Float[Tensor, "*b l d"], Float[Tensor, "*b l l"]]:
     q, k, v = (x.unsqueeze(-3) for x in (q, k, v))  # (..., 1, L, d_k)
     if isinstance(mask, Tensor) and mask.dim() > 2:
-        mask = mask.unsqueeze(-3)  # (..., L, S) has no head dimension, which would be taken from its batch dimensions
+        mask = mask.unsqueeze(
+            -3
+        )  # (..., L, S) has no head dimension; without this its batch dimension would be taken for it
     if not weights:
         return attend(q, k, v, mask).squeeze(-3)
     out, maps = attend(q, k, v, mask, weights=True)
