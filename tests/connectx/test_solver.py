@@ -294,7 +294,7 @@ def test_threads_share_a_table_and_find_the_same(tmp_path: Path) -> None:
 
 MAKING = """
 import sys
-from regard.connectx import solve_layer
+from regard.connectx.solver.build_book import solve_layer
 
 solve_layer(sys.argv[1], 9, rows=5, columns=6, table_bits=16, threads=2, report=lambda p: print(p.solved, flush=True))
 """
