@@ -1,7 +1,7 @@
 """Sizes of tiles: `python bench/kernel.py` measures torch's CPU kernel on pieces of one problem.
 
-These measurements determine the constants of regard/attention/kernels/block_plan.py and tiles.py: the number of
-keys per backward call, and from which length the kernel's own causal rule beats a staircase of blocks.
+These measurements determine the constants of regard/attention/kernels/block_plan.py and tiled_attention.py: the
+number of keys per backward call, and from which length the kernel's own causal rule beats a staircase of blocks.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from torch import Tensor
 import regard
 from regard import masks
 from regard.attention.kernels import block_plan as plans
-from regard.attention.kernels import tiles
+from regard.attention.kernels import tiled_attention as tiles
 
 H, D_K = 8, 64
 

@@ -11,9 +11,9 @@
 """
 
 from regard.attention.layers.kv_cache import GrowingCache, KVCache, SlidingCache
-from regard.attention.layers.multi_head import MultiHeadAttention
+from regard.attention.layers.multi_head_attention import MultiHeadAttention
 from regard.attention.layers.self_attention import BareSelfAttention, SelfAttention
-from regard.attention.layers.spatial import SpatialAttention
+from regard.attention.layers.spatial_attention import SpatialAttention
 from regard.attention.positions.alibi import Alibi
 from regard.attention.positions.learned import Learned
 from regard.attention.positions.rotary import Rotary

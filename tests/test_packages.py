@@ -129,8 +129,8 @@ def test_every_package_says_what_it_contains() -> None:
 @pytest.mark.parametrize(
     ("importer", "imported", "complaint"),
     [
-        ("regard.watching.recorder", "regard.costs", "watching may import only ['attention']"),
-        ("regard.attention.attend_dispatch", "regard.watching", "attention may import only nothing"),
+        ("regard.watching.watch_context", "regard.costs", "watching may import only ['attention']"),
+        ("regard.attention.attend_function", "regard.watching", "attention may import only nothing"),
         ("regard.training.loop", "regard.attention", "training may import only ['watching', 'models']"),
         ("regard.learn.cards", "regard.watching", "learn may import only ['attention', 'pictures']"),
     ],
@@ -144,7 +144,7 @@ def test_a_forbidden_import_is_found(importer: str, imported: str, complaint: st
     [
         ("regard.cli", "regard.attention"),
         ("regard.models.transformer.encoder", "regard.nn"),
-        ("regard.pictures.weights.heatmap", "regard.attention.reference"),
+        ("regard.pictures.weights.weight_heatmap", "regard.attention.reference"),
         ("regard.training.launch", "regard.files"),
         ("regard.masks", "regard.attention.masks"),
     ],

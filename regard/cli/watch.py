@@ -40,9 +40,14 @@ def watch(
     regard watch phrases "The cat sat on the mat"; regard watch my_models:build --input batch.npz --causal
     """
     with report_user_errors("watch"):
-        from regard.pictures.weights.recording import token_names
+        from regard.pictures.weights.recorded_heads import token_names
         from regard.watching.named_models import run_watched
-        from regard.watching.report import most_informative_head, print_findings, print_head_weights, print_summary
+        from regard.watching.terminal_tables import (
+            most_informative_head,
+            print_findings,
+            print_head_weights,
+            print_summary,
+        )
 
         if (text is None) == (input is None):
             got = "neither" if text is None else "both"

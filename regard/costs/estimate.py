@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from regard.costs.layer import Layer
-from regard.costs.memory import bytes_by_part
 from regard.costs.operations import Work, matmul, operations
-from regard.costs.peak_memory import peak_memory
+from regard.costs.predicted_peak_memory import peak_memory
+from regard.costs.stored_bytes import bytes_by_part
 from regard.costs.visible_pairs import Pairs, count_pairs
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Mask, masks
-from regard.attention.torch_compat.masks import convert_torch_masks
+from regard.attention.torch_compat.torch_masks import convert_torch_masks
 from regard.compat import MultiheadAttention as CompatMultiheadAttention
 from regard.costs.layer import Layer
 from regard.nn import BareSelfAttention, MultiHeadAttention, SelfAttention, SpatialAttention

@@ -56,7 +56,7 @@ def cost(*module_and_inputs: Any, backward: bool = False, **options: Any) -> Cos
     a projection 2·tokens·D·width; see `regard.costs.operations`. Backward, fused attention takes 2.5 times its forward
     products, a projection twice. Pairs are given as visible (what the formula needs) and as computed (what the tiles
     of regard compute under the mask); `matmul` counts the latter and is what a profiler measures. The peak does not
-    include what exists before the call; see `regard.costs.peak_memory`. Kernels and buffers are those of the CPU.
+    include what exists before the call; see `predicted_peak_memory.py`. Kernels and buffers are those of the CPU.
 
     >>> import regard
     >>> estimate = regard.cost(d_model=512, heads=8, seq=2048, mask=regard.masks.causal()).estimates[0]

@@ -13,9 +13,9 @@ from .convert.huggingface import from_hf_gpt2 as from_hf_gpt2
 from .convert.torch_layers import from_torch as from_torch
 from .generation.generate import generate as generate
 from .generation.generate import stream as stream
+from .model_files import load as load
+from .model_files import save as save
 from .recurrent import Recurrent as Recurrent
-from .storage import load as load
-from .storage import save as save
 from .transformer.config import DecoderConfig as DecoderConfig
 from .transformer.config import EncoderConfig as EncoderConfig
 from .transformer.config import RecurrentConfig as RecurrentConfig

@@ -16,13 +16,13 @@ from .weights.bars import weight_bars as weight_bars
 from .weights.cross_attention import cross_attention as cross_attention
 from .weights.head_heatmaps import head_heatmaps as head_heatmaps
 from .weights.head_lines import head_lines as head_lines
-from .weights.heatmap import similarity_heatmap as similarity_heatmap
-from .weights.heatmap import weight_heatmap as weight_heatmap
 from .weights.information_filter import information_filter as information_filter
 from .weights.layer_overview import entropies as entropies
 from .weights.layer_overview import layer_overview as layer_overview
 from .weights.long_heatmap import Pyramid as Pyramid
 from .weights.long_heatmap import long_heatmap as long_heatmap
 from .weights.long_heatmap import max_mean_pyramid as max_mean_pyramid
-from .weights.recording import seen_overview as seen_overview
-from .weights.recording import seen_page as seen_page
+from .weights.recorded_heads import seen_overview as seen_overview
+from .weights.recorded_heads import seen_page as seen_page
+from .weights.weight_heatmap import similarity_heatmap as similarity_heatmap
+from .weights.weight_heatmap import weight_heatmap as weight_heatmap

@@ -1,7 +1,7 @@
 from .data.dates import date_pairs as date_pairs
 from .data.pairs import Pairs as Pairs
 from .data.pairs import read_tsv as read_tsv
-from .data.phrases import phrase_pairs as phrase_pairs
+from .data.phrase_grammar import phrase_pairs as phrase_pairs
 from .launch import resume as resume
 from .launch import train as train
 from .metrics import read_metrics as read_metrics

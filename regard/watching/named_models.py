@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.watching.recorder import watch
 from regard.watching.recording import Recording, Tokens
+from regard.watching.watch_context import watch
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ def _common_prefix(paths: list[list[str]], limit: int) -> int:
 
 def _pictures() -> Any:
     """Return the figures of recordings. They import this package, so they are imported by name and only when needed."""
-    return import_module("regard.pictures.weights.recording")
+    return import_module("regard.pictures.weights.recorded_heads")
 
 
 def _format_weight(weight: float | None) -> str:

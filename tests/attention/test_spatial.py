@@ -131,7 +131,7 @@ def test_each_projection_starts_as_a_matrix_of_its_own():
 
 def test_what_it_refuses():
     layer = SpatialAttention(8, 2)
-    with pytest.raises(ValueError, match=r"map \(B, 8, H, W\), got \(2, 6, 7, 8\); channels come before"):
+    with pytest.raises(ValueError, match=r"map \(B, 8, H, W\), got \(2, 6, 7, 8\); channels must come before"):
         layer(torch.zeros(2, 6, 7, 8))
     with pytest.raises(ValueError, match=r"got \(2, 8\)"):
         layer(torch.zeros(2, 8))

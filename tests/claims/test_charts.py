@@ -3,7 +3,7 @@
 from regard.claims.charts.from_rows import bars, lines
 from regard.claims.charts.panels import Point
 from regard.claims.claim import Row
-from regard.claims.statistics.intervals import interval
+from regard.claims.statistics.confidence_intervals import interval
 
 
 def test_plots_are_means_with_intervals_over_seeds() -> None:

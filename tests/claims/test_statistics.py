@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.claims.claim import Figure, Row
-from regard.claims.statistics.intervals import T, interval, power_law_exponent
+from regard.claims.statistics.confidence_intervals import T, interval, power_law_exponent
 from regard.claims.statistics.rows import difference, over_seeds
 from regard.claims.statistics.timing import best_times, torch_threads
 from regard.languages import bilingual

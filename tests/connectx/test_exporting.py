@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from regard.connectx import Board, export, player
-from regard.connectx.kaggle.export import SUBMISSION, needed, source
-from regard.connectx.kaggle.submission import timed_agent
+from regard.connectx.kaggle.submission_runtime import timed_agent
+from regard.connectx.kaggle.write_submission import SUBMISSION, needed, source
 from support.submissions import BOARDS, answers
 
 
@@ -64,7 +64,7 @@ def test_never_raises() -> None:
 def test_only_what_is_needed_travels() -> None:
     text = source("greedy")
     assert "SOURCES['connectx.game.bitboard']" in text
-    assert "SOURCES['connectx.search.mcts']" not in text
+    assert "SOURCES['connectx.search.mcts_random_rollouts']" not in text
     assert "import torch" not in text
     assert "regard." not in text.split('"""', 2)[2]
     order = needed([SUBMISSION])
@@ -89,7 +89,7 @@ def test_what_cannot_be_exported(name: str, out: str, message: str, tmp_path: Pa
 
 
 def test_a_slow_compiler_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.connectx.kaggle import submission
+    from regard.connectx.kaggle import submission_runtime as submission
 
     monkeypatch.setattr(submission, "FIRST_MOVE", 0.0)
     act = timed_agent("minimax:60s")

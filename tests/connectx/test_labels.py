@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regard.compiled import uncompiled
 from regard.connectx import Board, LabelOptions, Solver, label, label_openings, read_labels
-from regard.connectx.data.labels import (  # fmt: skip
+from regard.connectx.data.label_files import (
     FULL,
     bits_from_keys,
     make_records,

@@ -9,8 +9,8 @@ import torch
 
 from regard.connectx import Board, NetworkPlayer, Player, Puct, load_network, player
 from regard.connectx.arena.move_quality import grade_positions
-from regard.connectx.kaggle.export import export
 from regard.connectx.kaggle.numpy_network import NumpyNetwork, pack_network
+from regard.connectx.kaggle.write_submission import export
 from regard.connectx.players.network_player import _planes
 from regard.connectx.players.registry import budget_of, parse_name
 from regard.models import BoardNet, Evaluator, save

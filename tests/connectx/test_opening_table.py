@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from regard.cli import app
 from regard.connectx import Board, NetworkPlayer, Solver, load_network, memorize
 from regard.connectx.game.board_batch import planes_of
-from regard.connectx.training.opening_table import solved_openings
+from regard.connectx.training.fit_opening_table import solved_openings
 from regard.models import BoardNet, Evaluator, load, save
 
 SIZE = (4, 5, 3)

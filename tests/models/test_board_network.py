@@ -9,7 +9,7 @@ from torch import nn
 
 import regard
 from regard.models import PRESETS, BoardConfig, BoardNet, HeadSchedule, attention_pattern, load, save
-from regard.models.board.attention import BoardAttention
+from regard.models.board.attention_block import BoardAttention
 from support.board_networks import boards, seeded, settled
 
 SIZES = [(4, 5), (6, 7), (8, 9)]

@@ -10,7 +10,7 @@ from transformers import BertConfig, BertModel, T5Config, T5Model
 
 import regard
 from regard.pictures import Factors, seen_overview, seen_page
-from regard.pictures.weights import recording as drawn
+from regard.pictures.weights import recorded_heads as drawn
 from regard.watching import Recording
 
 WORDS = ["The", "cat", "sat", "on", "the", "mat"]

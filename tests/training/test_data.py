@@ -9,7 +9,7 @@ from babel.dates import format_date, parse_date
 
 from regard.training import Pairs, date_pairs, phrase_pairs, read_tsv
 from regard.training.data.dates import FIRST, LAST, ordinal
-from regard.training.data.phrases import CAT
+from regard.training.data.phrase_grammar import CAT
 from regard.training.data.text import load_text, python_reference, read_texts
 from regard.training.tokenizer import Tokenizer
 

@@ -9,7 +9,7 @@ import torch
 
 from regard import models
 from regard.training import Run, Settings, date_pairs, load, make_run_config, phrase_pairs, resume, shipped, train
-from regard.training.data.phrases import CAT
+from regard.training.data.phrase_grammar import CAT
 from regard.training.launch import exact_match
 from regard.training.run import SHIPPED
 

@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.kernels import tiles
+from regard.attention.kernels import tiled_attention as tiles
 from regard.attention.kernels.additive_mask import BiasRule, TileMasks, additive_mask
 from regard.attention.kernels.block_plan import Plan
-from regard.attention.kernels.materialized import attend_by_formula
+from regard.attention.kernels.materialized_weights import attend_by_formula
+from regard.attention.kernels.private_torch_operators import in_func_transform
 from regard.attention.kernels.shape_4d import table_to_4d, to_4d
-from regard.attention.kernels.torch_operators import in_func_transform
 from regard.attention.kernels.vmap import apply_without_transforms, move_batch_first
 from regard.attention.masks import Mask
 

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from regard.attention.masks.bands import Causal
+from regard.attention.masks.causal_and_window import Causal
 from regard.attention.masks.custom import split_boolean_tables
 from regard.attention.masks.mask import HIDDEN, VISIBLE, Mask, Positions
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.attend_dispatch import attend
+from regard.attention.attend_function import attend
 from regard.attention.integer_arguments import check_integer
 from regard.attention.masks import Mask
 from regard.attention.positions.position_arguments import check_vectors

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.attend_dispatch import BiasLike, attend, attend_with_lse
+from regard.attention.attend_function import BiasLike, attend, attend_with_lse
 from regard.attention.masks import Mask
 
 

@@ -18,8 +18,8 @@ and each family of masks has its own module. `regard.attend` asks a mask which b
 (`Mask.states`) and computes only those.
 """
 
-from regard.attention.masks.bands import causal, dilated, window
-from regard.attention.masks.blocks import blocks
+from regard.attention.masks.block_sparse import blocks
+from regard.attention.masks.causal_and_window import causal, dilated, window
 from regard.attention.masks.custom import given, rule
 from regard.attention.masks.documents import documents
 from regard.attention.masks.mask import Mask, as_mask

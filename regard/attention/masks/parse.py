@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from regard.attention.masks.bands import causal, dilated, window
-from regard.attention.masks.blocks import blocks
+from regard.attention.masks.block_sparse import blocks
+from regard.attention.masks.causal_and_window import causal, dilated, window
 from regard.attention.masks.documents import documents
 from regard.attention.masks.mask import Mask
 from regard.attention.masks.padding import padding

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from regard.attention.kernels.torch_operators import in_func_transform
+from regard.attention.kernels.private_torch_operators import in_func_transform
 from regard.attention.positions.position_arguments import Positions
 
 MAX_CACHED_ROWS = 1 << 16  # rows beyond are computed at each call: one distant token would fill the memory

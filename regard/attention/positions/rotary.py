@@ -17,7 +17,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from regard.attention.integer_arguments import check_integer
-from regard.attention.kernels.torch_operators import in_func_transform
+from regard.attention.kernels.private_torch_operators import in_func_transform
 from regard.attention.positions.position_arguments import Positions, check_positions
 from regard.attention.positions.position_table import PositionTable, angles
 

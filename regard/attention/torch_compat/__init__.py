@@ -4,7 +4,7 @@
 layers of a model.
 """
 
-from regard.attention.torch_compat.layer import MultiheadAttention
+from regard.attention.torch_compat.multihead_attention import MultiheadAttention
 from regard.attention.torch_compat.replace_layers import replace
 
 __all__ = ["MultiheadAttention", "replace"]

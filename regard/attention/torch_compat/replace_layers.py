@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from torch import nn
 
-from regard.attention.torch_compat.layer import MultiheadAttention, TorchAttention, mark_layer
+from regard.attention.torch_compat.multihead_attention import MultiheadAttention, TorchAttention, mark_layer
 
 Model = TypeVar("Model", bound=nn.Module)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.attention.tracing.record import Trace
+from regard.attention.tracing.trace_record import Trace
 
 Array = np.ndarray
 

@@ -25,8 +25,8 @@ import numpy as np
 from regard.attention.reference import numpy_attention as reference
 from regard.attention.reference.mask_array import MaskLike, visible
 from regard.attention.reference.shape_checks import check_shapes, letters
-from regard.attention.tracing.record import Part, Step, Trace
 from regard.attention.tracing.step_texts import step_text
+from regard.attention.tracing.trace_record import Part, Step, Trace
 
 Array = np.ndarray
 

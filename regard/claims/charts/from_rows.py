@@ -6,7 +6,7 @@ from typing import Any
 from regard.claims.charts.labels import label
 from regard.claims.charts.panels import Plot, Point, ReferenceLine, Series
 from regard.claims.claim import Row
-from regard.claims.statistics.intervals import interval
+from regard.claims.statistics.confidence_intervals import interval
 from regard.claims.statistics.rows import by_seed, values, where
 from regard.languages import bilingual
 

@@ -18,7 +18,7 @@ from regard.claims.charts.labels import label
 from regard.claims.charts.panels import ReferenceLine
 from regard.claims.claim import Conclusion, Row, Settings, Verdict
 from regard.claims.definition import Definition, enumerate_in_words
-from regard.claims.statistics.intervals import interval
+from regard.claims.statistics.confidence_intervals import interval
 from regard.claims.statistics.rows import difference, figure, figures, over_seeds, values, where
 from regard.claims.tasks.fit import Evaluation, fit, match_parameters, parameter_count
 from regard.connectx import Boards, Solver

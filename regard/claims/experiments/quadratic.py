@@ -12,7 +12,7 @@ from regard.claims.charts.from_rows import lines
 from regard.claims.charts.labels import label
 from regard.claims.claim import Conclusion, Row, Settings
 from regard.claims.definition import Definition, enumerate_in_words
-from regard.claims.statistics.intervals import Interval, interval, power_law_exponent
+from regard.claims.statistics.confidence_intervals import Interval, interval, power_law_exponent
 from regard.claims.statistics.rows import by_seed, figure, over_seeds, values, where
 from regard.claims.statistics.timing import best_times
 from regard.costs import cost

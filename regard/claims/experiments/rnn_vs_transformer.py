@@ -16,7 +16,7 @@ from regard.claims.charts.from_rows import bars, lines
 from regard.claims.charts.labels import label
 from regard.claims.claim import Conclusion, Figure, Row, Settings
 from regard.claims.definition import Definition, enumerate_in_words
-from regard.claims.statistics.intervals import Interval, interval
+from regard.claims.statistics.confidence_intervals import Interval, interval
 from regard.claims.statistics.rows import by_seed, difference, figure, figures, values, where
 from regard.claims.statistics.timing import best_times, torch_threads
 from regard.claims.tasks.fit import Evaluation, fit, parameter_count, share_correct, token_loss

@@ -6,7 +6,7 @@ from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import chance_line, lines
 from regard.claims.claim import Conclusion, Row, Settings
 from regard.claims.definition import Definition
-from regard.claims.statistics.intervals import interval, power_law_exponent
+from regard.claims.statistics.confidence_intervals import interval, power_law_exponent
 from regard.claims.statistics.rows import by_seed, difference, figure, figures, over_seeds, values, where
 from regard.claims.tasks.retrieval import VALUES, Reader, softmax, train_reader
 

@@ -7,7 +7,7 @@ from typing import Any
 from regard.claims.charts.labels import label
 from regard.claims.claim import Figure, Row
 from regard.claims.definition import fill
-from regard.claims.statistics.intervals import Interval, interval
+from regard.claims.statistics.confidence_intervals import Interval, interval
 from regard.languages import Bilingual
 
 

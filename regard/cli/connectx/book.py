@@ -59,8 +59,8 @@ def build_book(
     from rich.console import Console
 
     from regard.connectx.solver.build_book import load_layers, solve_layer, whole_layers
+    from regard.connectx.solver.perfect_solver import Solver
     from regard.connectx.solver.position_index import MAX_STONES, layer_size
-    from regard.connectx.solver.solver import Solver
 
     most = min(MAX_STONES, rows * columns - 2)
     for n in stones:

@@ -49,7 +49,7 @@ def _random_openings(balanced: bool, size: tuple[int, int, int], plies: int, see
     visited: set[Board] = set()
     solver = None
     if balanced:
-        from regard.connectx.solver.solver import Solver
+        from regard.connectx.solver.perfect_solver import Solver
 
         solver = Solver(*size)
     tries = 0

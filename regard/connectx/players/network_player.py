@@ -1,7 +1,7 @@
 """Player with a network: by its policy alone, or with a tree search that the network guides.
 
 The policy is the mean of the network's outputs for the board and for its mirror image, without looking ahead. With
-simulations, PUCT searches the tree (`regard.connectx.search.puct`); it knows the rules, but uses no solver. In the
+simulations, PUCT searches the tree (`search/puct_network_search.py`); it knows the rules, but uses no solver. In the
 search a position is evaluated from one side only: its mirror image would double the cost and adds little. If the
 network has an opening table, the values of those positions weigh more than values deeper in the tree.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from regard.connectx.game.board import Board
 from regard.connectx.players.player import Budget
-from regard.connectx.search.puct import Puct
+from regard.connectx.search.puct_network_search import Puct
 from regard.connectx.search.search_tree import NO_GUESS
 
 if TYPE_CHECKING:

@@ -154,8 +154,8 @@ KINDS = {
     "random": PlayerKind(("random",), modules=_SIMPLE),
     "greedy": PlayerKind(("greedy",), modules=_SIMPLE),
     "minimax": PlayerKind(("minimax:5", "minimax:100ms"), "plies", "5"),
-    "mcts": PlayerKind(("mcts:1000", "mcts:100ms"), "play-outs", "1000", ("connectx.search.mcts",)),
-    "solver": PlayerKind(("solver",), modules=(_EXPORTED, "connectx.solver.solver"), data="book"),
+    "mcts": PlayerKind(("mcts:1000", "mcts:100ms"), "play-outs", "1000", ("connectx.search.mcts_random_rollouts",)),
+    "solver": PlayerKind(("solver",), modules=(_EXPORTED, "connectx.solver.perfect_solver"), data="book"),
     "network": PlayerKind(
         ("network", "network:200", "network:RUN:200"), "simulations", data="network",
         modules=(_EXPORTED, "connectx.players.network_player", "connectx.kaggle.numpy_network"),

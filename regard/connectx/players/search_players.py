@@ -10,8 +10,8 @@ from regard.connectx.search.alpha_beta import AlphaBeta
 from regard.connectx.search.time_budget import no_garbage_collection
 
 if TYPE_CHECKING:
-    from regard.connectx.search.mcts import Mcts
-    from regard.connectx.solver.solver import Solver
+    from regard.connectx.search.mcts_random_rollouts import Mcts
+    from regard.connectx.solver.perfect_solver import Solver
 
 _sensible_moves = uncompiled(sensible_moves)
 
@@ -55,7 +55,7 @@ class MctsPlayer:
         search.run(3, 3, simulations=2)  # another position: compiles the code that clears the tree
 
     def _search(self, shape: Shape) -> "Mcts":
-        from regard.connectx.search.mcts import Mcts
+        from regard.connectx.search.mcts_random_rollouts import Mcts
 
         if shape not in self._searches:
             # A play-out adds at most one node; nodes reused from the last search come on top.
@@ -85,7 +85,7 @@ class SolverPlayer:
 
     def choose(self, board: Board) -> int:
         """Return the column to play."""
-        from regard.connectx.solver.solver import Solver
+        from regard.connectx.solver.perfect_solver import Solver
 
         if board.shape not in self._solvers:
             self._solvers[board.shape] = Solver(board.rows, board.columns, board.inarow, book=self.book)

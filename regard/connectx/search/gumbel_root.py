@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.connectx.search.puct import Puct
+from regard.connectx.search.puct_network_search import Puct
 
 Array = np.ndarray
 

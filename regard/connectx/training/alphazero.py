@@ -21,7 +21,7 @@ from torch import Tensor
 from regard import models
 from regard.connectx.game.board_batch import RUNNING, WON, Boards
 from regard.connectx.search.gumbel_root import gumbel_search
-from regard.connectx.search.puct import Puct
+from regard.connectx.search.puct_network_search import Puct
 from regard.connectx.training.distillation import DECAY, DistillationLoss, mirrored_inputs
 from regard.connectx.training.weight_average import WeightAverage
 from regard.models.transformer.config import check_whole

@@ -10,8 +10,8 @@ import torch
 
 from regard import models
 from regard.connectx.arena.move_quality import set_bitboards
-from regard.connectx.data.labelling import LabelOptions, label
-from regard.connectx.data.labels import Labels, read_labels, shards
+from regard.connectx.data.label_files import Labels, read_labels, shards
+from regard.connectx.data.label_positions import LabelOptions, label
 from regard.connectx.players.network_player import load_network
 from regard.connectx.training.alphazero import AlphaZero, AlphaZeroOptions
 from regard.connectx.training.distillation import Distillation, LabelBatches

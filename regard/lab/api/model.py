@@ -58,8 +58,8 @@ def overview(fields: Fields) -> dict[str, Any]:
 
 
 def _overview(run: WatchedRun) -> dict[str, Any]:
-    from regard.pictures.weights.recording import pooled
-    from regard.watching.report import most_informative_head
+    from regard.pictures.weights.recorded_heads import pooled
+    from regard.watching.terminal_tables import most_informative_head
 
     rows = iter(run.summary)
     calls = []

@@ -61,7 +61,7 @@ class WatchedRun:
     @cached_property
     def names(self) -> list[tuple[list[str], list[str]]]:
         """The tokens of each call: its queries and its keys."""
-        from regard.pictures.weights.recording import token_names
+        from regard.pictures.weights.recorded_heads import token_names
 
         names = token_names(self.seen.calls, self.inputs.tokens)
         return [(list(queries or ()), list(keys or ())) for queries, keys in names]

@@ -11,7 +11,8 @@ from random import Random
 from regard.languages import Bilingual, fill_in, read_texts
 from regard.learn.drills.drill import Drill, Step, Task, Values
 from regard.learn.drills.exact_numbers import Exact
-from regard.learn.drills.kinds import layer_norm, masks_and_heads, one_query, online_softmax, shapes_and_costs
+from regard.learn.drills.kinds import layer_norm, masks_and_heads, one_query, shapes_and_costs
+from regard.learn.drills.kinds import online_softmax_drill as online_softmax
 from regard.learn.drills.matrices import Matrix, close, format_matrix, shape
 from regard.learn.drills.texts import FILE
 

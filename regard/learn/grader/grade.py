@@ -18,12 +18,12 @@ from regard.learn.exercise import Exercise, Mistake, find_exercise
 from regard.learn.grader.array_text import format_inputs, format_pair
 from regard.learn.grader.case import Case
 from regard.learn.grader.compare import Difference, compare_outcomes
-from regard.learn.grader.diagnosis import EMPTY, error_location, explain, message_texts
+from regard.learn.grader.diagnose_difference import EMPTY, error_location, explain, message_texts
 from regard.learn.grader.verdict import FailingCase, Verdict
 from regard.learn.sandbox import serialization
-from regard.learn.sandbox.call_code import call_all, called_names
-from regard.learn.sandbox.runner import Limits, Request, Run, Runner
+from regard.learn.sandbox.call_learner_code import call_all, called_names
 from regard.learn.sandbox.serialization import Array
+from regard.learn.sandbox.start_child import Limits, Request, Run, Runner
 
 Outcome = dict[str, Any]
 

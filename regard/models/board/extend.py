@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from regard.models.board.attention import BoardAttention
+from regard.models.board.attention_block import BoardAttention
 from regard.models.board.config import BoardConfig
 from regard.models.board.network import Block, BoardNet
 

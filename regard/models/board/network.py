@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention import check_heads
-from regard.models.board.attention import BoardAttention
+from regard.models.board.attention_block import BoardAttention
 from regard.models.board.config import BoardConfig
 from regard.models.board.convolution import BoardConv
 from regard.models.board.input_planes import ADDED_PLANES, LinePlanes

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.attention.masks import padding
 from regard.models.transformer.config import DecoderConfig, TransformerConfig
-from regard.models.transformer.decoding_cache import DecodingCache
+from regard.models.transformer.decoder_layer_caches import DecodingCache
 from regard.models.transformer.embedding import Embedding, Lengths, check_lengths
 from regard.models.transformer.layer import Layer, build_norm, shrink_residuals
 from regard.models.transformer.loss import cross_entropy

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.kernels.torch_operators import in_func_transform
+from regard.attention.kernels.private_torch_operators import in_func_transform
 
 BUFFER_SIZE = 1 << 21  # scores at a time: 8 MB of float32
 MIN_ROWS = 128  # with fewer rows at a time, adding to the gradient of W takes longer than the product

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.models.transformer.config import Seq2SeqConfig
 from regard.models.transformer.decoder import DecoderStack
-from regard.models.transformer.decoding_cache import DecodingCache
+from regard.models.transformer.decoder_layer_caches import DecodingCache
 from regard.models.transformer.embedding import Lengths
 from regard.models.transformer.encoder import EncoderStack
 from regard.models.transformer.loss import cross_entropy

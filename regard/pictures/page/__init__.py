@@ -6,5 +6,5 @@ page.js, copied into the file.
 """
 
 from regard.pictures.page.encoding import Factors as Factors
-from regard.pictures.page.write import Page as Page
-from regard.pictures.page.write import attention_page as attention_page
+from regard.pictures.page.html_page import Page as Page
+from regard.pictures.page.html_page import attention_page as attention_page

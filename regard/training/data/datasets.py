@@ -6,7 +6,7 @@ from pathlib import Path
 from regard.suggestions import suggest
 from regard.training.data.dates import date_pairs
 from regard.training.data.pairs import Pairs, read_tsv
-from regard.training.data.phrases import phrase_pairs
+from regard.training.data.phrase_grammar import phrase_pairs
 
 GENERATORS = {"phrases": phrase_pairs, "dates": date_pairs}
 

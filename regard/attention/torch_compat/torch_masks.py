@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.kernels.torch_operators import in_dispatch_mode, in_func_transform, in_jit_trace
+from regard.attention.kernels.private_torch_operators import in_dispatch_mode, in_func_transform, in_jit_trace
 from regard.attention.masks import Mask, causal, given, padding
 
 

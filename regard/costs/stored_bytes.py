@@ -77,7 +77,7 @@ def mask_bytes(layer: Layer) -> int:
 
 
 def mask_numbers(layer: Layer) -> int:
-    """Return the size of all mask strips (see `regard.attention.kernels.tiles`) plus that of the largest table."""
+    """Return the size of all mask strips (see `tiled_attention.py`) plus that of the largest table."""
     tiles = [tile for tile in plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi) if tile.runs]
     masked = [tile for tile in tiles if tile.rule is not None and not (tile.is_triangle and layer.alibi is None)]
     table = 0

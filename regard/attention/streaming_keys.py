@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from regard.attention.attend_dispatch import BiasLike, WithLse, attend_with_lse
+from regard.attention.attend_function import BiasLike, WithLse, attend_with_lse
 from regard.attention.kernels.additive_mask import BiasRule
 from regard.attention.masks import Mask
 from regard.attention.masks.shifted import shift_mask

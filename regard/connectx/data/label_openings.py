@@ -1,6 +1,6 @@
 """Label every position with few stones. With a book that is one stone deeper this needs no search.
 
-Random games (`labelling.py`) meet few openings again and again, and most of them hardly ever.
+Random games (`label_positions.py`) meet few openings again and again, and most of them hardly ever.
 """
 
 import os
@@ -9,10 +9,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from regard.connectx.data.labelling import SAVE_EVERY, label_boards
-from regard.connectx.data.labels import Bits, Records, canonical_keys, open_folder, read_labels, shards, write_shard
+from regard.connectx.data.label_files import (
+    Bits,
+    Records,
+    canonical_keys,
+    open_folder,
+    read_labels,
+    shards,
+    write_shard,
+)
+from regard.connectx.data.label_positions import SAVE_EVERY, label_boards
 from regard.connectx.solver.build_book import positions_with
-from regard.connectx.solver.solver import Solver
+from regard.connectx.solver.perfect_solver import Solver
 from regard.training.interrupts import stop_requested
 
 BATCH = 64

@@ -23,8 +23,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.attend_checks import check_dropout
-from regard.attention.attend_dispatch import attend
+from regard.attention.argument_checks import check_dropout
+from regard.attention.attend_function import attend
 from regard.attention.integer_arguments import check_integer
 from regard.attention.layers.head_count import check_groups, fit_heads
 from regard.attention.layers.kv_cache import Cache

@@ -3,7 +3,7 @@
     out = softmax(scale · q kᵀ + bias, over visible keys) v            scale = 1/√d_k by default
 
 On the CPU attention runs on torch's flash kernel, tile by tile, and skips blocks that a mask hides
-(kernels/block_plan.py, kernels/tiles.py). On other devices and inside torch.compile it runs on
+(kernels/block_plan.py, kernels/tiled_attention.py). On other devices and inside torch.compile it runs on
 `F.scaled_dot_product_attention`. The L×S matrix of weights is built
 only if weights or dropout are requested (torch has no fused dropout on the CPU).
 
@@ -18,17 +18,17 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.attend_checks import check_bias, check_dropout, check_inputs, check_mask
+from regard.attention.argument_checks import check_bias, check_dropout, check_inputs, check_mask
 from regard.attention.kernels.additive_mask import BiasRule, additive_mask, hide, mask_tensor
 from regard.attention.kernels.autograd import TileCall, flash_attention
 from regard.attention.kernels.block_plan import DENSE_BELOW, choose_plan
-from regard.attention.kernels.compile_op import attend_compiled
-from regard.attention.kernels.materialized import attend_by_formula, attend_with_weights
+from regard.attention.kernels.materialized_weights import attend_by_formula, attend_with_weights
+from regard.attention.kernels.private_torch_operators import in_func_transform
 from regard.attention.kernels.shape_4d import equal_widths
-from regard.attention.kernels.torch_operators import in_func_transform
+from regard.attention.kernels.torch_compile_operator import attend_compiled
 from regard.attention.listeners import call_listeners, listeners_muted
 from regard.attention.masks import Mask
-from regard.attention.masks.bands import Causal
+from regard.attention.masks.causal_and_window import Causal
 from regard.attention.masks.custom import split_boolean_tables
 from regard.attention.masks.mask import And
 

@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.attend_dispatch import attend
-from regard.attention.kernels.materialized import grouped_matmul, scores
-from regard.attention.kernels.torch_operators import in_jit_trace
-from regard.attention.torch_compat.masks import combine_masks, convert_torch_masks, values_readable
+from regard.attention.attend_function import attend
+from regard.attention.kernels.materialized_weights import grouped_matmul, scores
+from regard.attention.kernels.private_torch_operators import in_jit_trace
+from regard.attention.torch_compat.torch_masks import combine_masks, convert_torch_masks, values_readable
 
 Heads = Float[Tensor, "b h n d"]
 Queries = Float[Tensor, "b h l d"]

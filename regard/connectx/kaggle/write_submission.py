@@ -19,7 +19,7 @@ from regard.files import write_atomic
 
 REGARD = Path(__file__).parents[2]  # the folder of the package regard
 MAX_BYTES = 10_000_000
-SUBMISSION = "connectx.kaggle.submission"
+SUBMISSION = "connectx.kaggle.submission_runtime"
 TEMPLATE = Path(__file__).with_name("exported_file.template")  # of the file, for `string.Template`
 
 

@@ -3,7 +3,7 @@
 The two languages share no word order, articles or tenses, so a translator must learn an alignment: the measure word of
 the noun (两只猫, 三本书), the position word after a place (在垫子上, 在桌子下面), 了 for completed actions, and the
 time before the verb. Every sentence has exactly one translation. The vocabulary and the sentence patterns are in
-phrases.toml.
+phrase_grammar.toml.
 
 "The cat sat on the mat" is held out: its words occur in the training data, the sentence does not, in any spelling.
 """

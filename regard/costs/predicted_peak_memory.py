@@ -18,9 +18,9 @@ from collections.abc import Iterator
 import torch
 
 from regard.attention.kernels.block_plan import Tile, plan_tiles
-from regard.attention.kernels.materialized import HEAD_LOOP_PAIRS, ROW_BLOCK
-from regard.attention.kernels.tiles import split_keys
-from regard.costs import memory
+from regard.attention.kernels.materialized_weights import HEAD_LOOP_PAIRS, ROW_BLOCK
+from regard.attention.kernels.tiled_attention import split_keys
+from regard.costs import stored_bytes as memory
 from regard.costs.layer import Layer
 
 

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.attention.listeners import call_listeners, listeners_muted
 from regard.watching.call import Call
-from regard.watching.readers import eager
+from regard.watching.readers import eager_softmax as eager
 from regard.watching.readers import torch_calls as readers
 from regard.watching.recording import Recording
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from regard.attention.kernels.additive_mask import TileMasks, take_runs
 from regard.attention.kernels.block_plan import Run, Tile
 from regard.attention.kernels.huge_pages import use_huge_pages
-from regard.attention.kernels.torch_operators import flash_backward, flash_forward
+from regard.attention.kernels.private_torch_operators import flash_backward, flash_forward
 
 BACKWARD_KEYS = 368  # six calls of 344 keys take 0.94 of the time of one call of 2,048 (bench/kernel.py)
 

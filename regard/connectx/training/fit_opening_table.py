@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from regard import models
 from regard.compiled import compiled
 from regard.connectx.data.batch_values import Report, batches, network_values
-from regard.connectx.data.labels import Labels, bits_from_keys, canonical_keys
-from regard.connectx.data.opening_labels import MAX_STONES
+from regard.connectx.data.label_files import Labels, bits_from_keys, canonical_keys
+from regard.connectx.data.label_openings import MAX_STONES
 from regard.connectx.game.board_batch import checked_shape, planes_of
 from regard.connectx.solver.build_book import positions_to_solve
-from regard.connectx.solver.solver import Solver
+from regard.connectx.solver.perfect_solver import Solver
 from regard.training.interrupts import stop_requested
 
 Array = np.ndarray

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.models.generation import compiled_layer as kernels
-from regard.models.generation.compiled_layer import Array, Sublayer
-from regard.models.transformer.decoding_cache import DecodingCache
+from regard.models.generation import one_token_kernels as kernels
+from regard.models.generation.one_token_kernels import Array, Sublayer
+from regard.models.transformer.decoder_layer_caches import DecodingCache
 from regard.models.transformer.seq2seq import Seq2Seq
 
 EMPTY: Array = np.empty(0, np.float32)

@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.attend_checks import check_dropout
-from regard.attention.attend_dispatch import attend
+from regard.attention.argument_checks import check_dropout
+from regard.attention.attend_function import attend
 from regard.attention.layers.head_count import fit_heads
-from regard.attention.layers.multi_head import xavier_uniform_each
+from regard.attention.layers.multi_head_attention import xavier_uniform_each
 from regard.attention.masks import Mask
 
 MaskLike = Mask | Bool[Tensor, "..."]

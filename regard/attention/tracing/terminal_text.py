@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from regard.attention.tracing.cell import explain_cell, number, token_name
-from regard.attention.tracing.record import Part, Step, Trace
+from regard.attention.tracing.trace_record import Part, Step, Trace
 
 Array = np.ndarray
 Block = list[Text]  # lines
