@@ -6,6 +6,16 @@ PIP := $(BIN)/pip install --disable-pip-version-check -q -c constraints.txt
 # The tests start hundreds of processes: keep Python's compiled files, whatever the shell's settings say.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The quick tests of `make fast`: no browser, training, games, torch.compile or many processes.
+FAST := $(addprefix tests/,test_cli.py test_files.py test_import.py test_packages.py \
+	$(addprefix attention/test_,head_count.py kv_cache.py masks.py numpy_attention.py online_softmax.py positions.py \
+		self_attention.py spatial.py tracing.py) \
+	$(addprefix claims/test_,charts.py rules.py statistics.py) \
+	$(addprefix connectx/test_,batch.py board.py rating.py) costs/test_predict.py \
+	$(addprefix learn/test_,cards.py diagram.py drills.py progress.py) \
+	$(addprefix models/test_,board_extend.py storage.py transformer_config.py) \
+	$(addprefix pictures/test_,curves.py picture.py pyramid.py) $(addprefix training/test_,examples.py tokenizer.py))
+
 .DEFAULT_GOAL := help
 .PHONY: help lab test fast bench check style types browser pictures clean
 .DELETE_ON_ERROR:
@@ -23,7 +33,7 @@ test: style browser  ## install everything; check style, types and package struc
 
 fast: $(VENV)/.installed  ## style and the quick tests, without browser, training and games; under 90 s
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow" $(FAST)
+	$(BIN)/pytest -q -n 2 --dist worksteal $(FAST)
 
 check: style types  ## style, types and package structure, without tests
 
