@@ -169,10 +169,10 @@ def test_a_reader_that_stops_early_is_no_error() -> None:
 
 
 def test_ctrl_c_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(**_: object) -> None:
+    def interrupted(_: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importlib.import_module("regard.cli.cost"), "_run", interrupted)
+    monkeypatch.setattr(importlib.import_module("regard.cli.cost"), "parse_lengths", interrupted)
     assert main(["cost"]) == 130
     assert capsys.readouterr().err.strip() == ""
 
@@ -180,8 +180,8 @@ def test_ctrl_c_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch:
 def test_a_defect_shows_its_traceback_and_where_to_report_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for defect in (lambda **_: {}["missing"], lambda **_: len(3), lambda **_: int("x")):
-        monkeypatch.setattr(importlib.import_module("regard.cli.cost"), "_run", defect)
+    for defect in (lambda _: {}["missing"], lambda _: len(3), lambda _: int("x")):
+        monkeypatch.setattr(importlib.import_module("regard.cli.cost"), "parse_lengths", defect)
         assert main(["cost"]) == 1
         message = capsys.readouterr().err
         assert "Traceback" in message

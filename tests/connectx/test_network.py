@@ -143,13 +143,13 @@ def test_a_memory_travels(folder: Path) -> None:
         boards = [Board.from_moves(moves, *size) for moves in ("", "4", "344", "3465", "123456", "1234561")]
         planes, legal = (np.stack(parts) for parts in zip(*map(_planes, boards), strict=True))
         assert np.abs(forward(planes, legal).value - Evaluator(net, mirror=True)(planes, legal).value).max() < 2e-3
-        silent = np.abs(forward._by_heart(planes)) == 0
+        silent = np.abs(forward._table_values(planes)) == 0
         assert silent.tolist() == ([False] * 5 + [True] if size == (6, 7, 4) else [True] * 6)
 
 
 def test_what_cannot_be_packed_is_said(net: BoardNet) -> None:
     weights = {name: value.numpy() for name, value in net.state_dict().items()}
-    with pytest.raises(ValueError, match="cannot be packed"):
+    with pytest.raises(ValueError, match="cannot be exported"):
         pack_network(asdict(net.config), weights)
 
 

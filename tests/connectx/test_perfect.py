@@ -13,6 +13,7 @@ from regard.connectx import Board, Puct, Solver, openings, player
 from regard.connectx.arena.move_quality import grade_games, total
 from regard.connectx.arena.round_robin import ArenaPlan, run_arena
 from regard.connectx.players.exported_players import TimedSolverPlayer
+from regard.connectx.players.search_players import SolverPlayer
 from regard.connectx.players.terminal_game import outcome_word
 
 SIZE = (4, 5, 4)
@@ -100,4 +101,4 @@ def test_the_exported_one_searches_where_it_has_no_book() -> None:
     board = Board.from_moves("112233", 5, 6, 4)
     seated = TimedSolverPlayer(0.2, board.shape)
     assert seated.choose(board) == 3
-    assert isinstance(player("solver"), Perfect)
+    assert isinstance(player("solver"), SolverPlayer)

@@ -101,5 +101,5 @@ def test_the_sequential_test_is_fair_to_both() -> None:
     assert sequential_test([1.0] * 7, 50) == ""  # too few to say
     assert sequential_test([1.0] * 60, 50) == "better"
     assert sequential_test([0.0] * 60, 50) == "worse"
-    with pytest.raises(ValueError, match="more than 0, got -5"):
+    with pytest.raises(ValueError, match="greater than 0, got -5"):
         sequential_test(results, -5)

@@ -32,7 +32,7 @@ def test_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "positions labelled" in capsys.readouterr().err
     assert len(read_labels(tmp_path)) > 20
     assert main([*command]) == 2
-    assert "so many positions, or for so many minutes" in capsys.readouterr().err
+    assert "either the number of positions or the minutes" in capsys.readouterr().err
     assert main([*command, "--openings", "2"]) == 0
     assert "positions labelled" in capsys.readouterr().err
     assert (read_labels(tmp_path).stones == 0).sum() == 1
@@ -55,7 +55,7 @@ def test_ctrl_c_keeps_the_labels_made_so_far(tmp_path: Path) -> None:
     os.kill(child.pid, signal.SIGINT)
     _, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
-    assert "the same command goes on" in err
+    assert "the same command continues" in err
     assert "Traceback" not in err
     assert not list(folder.glob(".*"))
 

@@ -46,7 +46,7 @@ class TestPlaying:
         page.tab.keyboard.press("Backspace")
         assert stones(page) == expected_stones("431")
         label = page.tab.locator(".board-column[data-column='3']").get_attribute("aria-label") or ""
-        assert label.startswith("Column 3, 1 stones; yours would lie in row 2")
+        assert label.startswith("Column 3, 1 stones; your stone would land in row 2")
 
     def test_undo_redo_and_the_list_of_moves(self, opened: Open) -> None:
         page = opened("#/four?opponent=friend&moves=445566")

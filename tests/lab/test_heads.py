@@ -473,7 +473,7 @@ class TestRemembered:
         assert watch_text("dates", "3 May 2024") is first
         for day in range(1, RUNS + 2):
             watch_text("dates", f"{day} June 2025")
-        assert len(remembered._runs) == RUNS
+        assert remembered._watch.cache_info().currsize == RUNS
         assert watch_text("dates", "3 May 2024") is not first
 
     def test_many_threads_at_once(self) -> None:

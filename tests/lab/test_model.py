@@ -249,7 +249,7 @@ class TestDoctor:
         model: Any = load_model("phrases").named.model
         attention = model.encoder.layers[1].attention
         kept = attention.qkv.weight.detach().clone(), attention.qkv.bias.detach().clone()
-        remembered._runs.clear()
+        remembered._watch.cache_clear()
         try:
             with torch.no_grad():  # the queries of head 3 are zero: its scores are all the same
                 attention.qkv.weight[2 * attention.d_k : 3 * attention.d_k] = 0
@@ -265,7 +265,7 @@ class TestDoctor:
             with torch.no_grad():
                 attention.qkv.weight.copy_(kept[0])
                 attention.qkv.bias.copy_(kept[1])
-            remembered._runs.clear()
+            remembered._watch.cache_clear()
 
     def test_every_finding_has_words(self, static: Path) -> None:
         said = importlib.import_module("regard.watching.doctor").__doc__ or ""

@@ -80,7 +80,7 @@ def test_a_preset_has_a_range_of_depths(preset, low, high):
         ({"score": True}, ValueError, "score must be one of"),
         ({"planes": -1}, ValueError, "planes must be at least 1, got -1"),
         ({"value_hidden": True}, TypeError, "value_hidden must be a whole number"),
-        ({"sees": ("all", "sideways")}, ValueError, "'near3', got 'sideways'"),
+        ({"sees": ("all", "sideways")}, ValueError, "'near5' …, got 'sideways'"),
         ({"sees": ("near4",)}, ValueError, "odd width of at least 3.*'near4'"),
         ({"sees": ("near1",)}, ValueError, "odd width of at least 3.*'near1'"),
         ({"sees": ("all", "row", "column", "lines")}, ValueError, "4 patterns .* do not divide 6 heads"),

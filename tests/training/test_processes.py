@@ -24,7 +24,8 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 
 CHILD = """
 import json, sys
-from regard.training import RunConfig, resume, train
+from regard.training import resume, train
+from regard.training.run_config import RunConfig
 config, folder, new = RunConfig.from_json(json.loads(sys.argv[1])), sys.argv[2], sys.argv[3] == "new"
 train(config, folder) if new else resume(folder)
 """
@@ -100,7 +101,8 @@ def test_ctrl_c_saves_a_checkpoint_and_prints_how_to_resume(pairs: Path, tmp_pat
 
 FULL = """
 import json, resource, sys
-from regard.training import RunConfig, train
+from regard.training import train
+from regard.training.run_config import RunConfig
 
 def report(row):
     if row["step"] == 10:  # from now on no file can exceed 8 kB, as on a full disk
