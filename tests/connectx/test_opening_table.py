@@ -57,7 +57,7 @@ def test_resuming_and_processes_do_not_change_the_table(
     counts: list[int] = []
 
     def stop_soon(what: str, done: int, total: int) -> None:
-        if what == "asking" and done:
+        if what == "evaluating" and done:
             counts.append(done)
             if len(counts) == 3:
                 raise KeyboardInterrupt
@@ -69,7 +69,7 @@ def test_resuming_and_processes_do_not_change_the_table(
     done_counts: list[int] = []
     again = memorize(
         net, solver, stones=5, bits=12, passes=3, folder=tmp_path,
-        report=lambda what, done, total: done_counts.append(done) if what == "asking" else None,
+        report=lambda what, done, total: done_counts.append(done) if what == "evaluating" else None,
     )  # fmt: skip
     assert done_counts[0] == sum(counts)
     other = memorize(net, solver, stones=5, bits=12, passes=3, processes=2)

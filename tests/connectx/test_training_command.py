@@ -37,9 +37,9 @@ def test_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "positions labelled" in capsys.readouterr().err
     assert (read_labels(tmp_path).stones == 0).sum() == 1
     assert main([*command, "--openings", "2", "--minutes", "1"]) == 2
-    assert "leave --positions, --minutes and --network out" in capsys.readouterr().err
+    assert "leave out --positions, --minutes and --network" in capsys.readouterr().err
     assert main([*command, "--positions", "100", "--most", "5", "--middle", "0.5"]) == 2
-    assert "leave --middle out, or --most" in capsys.readouterr().err
+    assert "--most cannot be combined with --middle" in capsys.readouterr().err
 
 
 def test_ctrl_c_keeps_the_labels_made_so_far(tmp_path: Path) -> None:
