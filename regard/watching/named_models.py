@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -80,8 +81,12 @@ def input_from_file(file: str) -> ModelInput:
     """Return the arrays of an .npz file as keyword arguments; unnamed arrays (arr_0, arr_1, …) become positional."""
     if Path(file).suffix != ".npz":
         raise ValueError(f"--input must be an .npz file, made with np.savez(file, name=array, …), got {file!r}")
-    with np.load(file, allow_pickle=False) as arrays:
-        tensors = {name: _to_tensor(name, arrays[name]) for name in arrays.files}
+    try:
+        with np.load(file, allow_pickle=False) as content:
+            arrays = {name: content[name] for name in content.files}
+    except (ValueError, EOFError, BadZipFile, AttributeError) as error:  # not an archive, or a damaged one
+        raise ValueError(f"--input: {file} is damaged or not an .npz file; write it with np.savez ({error})") from None
+    tensors = {name: _to_tensor(name, array) for name, array in arrays.items()}
     unnamed = sorted((name for name in tensors if name.startswith("arr_")), key=lambda name: int(name[4:]))
     return ModelInput(tuple(tensors.pop(name) for name in unnamed), tensors)
 

@@ -44,6 +44,7 @@ def _models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_models.py").write_text(MODELS)
     np.savez(tmp_path / "x.npz", src=np.random.default_rng(0).normal(size=(2, 5, 16)))
     np.savez(tmp_path / "one.npz", np.random.default_rng(0).normal(size=(2, 5, 16)))
+    (tmp_path / "damaged.npz").write_bytes(b"PK\x03\x04 no archive")
     np.savez(tmp_path / "words.npz", src=np.array(["a"]))
     monkeypatch.chdir(tmp_path)
 
@@ -116,6 +117,7 @@ def test_trained_model_has_a_head_for_the_previous_token(capsys: pytest.CaptureF
         (["my_models:with_tokenizer", "  "], "the text must contain at least one word"),
         (["my_models:layer", "--input", "x.csv"], "--input must be an .npz file"),
         (["my_models:layer", "--input", "none.npz"], "No such file"),
+        (["my_models:layer", "--input", "damaged.npz"], "damaged or not an .npz file"),
         (["my_models:layer", "--input", "words.npz"], "src must contain numbers, got <U1"),
         (["my_models:causal", "--input", "x.npz"], "the model failed on this input: TypeError"),
         (["my_models:linear", "--input", "one.npz"], "no attention call was recorded"),

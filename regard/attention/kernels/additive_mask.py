@@ -69,7 +69,7 @@ class TileMasks:
     _strips: dict[Any, tuple[Tensor, int]] = field(default_factory=dict)
 
     def of(self, tile: Tile) -> Float[Tensor, "#b #h rows keys"] | None:
-        """Return what is added to the scores of the tile, or None."""
+        """Return the sum of hidden keys (−inf), table and bias for the tile's scores; None if nothing is added."""
         total: Tensor | None = None
         bias = None if self.bias is None else self._strip_part(tile, self.bias)
         for part in (self._hidden(tile), self._table_part(tile), bias):
