@@ -82,7 +82,7 @@ def input_from_file(file: str) -> ModelInput:
     if Path(file).suffix != ".npz":
         raise ValueError(f"--input must be an .npz file, made with np.savez(file, name=array, …), got {file!r}")
     try:
-        with np.load(file, allow_pickle=False) as content:
+        with open(file, "rb") as stream, np.load(stream, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
     except (ValueError, EOFError, BadZipFile, AttributeError) as error:  # not an archive, or a damaged one
         raise ValueError(f"--input: {file} is damaged or not an .npz file; write it with np.savez ({error})") from None
