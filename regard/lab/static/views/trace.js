@@ -97,7 +97,8 @@ export async function mount(root, initial, kit) {
   const formula = h("div", { class: "letters" });
   const explanation = h("p", { class: "explanation" });
   const aside = h("div", { class: "worked", "aria-live": "polite" });
-  const panel = h("section", { class: "card trace-panel", "aria-label": t("trace.explained") }, title, explanation, formula, aside);
+  // With a long explanation the panel scrolls; tabindex lets the keyboard scroll it.
+  const panel = h("section", { class: "card trace-panel", tabindex: 0, "aria-label": t("trace.explained") }, title, explanation, formula, aside);
   const heads = h("div", { class: "trace-heads" });
   const board = h("div", { class: "trace-board" });
   const stage = h("section", { class: "card trace-stage", "aria-label": t("trace.numbers") }, heads, board);
