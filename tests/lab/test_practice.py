@@ -132,7 +132,7 @@ class TestProgress:
         page.tab.get_by_label("Start over").select_option("exercises")
         page.tab.get_by_role("button", name="Delete progress").click()
         assert Progress.load(file_of(lab)).exercises
-        page.tab.get_by_role("button", name="Really forget the exercises?").click()
+        page.tab.get_by_role("button", name="Delete the progress in the exercises? Press again to confirm").click()
         expect(page.tab.locator("[data-row='01-softmax']")).to_have_class(re.compile("open"))
         kept = Progress.load(file_of(lab))
         assert (kept.exercises, list(kept.flow)) == ({}, ["multi-head"])

@@ -172,10 +172,10 @@ class TestCards:
     def test_the_run_that_shows_it(self, opened: Open) -> None:
         page = opened("#/practice")
         assert page.tab.locator(".myths li").count() == 11
-        page.tab.get_by_role("button", name="See why: a row with everything hidden is harmless").click()
+        page.tab.get_by_role("button", name="See why: a row in which every key is hidden is harmless").click()
         expect(page.tab.locator(".question")).to_have_attribute("data-card", "empty-row")
         page.tab.get_by_role("button", name="Show the answer").click()
-        expect(page.tab.locator(".myth")).to_contain_text("everything hidden is harmless")
+        expect(page.tab.locator(".myth")).to_contain_text("every key is hidden is harmless")
         page.tab.locator("[data-do=show]").click()
         expect(page.tab.locator(".printed pre")).to_contain_text("except where a query sees nothing")
         page.tab.get_by_role("link", name="Open in Trace").click()

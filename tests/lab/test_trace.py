@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from regard.attention import embed, masks, projections, tokenize, trace, trace_layer
 from regard.attention.reference import numpy_attention as reference
@@ -204,9 +204,9 @@ class TestFields:
         page = opened(locale=locale)
         for label, typed, right, english, chinese in (
             (0, "   ", "cat", "at least one word", "至少输入一个词"),
-            (1, "3", "4", "3 heads do not divide a width of 8", "3 个头不能整除宽度 8"),
-            (1, "0", "4", "A whole number from 1 to 128", "1 到 128 之间的整数"),
-            (2, "999", "16", "A whole number from 1 to 128", "1 到 128 之间的整数"),
+            (1, "3", "4", "3 heads do not divide a width of 8", "宽度 8 不能被 3 个头整除"),
+            (1, "0", "4", "Enter a whole number from 1 to 128", "1 到 128 之间的整数"),
+            (2, "999", "16", "Enter a whole number from 1 to 128", "1 到 128 之间的整数"),
         ):
             field = page.tab.locator(".trace-controls .field").nth(label)
             field.locator("input").fill(typed)
@@ -219,16 +219,15 @@ class TestFields:
 
     def test_an_answer_to_what_was_typed_before_takes_nothing_back(self, page: Opened) -> None:
         page.tab.locator(".flow-step[data-step=scores]").click()
-        held: list[Route] = []
-        page.tab.route("**/api/trace", lambda route: held.append(route) if not held else route.continue_())
+        held = page.hold("**/api/trace", most=1)
         field = page.tab.locator(".trace-controls .field").nth(1)
         field.locator("input").fill("4")
         field.locator("input").fill("0")
-        expect(field.locator(".field-message")).to_contain_text("A whole number from 1 to 128")
+        expect(field.locator(".field-message")).to_contain_text("Enter a whole number from 1 to 128")
         assert len(held) == 1
-        held[0].continue_()
+        page.release()
         expect(page.tab.locator(".trace-heads .head")).to_have_count(4)
-        expect(field.locator(".field-message")).to_contain_text("A whole number from 1 to 128")
+        expect(field.locator(".field-message")).to_contain_text("Enter a whole number from 1 to 128")
         assert field.locator("input").input_value() == "0"
         page.tab.locator("h1").click()
         page.tab.get_by_label("Temperature").press("ArrowRight")  # the field shows again what counts
@@ -276,7 +275,7 @@ class TestKeys:
         expect(page.tab.locator("[aria-current=step]")).to_have_attribute("data-step", "output")
         keyboard.press("ArrowLeft")
         expect(page.tab.locator("[aria-current=step]")).to_have_attribute("data-step", "merge")
-        expect(page.tab.locator("#said")).to_contain_text("Put the heads side by side")
+        expect(page.tab.locator("#said")).to_contain_text("Concatenate the heads")
 
     def test_editing_by_keyboard(self, opened: Open) -> None:
         page = opened("#/trace?step=split")
@@ -288,8 +287,7 @@ class TestKeys:
         assert page.tab.evaluate("({ ...document.activeElement.dataset }).row") == "1"
 
     def test_what_is_chosen_while_the_numbers_are_on_their_way_counts(self, page: Opened) -> None:
-        held: list[Route] = []
-        page.tab.route("**/api/trace", lambda route: held.append(route))  # a builtin has no room for its wrapper
+        held = page.hold("**/api/trace")
         page.tab.get_by_role("button", name="中文").click()
         expect(page.tab.locator("h1")).to_have_text("逐个数字看懂注意力")
         page.tab.locator(".flow-step[data-step=softmax]").click()
@@ -297,7 +295,7 @@ class TestKeys:
         page.tab.wait_for_timeout(700)  # longer than a beat of the player, which has nothing to play yet
         page.tab.locator(".play").click()
         assert len(held) == 1
-        held[0].continue_()
+        page.release()
         expect(page.tab.locator("[aria-current=step]")).to_have_attribute("data-step", "softmax")
         expect(page.tab.locator(".trace-board td").first).to_be_visible()
 
@@ -502,7 +500,7 @@ class TestKept:
         assert image.startswith(b"\x89PNG")
         assert len(image) > 10_000
         page.tab.locator("[data-keep=copy]").click()
-        expect(page.tab.locator(".toast")).to_contain_text("clipboard")
+        expect(page.tab.locator(".toast")).to_have_text("The picture has been copied.")
         kinds = page.tab.evaluate("navigator.clipboard.read().then((items) => items.flatMap((item) => item.types))")
         assert kinds == ["image/png"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from regard.lab import Lab
 
@@ -32,7 +32,7 @@ FLAGS = [
     "--disable-site-isolation-trials",
     "--disable-features=SpareRendererForSitePerProcess,IsolateOrigins,site-per-process",
 ]
-PATIENCE = 90_000  # milliseconds: a busy machine is slow, not wrong
+PATIENCE = 30_000  # milliseconds: a busy machine is slow, not wrong
 expect.set_options(timeout=PATIENCE)
 
 
@@ -56,6 +56,7 @@ class Opened:
         self.context = self.windows[self.kind]
         self.complaints: list[str] = []
         self.asked: list[str] = []
+        self.held: list[Route] = []
         self.tab: Page = self._new_tab()
         self.tab.goto(lab.url + link)
         self.ready()
@@ -105,6 +106,25 @@ class Opened:
             }"""
         )
 
+    def hold(self, address: str, most: int | None = None) -> list[Route]:
+        """Hold back requests to an address until `release`, at most so many; return the list that collects them."""
+
+        def hold_or_pass(route: Route) -> None:
+            if most is None or len(self.held) < most:
+                self.held.append(route)
+            else:
+                route.continue_()
+
+        self.tab.route(address, hold_or_pass)
+        return self.held
+
+    def release(self) -> None:
+        """Let the requests go that `hold` has held back, and all later ones."""
+        for route in self.held:
+            route.continue_()
+        self.held.clear()
+        self.tab.unroute_all()
+
     def kept(self, kind: str, folder: Path) -> Path:
         """What the page saves: "page", "svg" or "png"."""
         with self.tab.expect_download() as waiting:
@@ -128,6 +148,7 @@ class Opened:
         """Leave the window as it was, and nothing on its way to the lab."""
         if self.tab.is_closed():
             return
+        self.release()  # a test that fails before it releases them would leave the page busy forever
         self.tab.wait_for_selector("html:not([data-busy])", state="attached")
         self.context.set_offline(False)
         self.tab.evaluate("localStorage.clear()")
