@@ -4,13 +4,13 @@ Each file holds the title, the statement, its sources, what is done, the rule, a
 sentences and charts, all in English and Chinese, and the settings of each size.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from regard.claims.charts.chart import Chart
 from regard.claims.claim import SIZES, Claim, Conclusion, Row, Settings
-from regard.languages import LANGUAGES, Bilingual, bilingual, read_texts
+from regard.languages import LANGUAGES, Bilingual, bilingual, fill_in, read_texts
 
 FOLDER = Path(__file__).parent / "experiments" / "texts"
 SOURCES = {
@@ -20,20 +20,6 @@ SOURCES = {
     "transformer": bilingual("Transformer and self-attention", "Transformer 与自注意力"),
     "connectx": bilingual("An attention network that plays ConnectX", "下 ConnectX 的注意力网络"),
 }
-
-
-def fill(template: Bilingual, **values: object) -> Bilingual:
-    """Return the template with its {fields} replaced; a value in two languages is inserted in each.
-
-    >>> fill({"en": "{n} heads, {kind}", "zh": "{n} 头，{kind}"}, n=4, kind={"en": "causal", "zh": "因果"})
-    {'en': '4 heads, causal', 'zh': '4 头，因果'}
-    """
-    return {
-        language: template[language].format(
-            **{name: value[language] if isinstance(value, Mapping) else value for name, value in values.items()}
-        )
-        for language in LANGUAGES
-    }
 
 
 def enumerate_in_words(items: Sequence[Bilingual], en: str = ", ", zh: str = "、") -> Bilingual:
@@ -65,7 +51,7 @@ class Definition:
             entry = entry.get(part, {})
         if set(entry) != set(LANGUAGES) or not all(isinstance(entry[language], str) for language in LANGUAGES):
             raise ValueError(f"{FOLDER / self.name}.toml must define {key}.en and {key}.zh")
-        return fill(entry, **values) if values else entry
+        return fill_in(entry, **values) if values else entry
 
     def claim(
         self,

@@ -1,4 +1,4 @@
-"""Errors of the documents: each statement computed as the document prints it and as it is."""
+"""Errors of the documents that the claims come from: each statement as printed, and as a computation gives it."""
 
 from collections.abc import Callable
 
@@ -11,11 +11,11 @@ from regard.claims.charts.chart import Chart
 from regard.claims.charts.labels import label
 from regard.claims.charts.panels import Table
 from regard.claims.claim import Conclusion, Row, Settings
-from regard.claims.definition import Definition, fill
+from regard.claims.definition import Definition
 from regard.claims.experiments.stable_softmax import EXAMPLE_WIDTH, document_example, example_output, naive_softmax
 from regard.claims.statistics.rows import figure, values, where
 from regard.claims.tasks.document_costs import corrected
-from regard.languages import Bilingual, bilingual
+from regard.languages import Bilingual, bilingual, fill_in
 from regard.models import BoardConfig
 
 DEFINITION = Definition("errata")
@@ -138,7 +138,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
         if check is not None:
             results, wrong = check()
             document, actual = (
-                fill(text(f"items.{check.__name__}.{which}"), **results) for which in ("document", "is")
+                fill_in(text(f"items.{check.__name__}.{which}"), **results) for which in ("document", "is")
             )
         texts = {"document": document["en"], "document_zh": document["zh"], "is": actual["en"], "is_zh": actual["zh"]}
         rows.append({"item": number, "about": about, **texts, "wrong": wrong})
@@ -156,7 +156,7 @@ def judge(rows: list[Row]) -> Conclusion:
     )
     if not wrong:
         return Conclusion("holds", text("sentences.holds"), shown)
-    notes = tuple(fill(text("sentences.note"), **_texts(row)) for row in _first_seed(rows))
+    notes = tuple(fill_in(text("sentences.note"), **_texts(row)) for row in _first_seed(rows))
     sentence = text("sentences.wrong", wrong=len(wrong), checked=len(checked))
     return Conclusion("does not hold here" if len(wrong) == len(checked) else "holds when", sentence, shown, notes)
 

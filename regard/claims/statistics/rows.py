@@ -6,9 +6,8 @@ from typing import Any
 
 from regard.claims.charts.labels import label
 from regard.claims.claim import Figure, Row
-from regard.claims.definition import fill
 from regard.claims.statistics.confidence_intervals import Interval, interval
-from regard.languages import Bilingual
+from regard.languages import Bilingual, fill_in
 
 
 def where(rows: Sequence[Row], **conditions: Any) -> list[Row]:
@@ -80,5 +79,5 @@ def figures(rows: Sequence[Row], column: str, name: Bilingual, unit: str = "", *
     for combination in product(*axes.values()):
         conditions = dict(zip(axes, combination, strict=True))
         labels = {axis: label(value) for axis, value in conditions.items()}
-        result.append(figure(fill(name, **labels), over_seeds(rows, column, **conditions), unit))
+        result.append(figure(fill_in(name, **labels), over_seeds(rows, column, **conditions), unit))
     return result
