@@ -112,7 +112,7 @@ def _announce_board_game() -> None:
 
 
 def _announcer(subject: str, package: str | None = None) -> Any:
-    """A numba listener that prints one line at the first compilation, of a function in `regard.<package>` if given."""
+    """Return a numba listener that prints one line at the first compilation (in `regard.<package>`, if given)."""
     from numba.core import event
 
     class Announcer(event.Listener):
@@ -120,7 +120,7 @@ def _announcer(subject: str, package: str | None = None) -> Any:
 
         def on_start(self, compilation: Any) -> None:
             module = compilation.data["dispatcher"].py_func.__module__.split(".")
-            # The modules of an exported player have another name than "regard": it prints nothing.
+            # An exported player prints nothing: the names of its modules do not begin with "regard".
             if not self.announced and (package is None or module[:2] == ["regard", package]):
                 self.announced = True
                 sys.stderr.write(f"regard: compiling {subject} for this machine (some seconds, only once) …\n")

@@ -44,7 +44,7 @@ def read_texts(file: Path) -> Mapping[str, Any]:
 
 
 def fill_in(text: Bilingual, /, **values: object) -> Bilingual:
-    """Return the text with its placeholders replaced; a value that is itself bilingual is replaced by language.
+    """Return the text with its {placeholders} replaced; a bilingual value is inserted in each language.
 
     >>> fill_in(bilingual("the {part} of {n}", "{n} 的{part}"), part=bilingual("root", "平方根"), n=4)
     {'en': 'the root of 4', 'zh': '4 的平方根'}

@@ -48,7 +48,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What the rule of a claim makes of a result.
+    """Result of the rule of a claim, applied to the measured rows.
 
     verdict     whether the claim holds
     sentence    the verdict explained in one sentence

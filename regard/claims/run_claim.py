@@ -64,7 +64,7 @@ def run(
 
 
 def count(claim: Claim, size: Size, seeds: int | None = None) -> int:
-    """Return the number of parts of a run.
+    """Return the number of parts that a run measures: the parts of one seed times the number of seeds.
 
     >>> from regard.claims import claim_named
     >>> count(claim_named("mask"), "tiny")

@@ -46,7 +46,7 @@ def report_user_errors(command: str) -> Iterator[None]:
 
 
 def is_user_error(error: BaseException) -> bool:
-    """Return whether an exception is due to the user's input: raised on purpose by regard, or by the system."""
+    """Return whether the user's input caused an exception: a `raise` in regard's code, an OSError or a MemoryError."""
     if isinstance(error, (OSError, MemoryError)):
         return True
     place = error.__traceback__

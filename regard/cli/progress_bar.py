@@ -35,7 +35,7 @@ def count_bar(description: str, total: int) -> Iterator[Callable[..., None]]:
 
 @contextmanager
 def time_bar(description: str, minutes: float) -> Iterator[Callable[..., None]]:
-    """Show a bar for work that runs for a given time; the bar is the time, beside it the number of steps.
+    """Show a bar for work that runs for a given time; the bar shows the time, and a number beside it the steps.
 
     Yields `advance(steps=1)`.
     """

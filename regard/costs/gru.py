@@ -41,7 +41,7 @@ class Recurrent:
         return self.seq
 
     def measure(self, repeats: int = 3) -> Measurement:
-        """Run the layer: once under the profiler, then `repeats` times for the time.
+        """Run the layer once under the profiler, then `repeats` times to measure the time.
 
         >>> result = Recurrent(seq=8, d_model=16).measure(repeats=1)
         >>> result.operations == result.predicted_operations, result.peak == result.predicted_peak

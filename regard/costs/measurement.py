@@ -86,7 +86,7 @@ def measure_estimates(
 def measure_calls(
     seq: int, predicted_operations: int, predicted_peak: int, prepares: Sequence[Prepare], repeats: int
 ) -> Measurement:
-    """Run each call once to warm up, once under the profiler and `repeats` times for the time."""
+    """Run each call once to warm up, once under the profiler and `repeats` times to measure the time."""
     operations, peak, seconds = 0, 0, 0.0
     for prepare in prepares:
         prepare()()  # the first call of a kernel allocates what later ones reuse

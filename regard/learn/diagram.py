@@ -22,7 +22,7 @@ Kind = Literal["x", "q", "k", "v", "scores", "weights", "context", "merged", "ou
 
 @dataclass(frozen=True)
 class Value:
-    """What an arrow carries."""
+    """Value that an arrow carries: queries, keys, scores, … (`kind`), and what has been done to them."""
 
     kind: Kind
     split: bool = False

@@ -104,7 +104,7 @@ class Progress:
         return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
     def clear(self, *sections: str) -> None:
-        """Empty the named sections, or all of exercises, cards, drills and flow; call `save` afterwards."""
+        """Empty the named sections, by default all of `COURSE_SECTIONS`; call `save` afterwards."""
         for section in sections or COURSE_SECTIONS:
             if section not in COURSE_SECTIONS:
                 raise ValueError(f"the sections are {', '.join(COURSE_SECTIONS)}, got {section!r}")
@@ -209,9 +209,9 @@ def _read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise UnreadableProgress(f"not JSON: {error}") from None
+        raise UnreadableProgress(f"it is not JSON: {error}") from None
     if not isinstance(document, dict) or not isinstance(document.get("version"), int):
-        raise UnreadableProgress('not an object with a "version"')
+        raise UnreadableProgress('it must be a JSON object with a "version"')
     if document["version"] > VERSION:
         raise ValueError(
             f"{path} was written by a newer regard (format version {document['version']}, supported: {VERSION}); "
@@ -219,7 +219,7 @@ def _read(path: Path) -> dict[str, Any]:
         )
     for name in SECTIONS:
         if not isinstance(document.get(name, {}), dict):
-            raise UnreadableProgress(f'"{name}" is not an object')
+            raise UnreadableProgress(f'its section "{name}" must be a JSON object')
     return document
 
 

@@ -81,7 +81,7 @@ class Recurrent(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise recurrent matrices orthogonal, others Xavier-uniform, biases 0 and those of the forget gates 1."""
+        """Draw orthogonal recurrent matrices and Xavier-uniform others; set biases to 0, those of forget gates to 1."""
         width = self.config.d_model
         for table in (self.source, self.target):
             nn.init.normal_(table.weight, std=width**-0.5)
@@ -205,12 +205,12 @@ class Recurrent(nn.Module):
         return self.target.weight if self.head is None else self.head.weight
 
     def new_cache(self, batch: int, length: int, before: Tensor | None = None) -> DecoderState:
-        """Return the state before the first step; batch and length are accepted as in the other models."""
+        """Return the state before the first step; unlike in the other models, `batch` and `length` have no effect."""
         return DecoderState(before)
 
 
 class AdditiveAttention(nn.Module):
-    """Attention of one state s (B, D) over the source with scores vᵀ tanh(W s + U h_j)."""
+    """Attention of one decoder state s (B, D) over the encoder states h_j, with scores vᵀ tanh(W s + U h_j)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -50,7 +50,7 @@ def _glyphs(family: str) -> frozenset[int]:
 
 
 def legible(text: str) -> str:
-    """Return the text with invisible characters and those that no font has replaced by visible ones.
+    """Return the text; invisible characters, and those that no font has, are replaced by visible ones.
 
     >>> legible("a\\nb"), legible(" ")
     ('a↵b', '␣')

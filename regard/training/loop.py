@@ -187,7 +187,7 @@ class Loop:
             state.evaluations_since_best += 1
 
     def _evaluate_network(self, make_network: Callable[[], Any]) -> tuple[float, Metrics, Any]:
-        """Return the selection metric, on every rank, and on ranks that evaluate all metrics and the network."""
+        """Return the selection metric on every rank; on ranks that evaluate, also all metrics and the network."""
         metrics, network = {}, None
         if self.ranks.first or self.evaluate_on_all_ranks:
             network = make_network()

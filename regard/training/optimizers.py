@@ -5,7 +5,7 @@ Muon replaces the momentum M = U Σ Vᵀ by about U Vᵀ (five steps of an odd p
 so that rare directions are learnt as fast as frequent ones. The weights of a convolution count as a matrix with one row
 per output channel.
 
-The steps of Muon have the length that steps of AdamW usually have at the same learning rate, so both share one.
+The steps of Muon have the length that steps of AdamW usually have at the same learning rate, so both use the same one.
 Parameters that are no matrix, or have fewer than `MIN_SIDE` rows or columns, are left to AdamW. torch.optim.Muon
 accepts no convolutions and computes in bfloat16, which is slow on processors without bfloat16 units.
 

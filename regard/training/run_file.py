@@ -1,4 +1,4 @@
-"""run.json: what a run was trained with and what it reached."""
+"""The file run.json: configuration, versions and results of a run."""
 
 import json
 import platform

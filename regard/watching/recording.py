@@ -133,8 +133,8 @@ class Recording:
     def rollout(self, *, residual: float = 0.5) -> Float[Tensor, "batch queries keys"]:
         """Return attention rollout: how much of each input token reaches each output token.
 
-        The mean over the heads of each layer, mixed with the identity for the residual stream, multiplied over the
-        layers. The result is an S×S matrix for each batch item.
+        It is the product over the layers of the mean over heads, mixed with the identity for the residual stream.
+        The result is an S×S matrix for each batch item.
         """
         self._check_not_empty()
         total: Tensor | None = None
@@ -191,7 +191,7 @@ def _common_prefix(paths: list[list[str]], limit: int) -> int:
 
 
 def _pictures() -> Any:
-    """Return the figures of recordings. They import this package, so they are imported by name and only when needed."""
+    """Return the module that draws recordings. It imports this package, so it is imported only when needed."""
     return import_module("regard.pictures.weights.recorded_heads")
 
 

@@ -46,7 +46,7 @@ def print_head_weights(
 
 
 def most_informative_head(recording: Recording) -> tuple[Call, int]:
-    """Return the call and head with the lowest entropy, avoiding heads on the first token or the query's own."""
+    """Return the call and head of lowest entropy, except heads that attend to the first token or the query's own."""
     heads = [(call, head) for call in recording.calls for head in range(call.shape[1])]
     penalties = [row["entropy"] + 3 * row["sink"] + 2 * row.get("own", 0.0) for row in recording.summary()]
     return heads[penalties.index(min(penalties))]

@@ -50,7 +50,7 @@ def additive_mask(
 
 
 def take_runs(x: Shaped[Tensor, "..."], runs: tuple[Run, ...], dim: int) -> Shaped[Tensor, "..."]:
-    """Return the entries of x in these runs of a dimension; a view if there is one run."""
+    """Return the entries of x in these runs (start, stop) of a dimension; a view if there is one run."""
     if len(runs) == 1:
         start, stop = runs[0]
         return x if stop - start == x.shape[dim] else x.narrow(dim, start, stop - start)

@@ -23,7 +23,7 @@ from regard.attention.masks import Mask
 
 @dataclass(frozen=True)
 class TileCall:
-    """Arguments of a computation by tiles that are not tensors."""
+    """Arguments of `flash_attention` that are not tensors."""
 
     plan: Plan
     mask: Mask | None
@@ -58,7 +58,7 @@ def _tile_masks(q: Tensor, table: Tensor | None, call: TileCall) -> TileMasks:
 
 
 def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, call: TileCall) -> tuple[Tensor, Tensor, Tensor]:
-    """Return output, log-sum-exp for `run_backward`, and the true log-sum-exp (if the call requests it)."""
+    """Return output, log-sum-exp with 0 for empty rows (for `run_backward`), and with −inf if the call requests it."""
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
     masks = _tile_masks(q, table, call)
     out, raw_lse, lse = tiles.forward(to_4d(q), to_4d(k), to_4d(v), masks, call.scale, call.lse)

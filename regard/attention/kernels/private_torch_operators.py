@@ -1,4 +1,4 @@
-"""Private names of torch that regard's attention depends on, gathered here so that a new release breaks one file."""
+"""Private names of torch that regard's attention depends on; only this file depends on the version of torch."""
 
 from typing import Any
 

@@ -37,7 +37,7 @@ def forward(
     scale: float,
     mark_empty: bool,
 ) -> tuple[Float[Tensor, "b h l d"], Float[Tensor, "b h l"], Float[Tensor, "b h l"]]:
-    """Return output, log-sum-exp for `backward` (0 for an empty row), and the true log-sum-exp (−inf)."""
+    """Return output, log-sum-exp with 0 for empty rows (for `backward`), and log-sum-exp with −inf for empty rows."""
     tiles = masks.plan
     if len(tiles) == 1 and tiles[0].batch == slice(None) and tiles[0].keys == k.shape[2]:
         out, lse = _forward_tile(q, k, v, masks, tiles[0], scale)
@@ -92,7 +92,7 @@ def backward(
         q, k, out = F.pad(q, (0, extra)), F.pad(k, (0, extra)), F.pad(out, (0, extra))
 
     def shares(tile: Tile) -> Iterator[tuple[tuple[Run, ...], Tensor, Tensor, Tensor]]:
-        """Yield the shares of dQ, dK and dV of the keys of a tile, some keys at a time."""
+        """Yield what the keys of a tile add to dQ, dK and dV, some keys at a time."""
         if not tile.runs:
             return
         rows = (tile.batch, slice(None), tile.rows)

@@ -42,7 +42,7 @@ class Cache(Protocol):
 
     @property
     def rule(self) -> Mask | None:
-        """Mask that hides from the later of several new tokens the keys that only earlier ones see; or None."""
+        """Mask over the keys that `append` returns, if a new token must not see all of them; otherwise None."""
 
     @property
     def nbytes(self) -> int:
@@ -112,7 +112,7 @@ class _Buffers:
         """
         if index.dim() != 1 or index.dtype not in (torch.int32, torch.int64):
             raise ValueError(
-                f"reorder takes whole numbers (B,), the batch item that each new item continues; "
+                f"reorder takes whole numbers (B,), for each new batch item the index of an old one; "
                 f"got {index.dtype} of shape {tuple(index.shape)}"
             )
         if self._keys is None or self._values is None:
@@ -270,7 +270,7 @@ class SlidingCache(_Buffers):
     buffer of 2·W. When they reach its end they are moved to its beginning: one move of W keys for every W tokens.
 
     `append` returns the first tokens, up to W − 1 old ones and all the new ones, so that the first of the new tokens
-    sees its whole window. The others are dropped at the next append. Between the first tokens and the rest there is a
+    sees its whole window. Older tokens are dropped at the next append. Between the first tokens and the rest there is a
     gap; ALiBi computes distances without it, as StreamingLLM does.
 
     >>> cache = SlidingCache(window=2, first=1)

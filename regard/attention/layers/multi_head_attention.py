@@ -297,7 +297,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def _normalize(norm: nn.RMSNorm, x: Float[Tensor, "*b heads n d_k"]) -> Float[Tensor, "*b heads n d_k"]:
-    """Return x over its root mean square, in the dtype of the gain: under autocast only x is half precision."""
+    """Return x divided by its root mean square, in the dtype of the gain: under autocast only x is half precision."""
     normalized: Tensor = norm(x.to(norm.weight.dtype))
     return normalized.to(x.dtype)
 

@@ -32,7 +32,7 @@ def attend_with_sinks(
     dropout: float = 0.0,
     weights: bool | Literal["mean"] = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return `attend` with one sink per query head.
+    """Return the result of `attend`, with one sink per query head in the denominator of softmax.
 
     >>> q = torch.zeros(1, 1, 4)                                          # one head, one query, score 0
     >>> attend_with_sinks(q, q, q, torch.zeros(1), weights=True)[1]       # e⁰ / (e⁰ + e⁰)

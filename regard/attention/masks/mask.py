@@ -87,7 +87,7 @@ class Mask(ExportableMask):
         return f"{self.label or repr(self)} {verb} it" + (f" ({reason})" if reason else "")
 
     def _reason(self, b: int, h: int, q: int, k: int) -> str:
-        """Return the words in brackets after "shows it" or "hides it"."""
+        """Return the reason that `why` adds in brackets: why the mask shows or hides this pair."""
         return ""
 
     def _batch_index(self, b: Index) -> Index:

@@ -279,7 +279,7 @@ def as_float(name: str, array: Array, dtype: DTypeLike = np.float64) -> Float[Ar
 
 
 def for_each_head(x: Float[Array, "*heads S d"], like: Float[Array, "..."]) -> Float[Array, "*more S d"]:
-    """Return keys or values with each head repeated for the query heads of its group, so many as `like` has.
+    """Return keys or values with each head repeated for the query heads of its group: as many heads as `like` has.
 
     >>> for_each_head(np.zeros((2, 5, 4)), np.zeros((6, 7, 4))).shape
     (6, 5, 4)

@@ -64,7 +64,7 @@ def check_shapes(query: Sequence[int], keys: Sequence[int], values: Sequence[int
 
 
 def check_broadcast(name: str, shape: Sequence[int], scores: Sequence[int]) -> Shape:
-    """Return the shape of a mask or a bias without leading 1s in excess; raise ValueError if it does not broadcast.
+    """Return the shape of a mask or bias without superfluous leading 1s; raise ValueError if it does not broadcast.
 
     >>> check_broadcast("mask", (1, 1, 5, 7), (5, 7))
     (5, 7)

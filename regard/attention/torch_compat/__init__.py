@@ -1,7 +1,7 @@
 """A drop-in replacement for `nn.MultiheadAttention` without NaN, and its installation in existing models.
 
-`layer` implements the layer, `masks` converts torch's masks to those of regard, `replace_layers` exchanges the
-layers of a model.
+`multihead_attention` implements the layer, `torch_masks` converts torch's masks to those of regard, `replace_layers`
+exchanges the layers of a model.
 """
 
 from regard.attention.torch_compat.multihead_attention import MultiheadAttention

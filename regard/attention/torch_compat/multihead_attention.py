@@ -74,7 +74,7 @@ class MultiheadAttention(TorchAttention):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """(output, weights), or (output, None) if `need_weights` is False; in the shapes of torch's layer."""
+        """Return (output, weights), or (output, None) if `need_weights` is False, in the shapes of torch's layer."""
         options = (key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
         if torch.jit.is_scripting():  # type: ignore[attr-defined]
             return self._torch_forward(query, key, value, *options)

@@ -220,7 +220,7 @@ def _beside(blocks: list[Block]) -> Block:
 
 
 def _heat(weight: float) -> str:
-    """Return a background style from slate to amber, readable on dark and light terminals; none below 0.05."""
+    """Return the background style of a weight, from slate to amber, readable on all terminals; "" below weight 0.05."""
     if not weight >= 0.05:
         return ""
     red, green, blue = (int(np.interp(weight, (0, 0.35, 0.7, 1), stops)) for stops in HEAT)

@@ -97,7 +97,7 @@ _TRAINED: dict[tuple[str, int, str], tuple[BoardNet, list[Evaluation]]] = {}  # 
 
 
 def train_network(settings: Settings, variant: str, seed: int) -> tuple[BoardNet, list[Evaluation]]:
-    """Return the trained network and its evaluations; those of the current seed are kept in memory."""
+    """Return the trained network and its evaluations, from memory if it was already trained with this seed."""
     key = (repr(sorted(settings.items())), seed, variant)
     if key in _TRAINED:
         return _TRAINED[key]

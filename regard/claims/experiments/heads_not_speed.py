@@ -42,7 +42,7 @@ class Relations(nn.Module):
 
 
 def make_batch(batch: int) -> tuple[Tensor, Tensor]:
-    """Return random tokens (B, L) and the tokens at the four offsets (B, L, 4)."""
+    """Return random tokens (B, L) and, for each position, the tokens at the four `OFFSETS` from it (B, L, 4)."""
     tokens = torch.randint(VOCABULARY, (batch, LENGTH))
     return tokens, torch.stack([tokens.roll(-offset, 1) for offset in OFFSETS], -1)
 
@@ -65,7 +65,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 
 
 def _measure_time(settings: Settings) -> list[Row]:
-    """Time forward and backward of the attention layer alone."""
+    """Measure the time of the attention layer alone, forward and backward."""
     x = torch.randn(8, settings["tokens"], settings["width"])
     layers = {str(heads): MultiHeadAttention(settings["width"], heads) for heads in settings["heads"]}
     calls = {heads: lambda layer=layer: layer(x).sum().backward() for heads, layer in layers.items()}

@@ -1,4 +1,4 @@
-"""Order: what a Transformer knows of it without positions, and how well each kind of position encoding provides it."""
+"""Token order: can a Transformer detect it without a position encoding, and how well with each kind of encoding?"""
 
 import torch
 import torch.nn.functional as F

@@ -202,7 +202,7 @@ def _judge_parallel(rows: list[Row]) -> tuple[str, list[Figure]]:
 
 
 def _judge_distance(rows: list[Row]) -> tuple[str, list[Figure]]:
-    """Is it more accurate at the longest distance, after equal updates and after equal time?"""
+    """Is the Transformer more accurate at the longest distance, after equal updates and after equal time?"""
     own = where(rows, row=DISTANCE)
     distance = max(values(own, "distance"))
     own = where(own, distance=distance)
@@ -227,7 +227,7 @@ def _difference_at_equal_time(rows: list[Row]) -> float:
 
 
 def _judge_speed(rows: list[Row]) -> tuple[str, list[Figure]]:
-    """Does it need less time to the loss that both reach, on the largest text?"""
+    """Does the Transformer need less time to the loss that both reach, on the largest text?"""
     own = where(rows, row=DATA)
     own = where(own, amount=max(values(own, "amount")))
     ratios = []
@@ -241,7 +241,7 @@ def _judge_speed(rows: list[Row]) -> tuple[str, list[Figure]]:
 
 
 def _judge_expressiveness(rows: list[Row]) -> tuple[str, list[Figure]]:
-    """Is it more accurate on both tasks, with as many parameters and updates?"""
+    """Is the Transformer more accurate on both tasks, with as many parameters and updates?"""
     own = where(rows, row=EXPRESSIVE, end=True)
     better = [
         difference(own, "accuracy", {"task": task, "model": MODELS[0]}, {"task": task, "model": MODELS[1]}).above

@@ -34,7 +34,7 @@ def document_bytes(seq: int, d_model: int = 512) -> int:
 
 @dataclass(frozen=True)
 class Correction:
-    """Bytes and operations at one length: as the document gives them, and as they are.
+    """Bytes and operations at one length: as the document gives them, and corrected.
 
     document                bytes by the document
     materialised            bytes with a matrix for every head and batch item

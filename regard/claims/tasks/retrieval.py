@@ -86,5 +86,5 @@ def train_reader(
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """Return the weights of attention."""
+    """Return the softmax of each row of scores, the weights of attention."""
     return torch.softmax(scores, -1)

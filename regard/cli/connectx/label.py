@@ -20,16 +20,16 @@ def label(
     book: Annotated[str, option("FILE", 'Book: a file, a folder of `regard connectx book`, or "shipped".')] = "shipped",
     fewest: Annotated[int, option("N", "Smallest number of stones of a labelled position.")] = 10,
     early: Annotated[
-        float | None, option("X", "Share of games that begin in the first third of the board; default 0.1.")
+        float | None, option("X", "Share of games that begin with under a third of the squares occupied; default 0.1.")
     ] = None,
     middle: Annotated[
-        float | None, option("X", "Share of games that begin in the second third of the board; default 0.5.")
+        float | None, option("X", "Share of games that begin with one to two thirds occupied; default 0.5.")
     ] = None,
     most: Annotated[
         int | None, option("N", "Begin all games with --fewest to N stones, instead of --early and --middle.")
     ] = None,
     follow: Annotated[
-        int, option("N", "Instead of games, label all positions within N moves of an early or middle one.")
+        int, option("N", "Instead of early and middle games, label all positions within N moves of their start.")
     ] = 0,
     openings: Annotated[int | None, option("N", "Label all positions with at most N stones, instead of games.")] = None,
     processes: Annotated[int, option("N", "Number of processes; 0 uses one per core.")] = 0,

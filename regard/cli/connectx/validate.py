@@ -16,7 +16,7 @@ def validate(
     games: Annotated[int, option("N", "Number of games for each opponent, side and board.")] = 1,
     json: JsonFile = None,
 ) -> None:
-    """Play a submission in kaggle-environments and report what Kaggle would. Exit code 1 if it fails.
+    """Play a submission in kaggle-environments, report each match as Kaggle does, and exit with code 1 if one fails.
 
     It plays against itself, random and negamax, with both sides, on 6×7×4 and on a smaller board.
 

@@ -28,7 +28,7 @@ Scores = Sequence[int | None]
 
 @dataclass
 class Grades:
-    """Number of moves, and of those that keep the value and are perfect; expected numbers for random players."""
+    """Number of moves, of moves that keep the value and of perfect moves; expected numbers if moves are random."""
 
     moves: float = 0.0
     kept: float = 0.0

@@ -5,8 +5,8 @@ Elo ratings follow the Bradley-Terry model with draws (Davidson): with strengths
     P(win) : P(draw) : P(loss)  =  e^a : e^(d + (a+b)/2) : e^b
 
 This is a multinomial logit, whose likelihood has one maximum. Newton's method finds it, and the curvature there gives
-the intervals. A weak normal prior (standard deviation 1,000 Elo) keeps the rating of a player finite that has won all
-its games.
+the intervals. A weak normal prior (standard deviation 1,000 Elo) keeps the rating finite if a player has won all its
+games.
 """
 
 import math

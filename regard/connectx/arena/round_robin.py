@@ -154,7 +154,7 @@ def run_arena(
     if not isinstance(plan, ArenaPlan):
         plan = ArenaPlan(tuple(plan), **settings)
     elif settings:
-        raise TypeError(f"settings belong into the plan, got {', '.join(settings)} beside it")
+        raise TypeError(f"with an ArenaPlan, settings must be its fields, got the arguments {', '.join(settings)}")
     for name in plan.players:
         player(name)  # reports an unknown name before any game is played
     results = ArenaResults(plan, [] if file is None else _read_own_games(file, plan))

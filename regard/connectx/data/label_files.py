@@ -81,7 +81,7 @@ def record_type(columns: int) -> np.dtype[np.void]:
 
 
 def position_keys(position: Bits, mask: Bits, shape: Shape) -> NDArray[np.uint64]:
-    """Return the key of each position, without regard to its mirror image.
+    """Return the key of each position itself; `canonical_keys` also considers its mirror image.
 
     >>> from regard.connectx import Board
     >>> board = Board.from_moves("44")
@@ -155,7 +155,7 @@ def open_folder(folder: str | os.PathLike[str], size: tuple[int, int, int] | Non
         content = json.loads(header.read_text(encoding="utf-8"))
         rows, columns, inarow = (int(value) for value in content["size"])
         if content["format"] != 1:
-            raise ValueError(f"format {content['format']!r}")
+            raise ValueError(f"its format is {content['format']!r}")
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{header} was not written by regard connectx label ({error}); use another folder") from None
     if size is not None and size != (rows, columns, inarow):

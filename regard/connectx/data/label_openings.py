@@ -1,6 +1,6 @@
 """Label every position with few stones. With a book that is one stone deeper this needs no search.
 
-Random games (`label_positions.py`) meet few openings again and again, and most of them hardly ever.
+The random games of `label_positions.py` reach a few openings very often and most openings hardly ever.
 """
 
 import os

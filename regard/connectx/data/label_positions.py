@@ -5,11 +5,11 @@ end with a mix of perfect and random moves. Later positions of a game cost littl
 most of what they need. If a network is given, it plays the other half against itself from such positions, and those
 positions are labelled whose values it is least certain of: there it learns most.
 
-An early position takes the solver long, but the positions that follow from it cost little more than one. `follow`
+The solver needs long for an early position, but little more for all positions that follow from it. The option `follow`
 labels all of them, the last ones first. In the middle game this gives ten times as many labels as games do.
 
-Several processes, or one thread, compute labels, and the main process writes them every minute and at the end. The same
-command continues after an interruption: the games of a task follow from the seed and the number of the task.
+Several processes, or one thread, compute labels, and the main process writes them every minute and at the end. The work
+is divided into numbered tasks whose games are drawn from the seed and the number, so an interrupted run can continue.
 """
 
 import multiprocessing
@@ -42,8 +42,8 @@ Event = threading.Event | multiprocessing.synchronize.Event
 
 GAMES_PER_TASK = 32
 PERFECT_SHARES = (0.5, 0.8, 1.0)  # each game has one of these shares of perfect moves
-MAX_EARLY = 4  # positions that are labelled of a game that begins early, where each takes long
-MAX_FOLLOW = 8  # moves; they give hundreds of thousands of positions
+MAX_EARLY = 4  # largest number of labels of a game that begins early, because each of them takes long
+MAX_FOLLOW = 8  # largest value of `follow`: 8 moves already lead to hundreds of thousands of positions
 UNCERTAIN_SHARE = 0.3  # share of the positions of a network's games that are labelled
 SAVE_EVERY = 60.0  # seconds
 
@@ -58,10 +58,10 @@ class LabelOptions:
     size            rows, columns, and stones in a row that win
     fewest          smallest number of stones of a labelled position; without a book the solver needs seconds for
                     positions with fewer stones than the default
-    early           share of games that begin in the first third of the board (by number of stones)
-    middle          share of games that begin in the second third; the others begin in the last
+    early           share of games that begin with less than a third of the squares occupied
+    middle          share of games that begin with one to two thirds occupied; the others begin with more
     most            instead of early and middle: games begin with `fewest` to `most` stones
-    follow          instead of a game from the first two thirds of the board, label all positions that follow within
+    follow          instead of playing a game that begins early or in the middle, label all positions that follow within
                     this many moves that do not lose at once; 0 plays games
     network         folder of a network that plays a share of the games
     by_network      share of the games that the network plays
@@ -170,7 +170,7 @@ def _worker_pool(
 ) -> Iterator[tuple[Executor, Event]]:
     """Yield a pool of labelling workers and the event that stops them.
 
-    One worker is a thread: the search does not block other threads.
+    With one process the worker is a thread, because the search does not block other threads.
     """
     cancel: Event
     if processes == 1:
@@ -204,7 +204,7 @@ class _Worker:
     loaded_at: float = 0.0  # modification time of the network's file
 
     def task(self, number: int) -> Records:
-        """Return the labels of a task."""
+        """Label positions of the games of the task with this number, and return their records."""
         random = np.random.default_rng([self.options.seed, number])
         by_network = self.options.network is not None and random.random() < self.options.by_network
         if by_network and self._refresh():
@@ -222,7 +222,7 @@ class _Worker:
         return np.concatenate(parts)
 
     def _following_positions(self, position: int, mask: int) -> Records:
-        """Label the position and all that safe moves lead to, those with most stones first, which fill the table."""
+        """Label the position and all that safe moves lead to, last ones first: their results speed up the others."""
         layers = [{(position, mask)}]
         for _ in range(self.options.follow):
             layers.append({after for bits in layers[-1] for after in _after_safe_moves(*bits, self.shape)})
@@ -237,7 +237,7 @@ class _Worker:
         return np.concatenate(records)
 
     def _game(self, position: int, mask: int, random: np.random.Generator) -> Records:
-        """Label the positions of a game from here to its end, played with a share of perfect moves."""
+        """Play a game from this position to its end, with a share of perfect moves, and label its positions."""
         perfect = random.choice(PERFECT_SHARES)
         boards: list[tuple[int, int]] = []
         labels: list[list[int | None]] = []
@@ -260,7 +260,7 @@ class _Worker:
         return make_records(positions, masks, _as_bytes(labels), 0, self.shape)
 
     def _network_games(self, random: np.random.Generator) -> Records:
-        """Label those positions of the network's games against itself whose values it is least certain of."""
+        """Let the network play against itself, and label the positions whose values it is least certain of."""
         stones = self.options.starts(4 * GAMES_PER_TASK, random)
         position, mask = random_positions(stones, self.shape, int(random.integers(2**62)))
         visited: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
@@ -283,7 +283,7 @@ class _Worker:
         return label_boards(self.solver, position[most], mask[most], 1, self.shape)
 
     def _refresh(self) -> bool:
-        """Load the network again if its file has changed, since it may be in training; return whether there is one."""
+        """Load the network again if training has changed its file; return whether a network is loaded."""
         import torch
 
         from regard.models import BoardNet, Evaluator, load

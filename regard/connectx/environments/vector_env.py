@@ -10,7 +10,7 @@ Array = np.ndarray
 
 
 class Step(NamedTuple):
-    """Result of a step: planes and legal columns of the side that moves next, reward and end of the side that moved."""
+    """Result of a step: planes and legal columns for the next move, reward of this move, whether the game ended."""
 
     planes: Array
     reward: Array

@@ -71,7 +71,7 @@ def _fours(stones: int, step: int) -> int:
 
 @compiled
 def lines_of_four(stones: int, stride: int) -> int:
-    """Return the first square of every line of four. Without branches, the compiler vectorizes loops over boards."""
+    """Return the first square of every line of four; free of branches, so that loops over boards are vectorized."""
     return _fours(stones, 1) | _fours(stones, stride - 1) | _fours(stones, stride) | _fours(stones, stride + 1)
 
 
@@ -140,10 +140,10 @@ def playable_squares(mask: int, shape: Shape) -> int:
 
 @compiled
 def sensible_moves(position: int, mask: int, shape: Shape) -> int:
-    """Return the winning moves; if there are none, the necessary blocks; if there are none, the moves that give
-    nothing away.
+    """Return the winning moves; if there are none, the necessary blocks; if there are none, the moves after which
+    the opponent does not win on the square above.
 
-    A move gives a win away if the opponent then wins on the square above. If every move does, all are returned.
+    If the opponent wins there after every move, all moves are returned.
     """
     moves = playable_squares(mask, shape)
     wins = completing_squares(position, shape) & moves
@@ -185,7 +185,7 @@ def column_squares(column: int, shape: Shape) -> int:
 
 @cache
 def centre_first(columns: int) -> tuple[int, ...]:
-    """Return the columns ordered by their distance from the centre, the left one of two first.
+    """Return the columns ordered by their distance from the centre; of two at the same distance the left one is first.
 
     >>> centre_first(7)
     (3, 2, 4, 1, 5, 0, 6)

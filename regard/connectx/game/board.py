@@ -220,7 +220,7 @@ class Board:
 
     @property
     def moves(self) -> str:
-        """Moves that led here; for a board that was given without moves, some that lead to it."""
+        """Moves that led to this board; if they are not known, one possible sequence of moves."""
         if self._history is None:
             self._history = find_moves(*self._players, self.shape)
         return "".join(COLUMN_SIGNS[column] for column in self._history)

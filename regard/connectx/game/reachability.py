@@ -64,7 +64,7 @@ def find_moves(first: int, second: int, shape: Shape) -> tuple[int, ...]:
 
 
 def _order(columns: list[list[int]], last: int) -> tuple[int, ...] | None:
-    """Return moves that fill the columns this way, the last one by player `last`; None if there are none.
+    """Return moves after which the columns hold these stones, the last move by player `last`; None if there are none.
 
     A depth-first search that removes stones, with the visited column heights in a set.
     """
@@ -78,7 +78,7 @@ def _order(columns: list[list[int]], last: int) -> tuple[int, ...] | None:
         if steps > MAX_STEPS:
             raise ValueError("could not determine whether a game leads to this board; give its moves instead")
         player = last if len(removed) % 2 == 0 else 3 - last
-        # The tallest columns first: a search that leaves them for later gets stuck more often.
+        # The tallest columns first: with another order the search reaches more dead ends.
         candidates = sorted(range(len(columns)), key=lambda column: -heights[column])
         for number in range(next_candidate[-1], len(candidates)):
             column = candidates[number]

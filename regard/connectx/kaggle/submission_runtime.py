@@ -1,4 +1,4 @@
-"""Agent of an exported file: it keeps within Kaggle's rules, in time, with a plain int and without exceptions.
+"""Agent of an exported file: as Kaggle requires, it answers in time with a plain int and raises no exception.
 
 This module is part of the exported file, together with those of the player. A move takes less than half of the time
 that Kaggle allows; the rest is a reserve for slower machines. Only the first call, which compiles, may take longer.
@@ -37,7 +37,7 @@ def timed_agent(name: str) -> Callable[[Any, Any], int]:
             players.append(exported_player(name, seconds, shape))
 
     def act(observation: Any, configuration: Any) -> int:
-        with suppress(Exception):  # an exception loses the game at once, a bad move only perhaps
+        with suppress(Exception):  # an exception would lose the game at once
             board = read_board(observation, configuration)
             seconds = TIME_SHARE * float(configuration["actTimeout"])
             if not threads:  # not a daemon thread: Python waits for the compiler, which cannot be interrupted

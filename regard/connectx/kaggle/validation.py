@@ -73,7 +73,7 @@ def validate(
 ) -> Iterator[Match]:
     """Play the submission against itself, random and negamax; yield each match when it ends.
 
-    `act` and `bank` are Kaggle's seconds for a move, and for all moves that take longer.
+    `act` is the time limit of a move in seconds, `bank` the extra time that slower moves of a game share.
     """
     path = Path(file).resolve()
     if not path.is_file():
@@ -93,7 +93,7 @@ def validate(
 
 
 class _Worker:
-    """Process that has imported kaggle-environments; it is restarted after a submission that ended it."""
+    """Process that has imported kaggle-environments; it is restarted if a submission ends it."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

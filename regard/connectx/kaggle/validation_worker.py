@@ -18,7 +18,7 @@ GRACE = 3.0  # seconds between the signal and the end of the process
 
 
 def load_agent(file: str, env: Any, bank: float, hung: Callable[[], None]) -> Callable[[Any, Any], Any]:
-    """Return the agent of a file, stopped by a signal when its time and its bank are used up."""
+    """Return the agent of a file; a signal stops it when the time for a move and the extra time `bank` are used up."""
     from kaggle_environments.agent import build_agent
     from kaggle_environments.errors import DeadlineExceeded
 

@@ -1,8 +1,8 @@
 """Player that runs a Kaggle agent file in its own process, with Kaggle's time limits.
 
 If the agent raises an exception, hangs or returns something that is not a plain int, the player raises a `PlayerError`
-with Kaggle's status, and the match continues without it. After that a new process starts; otherwise one process serves
-all games, so that imports and compilation happen once.
+with Kaggle's status, which loses the game. An agent that raised or hung gets a new process for its next move; otherwise
+one process serves all games, so that imports and compilation happen once.
 """
 
 import json
@@ -71,7 +71,7 @@ class AgentFile:
         self._left -= max(0.0, time.perf_counter() - start - self.act)
         if answer is None or self._left < 0:
             self.close()
-            raise PlayerError("TIMEOUT", f"no answer within {self.act:g} s and the rest of the bank of {self.bank:g} s")
+            raise PlayerError("TIMEOUT", f"no answer within {self.act:g} s and the rest of {self.bank:g} s extra time")
         if "error" in answer:
             self.close()
             raise PlayerError("ERROR", answer["error"])

@@ -13,7 +13,7 @@ from regard.connectx.game.board import Board
 from regard.connectx.players.player import Budget, Player
 from regard.connectx.players.search_players import MinimaxPlayer, SolverPlayer
 
-SOLVER_SHARE = 0.5  # of the time goes to the solver, the rest to alpha-beta if the solver has not finished
+SOLVER_SHARE = 0.5  # share of the time for the solver; if it has not finished, alpha-beta gets the rest
 OPENING = 8  # stones; from here on the solver is fast enough without a book
 
 
@@ -90,7 +90,7 @@ class TimedSolverPlayer:
 
 
 def _late_board(shape: Shape) -> Board:
-    """Return a board with few moves left, which is solved in no time."""
+    """Return a board with few moves left, which the solver solves quickly."""
     board = Board(*shape[:3])
     generator = random.Random(0)
     while True:

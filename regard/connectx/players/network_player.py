@@ -2,8 +2,8 @@
 
 The policy is the mean of the network's outputs for the board and for its mirror image, without looking ahead. With
 simulations, PUCT searches the tree (`search/puct_network_search.py`); it knows the rules, but uses no solver. In the
-search a position is evaluated from one side only: its mirror image would double the cost and adds little. If the
-network has an opening table, the values of those positions weigh more than values deeper in the tree.
+search a position is evaluated without its mirror image, which would double the cost and add little. If the network has
+an opening table, the values of positions in that table weigh more than values deeper in the tree.
 """
 
 import os

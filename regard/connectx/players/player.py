@@ -1,4 +1,4 @@
-"""What every player implements, how it fails, and how long it may think."""
+"""Interface of players, the exception that a failing player raises, and the budget of a move."""
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -40,7 +40,7 @@ class PlayerError(Exception):
 
 
 class Budget(NamedTuple):
-    """What a player may spend on a move: a number of plies, play-outs or simulations, a time in seconds, or both."""
+    """Limit of the search for a move: a number of plies, play-outs or simulations, a time in seconds, or both."""
 
     number: int | None = None
     seconds: float | None = None

@@ -91,7 +91,7 @@ def exported_player(name: str, seconds: float, shape: "Shape") -> Player:
 
 
 def parse_name(name: str) -> PlayerName:
-    """Return the parts of a player's name.
+    """Return kind, source and amount of a player's name.
 
     >>> parse_name("mcts:100ms"), parse_name("network:runs/mine:200").source
     (PlayerName(kind='mcts', source='', amount='100ms'), 'runs/mine')
@@ -110,7 +110,7 @@ def parse_name(name: str) -> PlayerName:
 
 
 def budget_of(name: str) -> Budget:
-    """Return what the player of this name may spend on a move.
+    """Return the budget for a move of the player of this name.
 
     >>> budget_of("mcts:100ms"), budget_of("mcts:1_000"), budget_of("solver").number
     (Budget(number=None, seconds=0.1), Budget(number=1000, seconds=None), None)

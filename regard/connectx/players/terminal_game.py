@@ -100,7 +100,7 @@ def hint_text(board: Board, scores: list[int | None]) -> Text:
 
 
 def outcome_word(board: Board, score: int | None) -> str:
-    """Return a score of the solver as W, = or L, with the number of the winner's stone from now that decides.
+    """Return a score of the solver as W, = or L, followed by the number of stones that the winner still has to play.
 
     >>> outcome_word(Board.from_moves("112233"), 18), outcome_word(Board(), 1)
     ('W1', 'W21')

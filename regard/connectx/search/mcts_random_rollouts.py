@@ -118,7 +118,7 @@ def simulate(times: int, tree: Tree, position: int, mask: int, moves: int, explo
 
 @compiled
 def reroot(node: int, tree: Tree, columns: int) -> None:
-    """Make this node the root and drop all nodes that are not below it, in place: children come after their parents."""
+    """Make this node the root and drop all nodes that are not below it, in place; children come after their parents."""
     used = tree.register[USED]
     place = tree.path  # used as a work array: the new index of each node, plus one
     for at in range(used):

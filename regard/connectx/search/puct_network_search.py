@@ -6,9 +6,9 @@ largest
     Q + c · P · √N / (1 + n)
 
 (P: probability of the move in the policy; Q: mean value of the move, n its visits, N those of the node), evaluates the
-leaves of all games in one batch, and adds the values to the nodes passed. An evaluator that also predicts the value of
-each move has looked one move ahead at no cost: its guess counts as the first visit. Values may have weights in the
-means, for example if some are more reliable.
+leaves of all games in one batch, and adds the values to the nodes passed. If the evaluator also predicts the value of
+each move, the prediction counts as the first visit of that move. Values may have weights in the means, for example if
+some are more reliable.
 
 The evaluator is not called for positions where a line can be completed at once or two threats of the opponent cannot
 both be stopped, nor where an oracle (the solver) gives the value. If just one move does not lose at once, the search

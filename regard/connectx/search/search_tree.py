@@ -215,7 +215,7 @@ def _best_column(game: int, node: int, trees: Trees, exploration: float, shape: 
 def expand(
     ends: Array, priors: Array, guesses: Array, values: Array, weights: Array, most: int, trees: Trees, leaves: Leaves
 ) -> None:
-    """Store the evaluation of the leaves at these ends: a policy, guesses, a value and its weight each."""
+    """Store the evaluation of the leaves at these ends: policy, predicted values of the moves, value and its weight."""
     for number in range(len(ends)):
         end = ends[number]
         game, node = end // most, leaves.node[end]

@@ -18,7 +18,7 @@ _longest, _longest_at = 0.0, 0.0
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Turn garbage collection off: a full collection can take a large part of a small time budget."""
+    """Turn garbage collection off inside the `with` block: a full collection takes much of a small time budget."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,13 +1,13 @@
 """Negamax search that proves the exact score of a position, compiled for one board size.
 
-The search narrows the score by yes-or-no questions, "is it greater than alpha?". It answers each as soon as one move
-proves yes, or no move can. What makes it fast:
+The search narrows the score by yes-or-no questions, "is it greater than alpha?". A question is answered as soon as one
+move proves yes, or every move has failed to. What makes the search fast:
 
 - It enters a position only if nobody can win at once. A move that allows an immediate win is never tried, and a move
   that leaves the opponent only such moves wins without search.
 - Moves that create many threats are tried first, then those near the centre.
-- A transposition table stores a lower and an upper bound of each position. The bounds are true whatever the question
-  was, so they serve all later questions, and other threads. Before a move is searched, all moves are looked up.
+- A transposition table stores a lower and an upper bound of each position. The bounds do not depend on the question, so
+  all later questions and other threads can use them. Before a move is searched, all moves are looked up.
 - Most positions have many stones and are cheap to search again. They use a small table that stays in the processor's
   cache, so that no time is lost waiting for memory and the large table is left to the expensive positions.
 - Zugzwang (`zugzwang_bound`) answers many questions without search.
@@ -51,7 +51,7 @@ def _look_up(table, place, rest, value_bits):  # type: ignore[no-untyped-def]
 
 @functools.cache
 def compiled_search(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
-    """Return the search for boards of this size. Its table may have any power of two of entries.
+    """Return the search function for boards of this size. The size of its table must be a power of two.
 
     An entry of the table is a 64-bit number. The key of a position, `position + mask`, is multiplied by an odd number
     modulo 2 to the power of its length, which is invertible: the upper bits of the product give the place, the others

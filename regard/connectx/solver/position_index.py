@@ -1,4 +1,4 @@
-"""Number the positions with a given number of stones, so that a book needs no keys.
+"""Consecutive numbers for the positions with a given number of stones: a book uses them as indices and stores no keys.
 
 The number of a position combines the heights of its columns, read from the left, and which of its stones, read from the
 bottom left, belong to the side to move. A position and its mirror image have the same number.
@@ -68,6 +68,6 @@ def index_tables(rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def layer_size(rows: int, columns: int, stones: int) -> int:
-    """Return how many numbers the positions with this many stones take."""
+    """Return the size of a layer: one more than the largest number of a position with this many stones."""
     ways, choose = index_tables(rows, columns)
     return int(ways[columns, stones] * choose[stones, stones // 2])

@@ -12,11 +12,11 @@ The class of a move is 1 for a win, 0 for a draw, −1 for a loss.
 Which positions are drawn:
 
 - Each number of stones gets a share of the batches proportional to the square root of the number of such positions,
-  so that the few first openings are seen often enough and the many later ones are not neglected. The last third of the
-  board is easy and gets less, the first third is hard and gets more.
+  so that the few first openings are seen often enough and the many later ones are not neglected. Positions with many
+  stones (last third) are easy and get less, those with few stones (first third) are hard and get more.
 - Among positions with the same number of stones, those whose end is far away are drawn more often
   (`sampling_weights`): half of all positions are decided within seven moves and are learnt quickly.
-- Half of all positions have the same value whatever is played. They teach no move and are drawn less often; the losses
+- In half of all positions every move leads to the same value. They teach no move and are drawn less often; the losses
   of their value and scores are weighted up in return.
 - Half of the drawn positions are mirrored.
 
@@ -45,7 +45,7 @@ from regard.training.settings import Settings
 CLASS_LOGIT, SCORE_LOGIT = 5.0, 0.25  # logit of a move's target per class and per point of its score
 TARGET_WEIGHT, KEEPING_WEIGHT = 0.5, 2.0  # weights of the two terms of the policy loss
 SCORE_SCALE, SCORE_WEIGHT = 10.0, 3.0  # scores are divided by the first; the second weights their loss
-EARLY, LATE = 1.5, 0.25  # factors of the share of positions in the first and in the last third of the board
+EARLY, LATE = 1.5, 0.25  # factors of the share of positions in the first and in the last third, by number of stones
 SETTLED = 0.25  # factor of the sampling weight of positions in which all moves have the same value
 FAR, NEAR = 21, 0.2  # moves to the end from which the sampling weight is 1, and the lowest sampling weight
 DECAY = 0.999  # of the averaged weights

@@ -8,11 +8,11 @@ from regard.connectx.data.label_files import FULL, Labels
 from regard.connectx.game.board_batch import planes_of
 from regard.models import BoardNet, Evaluator
 
-THIRDS = ("begin", "middle", "end")  # by the number of stones on the board
+THIRDS = ("begin", "middle", "end")  # thirds of a game, by the share of occupied squares
 
 
 def balanced_sample(labels: Labels, count: int) -> Labels:
-    """Return at most `count` positions of each third of the board, always the same ones.
+    """Return at most `count` positions of each third of a game (see `THIRDS`); equal labels give equal samples.
 
     Within a third, all numbers of stones occur about equally often.
     """
@@ -38,7 +38,7 @@ def evaluate_network(net: BoardNet, labels: Labels, *, mirror: bool = False, by_
                   networks that make the same mistakes
     value_error   mean absolute error of the value
 
-    `error`, `perfect` and `doubt` are means of the three thirds of the board; error_begin, … and, with `by_ply`,
+    `error`, `perfect` and `doubt` are means over the three thirds of a game; error_begin, … and, with `by_ply`,
     error_at_PLY give the parts. `mirror` averages the network over both orientations of the board.
     """
     evaluator = Evaluator(net, mirror=mirror)

@@ -150,7 +150,7 @@ class Ppo:
         self.pool_networks: dict[int, models.BoardNet] = {}
 
     def update(self, step: int, learning_rate: float, progress: float) -> Metrics:
-        """Play some moves of every game, then learn from them."""
+        """Play `options.moves` moves in every game, then learn from them."""
         random = np.random.default_rng([self.settings.seed, step, self.ranks.rank])
         if step % self.options.pool_every == 0:
             self._add_to_pool()
@@ -170,7 +170,7 @@ class Ppo:
         }  # fmt: skip
 
     def _play(self, random: np.random.Generator) -> tuple[Rollout, Array, int]:
-        """Play some moves; return them, the values of the positions reached, and the number of finished games."""
+        """Play `options.moves` moves in every game; return them, the final values, and the number of finished games."""
         boards, shape = self.boards, (self.options.moves, len(self.boards))
         position, mask, column = (np.zeros(shape, np.int64) for _ in range(3))
         log_probability, value, reward = (np.zeros(shape) for _ in range(3))

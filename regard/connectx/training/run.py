@@ -63,7 +63,7 @@ class BoardRunConfig:
     shards: int = 0  # number of files of that folder in use; labels added later are ignored when resuming
     excluded_sets: str | None = None  # folder of the standard sets; their positions are excluded from the labels
     start: str | None = None  # folder of a network to start from; None starts with random weights
-    evaluation_positions: int = 3000  # positions per third of the board in an evaluation
+    evaluation_positions: int = 3000  # positions per third of a game in an evaluation
     opponents: tuple[str, ...] = ("random", "greedy")  # that a network trained by self-play meets at every evaluation
     games_per_opponent: int = 100
     head_schedule: tuple[tuple[float, int], ...] = ()  # (progress, heads), as in `HeadSchedule`; () keeps the number
@@ -96,7 +96,7 @@ def train(
     options: dict[str, Any] | None = None, device: str | None = None, report: Report = lambda row: None,
     **settings: Any,
 ) -> BoardTrainingResult:  # fmt: skip
-    """Train a board network and write the run into a new folder; trains for an hour unless told otherwise.
+    """Train a board network, by default for an hour, and write the run into a new folder.
 
     Args:
         folder: folder of the run, which must not exist or be empty.

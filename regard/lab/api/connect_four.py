@@ -92,7 +92,7 @@ def parse_game(fields: Fields) -> dict[str, str]:
 
 
 def question(what: str, board: "Board", **more: Any) -> dict[str, Any]:
-    """Return a question in the format of the search process."""
+    """Return a question about a board in the format that the search process reads (search_worker.py)."""
     return {"what": what, "moves": board.moves, "size": [board.rows, board.columns, board.inarow], **more}
 
 

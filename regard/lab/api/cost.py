@@ -15,7 +15,7 @@ MOST_OPERATIONS, MOST_BYTES = 12e9, 600 << 20  # limits of one measured call
 
 
 def predict(fields: Fields) -> dict[str, Any]:
-    """Return the predicted cost of every variant at every length, and the original document's figures, corrected."""
+    """Return the predicted cost of every variant at every length, and the figures of a course document, corrected."""
     from regard.claims.tasks.document_costs import corrected
 
     options = _options(fields)
@@ -55,7 +55,7 @@ def _measure(job: Job, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_small(name: str, length: int, options: dict[str, Any]) -> bool:
-    """Return whether the call takes about a second at most and fits in memory; a GRU needs one step per token."""
+    """Return whether the call can be measured: it takes about a second at most and fits in memory."""
     point = _point(name, length, options)
     if name == "recurrent" and (options["dtype"] != "float32" or options["backward"]):
         return False  # only the forward pass in float32 is predicted

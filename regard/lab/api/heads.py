@@ -146,7 +146,7 @@ def _align(watched: WatchedRun, off: Heads) -> dict[str, Any]:
     if off:
         layers, heads = len(cross), calls[cross[0]].shape[1]
         if any(layer >= layers or head >= heads for layer, head in off):
-            raise FieldError("off", "off", f"the model has {layers} layers of {heads} heads, got {list(off)}")
+            raise FieldError("off", "off", f"layers must be below {layers} and heads below {heads}, got {list(off)}")
         with heads_disabled(run.model, off):
             after = _token_probabilities(watched)
             rewritten = without_warnings(lambda: run.generate(watched.text))
@@ -164,7 +164,7 @@ def _align(watched: WatchedRun, off: Heads) -> dict[str, Any]:
 
 
 def _token_probabilities(watched: WatchedRun) -> "Tensor":
-    """Return the probability of each written token at its step."""
+    """Return the probability that the model gives each token of its translation, given the tokens before it."""
     import torch
 
     run = watched.model.run

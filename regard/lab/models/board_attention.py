@@ -2,7 +2,8 @@
 
 The attention of a head from one square is a distribution over all squares. Its share on squares of a kind (same row,
 own stones, …) is compared with chance: the share under uniform weights over the squares that the head can see. Kinds
-overlap. A square counts as its own stone or the opponent's, but not as its own row, column, diagonal or neighbour.
+overlap. The square itself is counted as an own stone or one of the opponent, but not in its row, column, diagonals or
+neighbourhood.
 """
 
 import json

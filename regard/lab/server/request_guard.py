@@ -86,7 +86,7 @@ class Guard:
         await self.app(scope, receive, send_with_headers)
 
     def _check_host(self, headers: Mapping[str, str]) -> str:
-        """Return the Host header, which must be an IP address: a name could be made to point to this machine."""
+        """Return the Host header; refuse names except localhost, since DNS rebinding can point them to this machine."""
         host = headers.get("host", "")
         name = urlsplit(f"//{host}").hostname or ""
         try:

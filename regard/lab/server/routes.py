@@ -5,8 +5,8 @@
     post_job(path, prepare)  `prepare` checks the fields and returns the work of a job, a function of the `Job`
 
 Functions run in a thread. With `queued=True` they take a place in the job queue, for work of more than a second. A
-function that needs more than the fields names it: each `context` is called with the request and its value is passed
-on, for example `get("/api/practice", overview, learner_file)`.
+function that needs more than the fields gets it from `context` functions: each is called with the request, and its
+result is the next argument, for example `get("/api/practice", overview, learner_file)`.
 """
 
 import json

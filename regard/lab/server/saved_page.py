@@ -26,7 +26,7 @@ PLACEHOLDER = "{{saved}}"  # replaced by the view's state and answers; static/ki
 def saved_page(
     view: str, state: Mapping[str, Any], answers: Mapping[str, Any], *, title: str = "regard lab", language: str = "en"
 ) -> str:
-    """Return a view as HTML, with answers of the server by request (`METHOD path body`, as in static/kit/api.js).
+    """Return a view as HTML; `answers` maps requests (`METHOD path body`, see static/kit/api.js) to their answers.
 
     >>> "<script type=\\"importmap\\">" in saved_page("trace", {}, {})
     True

@@ -103,7 +103,7 @@ class Deck:
         return MasteryCount(len(ids), sum(id in self.memory for id in ids), sum(map(self.is_mastered, ids)))
 
     def mastery_by_topic(self) -> dict[str, MasteryCount]:
-        """Return the same for every topic."""
+        """Return, for every topic, how many of its cards are mastered."""
         return {topic: self.mastery(topic) for topic in dict.fromkeys(card.topic for card in self.cards.values())}
 
     def due_at(self, id: str) -> datetime:

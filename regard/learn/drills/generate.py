@@ -1,7 +1,7 @@
 """Generate drills: a level and a seed give one drill, always the same.
 
-Numbers are drawn again until the results have small denominators, and until every common mistake gives another result
-than the correct one and than the other mistakes, so that the mistake can be named.
+Numbers are drawn again until the results have small denominators, and until the correct calculation and all common
+mistakes give different results, so that the mistake in a wrong answer can be named.
 """
 
 from collections.abc import Callable

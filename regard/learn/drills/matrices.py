@@ -10,7 +10,7 @@ Matrix = list[list[Exact | float]]
 
 
 def matrix(rows: Sequence[Sequence[int | Fraction | Exact]]) -> Matrix:
-    """Return a matrix of exact numbers."""
+    """Return the rows as a matrix of `Exact` numbers."""
     return [[x if isinstance(x, Exact) else exact(x) for x in row] for row in rows]
 
 
@@ -39,7 +39,7 @@ def total(numbers: Sequence[Exact | float]) -> Exact | float:
 
 
 def map_cells(a: Matrix, function: "Callable[[Exact | float], Exact | float]") -> Matrix:
-    """Return the function of every cell."""
+    """Return the matrix with the function applied to every cell."""
     return [[function(x) for x in row] for row in a]
 
 
@@ -56,7 +56,7 @@ def sums(a: Matrix) -> Matrix:
 
 
 def divide_rows(a: Matrix, by: Matrix) -> Matrix:
-    """Return each row divided by its number; 0 / 0 is 0, as for the weights of an empty row."""
+    """Return each row of `a` divided by the number in that row of `by`; 0 / 0 is 0, as for an empty row of weights."""
     return [[exact(0) if d == exact(0) == x else x / d for x in row] for row, [d] in zip(a, by, strict=True)]
 
 

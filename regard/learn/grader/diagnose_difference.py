@@ -25,7 +25,7 @@ def message_texts(key: str, /, **values: Any) -> tuple[Bilingual, Bilingual]:
 
 
 def explain(difference: Difference) -> tuple[str, Bilingual, Bilingual]:
-    """Return the kind of a difference, its title and its message."""
+    """Return the kind of an error in the learner's result, and a title and a message that explain it."""
     part = _part(difference.which)
     expected, yours = difference.expected, difference.yours
     if difference.kind in ("error", "raised", "silent"):

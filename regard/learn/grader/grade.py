@@ -81,7 +81,7 @@ def read_answer(called: dict[str, Any], count: int) -> Answer:
         outcomes = [_read_outcome(outcome) for outcome in called["outcomes"]]
         again = _read_outcome(called["again"])
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("not an answer") from error
+        raise ValueError("the result is not an answer of call_all") from error
     if len(outcomes) != count:
         raise ValueError(f"expected {count} outcomes, got {len(outcomes)}")
     return Answer(outcomes, again)

@@ -1,9 +1,9 @@
 """Run a learner's code in a new, restricted process and return its outcomes.
 
 The process is `python -I` in its own session and in a temporary folder, without standard input and with an almost empty
-environment; `child.py` restricts it further. There are two time limits. Importing torch takes seconds on slow machines,
-so starting has a generous limit of its own. The learner's 5 seconds begin when the child signals that it is ready. When
-either limit is exceeded, the whole process group is killed.
+environment; `child_process.py` restricts it further. There are two time limits. Importing torch takes seconds on slow
+machines, so starting has a generous limit of its own. The learner's 5 seconds begin when the child signals that it is
+ready. When either limit is exceeded, the whole process group is killed.
 """
 
 import os

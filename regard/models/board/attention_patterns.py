@@ -31,7 +31,7 @@ RULES: dict[str, Rule] = {
 
 
 def offsets(rows: int, columns: int) -> tuple[Tensor, Tensor]:
-    """Return rows down and columns right from each square (first index) to each square (second), (S, S) each."""
+    """Return the offsets (S, S) from each square (first index) to each square (second): rows down, columns right."""
     row, column = torch.arange(rows * columns) // columns, torch.arange(rows * columns) % columns
     return row[None, :] - row[:, None], column[None, :] - column[:, None]
 

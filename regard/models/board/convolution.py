@@ -22,7 +22,7 @@ from regard.models.board.winograd import Floats, Tiling, from_points, tiling, to
 
 MIN_CHANNELS = 48
 MIN_BOARDS = 16  # with fewer boards, transforming the filters takes longer than the convolution saves
-MIN_BOARDS_CACHED = 4  # with fewer boards, so does reading the transformed filters
+MIN_BOARDS_CACHED = 4  # with fewer boards, reading the cached filters takes longer than the convolution saves
 MAX_THREADS = 4  # the transforms use one thread, torch's convolution uses all
 CHUNK = 2304  # boards × channels whose transforms stay in the processor's L2 cache
 

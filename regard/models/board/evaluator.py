@@ -144,7 +144,7 @@ class _Request:
 
 
 def _is_swapped(planes: Floats) -> NDArray[np.bool_]:
-    """Return (N,) whether a position comes after its mirror image in the order of the first number that differs."""
+    """Return (N,) whether a position is larger than its mirror image at the first number that differs."""
     this, other = planes.reshape(len(planes), -1), planes[..., ::-1].reshape(len(planes), -1)
     first = (this != other).argmax(1)[:, None]
     swapped: NDArray[np.bool_] = np.take_along_axis(this > other, first, 1)[:, 0]

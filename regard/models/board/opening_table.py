@@ -64,7 +64,7 @@ class OpeningTable(nn.Module):
         return (planes.sum((1, 2, 3)) <= self.stones) & fits
 
     def indices(self, planes: Float[Tensor, "b 2 rows columns"]) -> Int[Tensor, "b groups"]:
-        """Return the index of each group's entry in the table.
+        """Return, for each group of five columns, the index of the table entry that it reads.
 
         A column is encoded as its own stones as bits, from the bottom, and one more bit above its topmost stone.
         """

@@ -1,4 +1,4 @@
-"""Decoding step of a whole model with the compiled layers of `compiled_layer.py`: float32 on the CPU."""
+"""Decoding step of a whole model with the compiled layers of `one_token_kernels.py`: float32 on the CPU."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ EMPTY: Array = np.empty(0, np.float32)
 
 
 class CompiledDecoder:
-    """Next token of every row: tokens (B,) → scores (B, V). Computes what the modules compute, up to rounding.
+    """Scores (B, V) of the token after tokens (B,), equal to those of the model's modules up to rounding.
 
     model           a Decoder or Seq2Seq
     cache           the model's cache, which already contains the prompt
@@ -40,7 +40,7 @@ class CompiledDecoder:
         self._view_cache()
 
     def _view_cache(self) -> None:
-        """Take the arrays of the cache, which are others after `reorder`."""
+        """Take the arrays of the cache; `reorder` of the cache replaces them."""
         cache, rows = self.cache, self.cache.storage.shape[2]
         self.storage = cache.storage.detach().numpy()  # (layers, 2, B, H_kv, capacity, d_k)
         self.sources = [(_array(source.keys), _array(source.values)) for source in cache.sources]
@@ -68,13 +68,13 @@ class CompiledDecoder:
         return torch.from_numpy(kernels.linear(x, self.head, EMPTY))
 
     def reorder(self, source_lengths: Tensor | None) -> None:
-        """Follow the cache, whose rows have been reordered, as have the source lengths."""
+        """Use the arrays of the cache after its rows have been reordered, and the reordered source lengths."""
         self.source_lengths = source_lengths
         self._view_cache()
 
 
 def _array(x: Tensor) -> Array:
-    """Return the tensor's own memory."""
+    """Return an array that shares the tensor's memory."""
     return x.detach().contiguous().numpy()
 
 
@@ -92,7 +92,7 @@ def _sublayers(layer: Any) -> tuple[Sublayer, Sublayer | None, Sublayer]:
 
 
 def _sublayer(norm: Any, first: Any, last: Any, outputs: int | None = None) -> Sublayer:
-    """Collect the weights; of the first projection only this many outputs if given."""
+    """Return the weights of a sublayer; `outputs`, if given, limits the outputs of the first projection."""
     return Sublayer(
         _array(norm.weight), _bias(norm),
         _array(first.weight)[:outputs], _bias(first)[:outputs],
@@ -101,7 +101,7 @@ def _sublayer(norm: Any, first: Any, last: Any, outputs: int | None = None) -> S
 
 
 def _rotary_factors(rotary: Any, capacity: int) -> tuple[Array, Array]:
-    """Return cosines and sines of every place, (capacity, d_k / 2): the layer's own rotation of (1 … 1, 0 … 0)."""
+    """Return cosines and sines of every position, (capacity, d_k / 2), found by rotating (1 … 1, 0 … 0)."""
     half = rotary.d_k // 2
     ones = torch.cat((torch.ones(half), torch.zeros(half))).expand(1, capacity, -1)
     rotated = rotary.rotate(ones)[0].numpy()

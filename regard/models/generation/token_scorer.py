@@ -36,7 +36,7 @@ MODULES = {
 def generation_mode(model: nn.Module) -> Iterator[None]:
     """Temporarily set eval mode without gradients; afterwards every module is in its previous mode.
 
-    While somebody records attention this is not inference mode, whose tensors do not count their changes.
+    While attention is recorded, inference mode is not used, because its tensors do not count in-place changes.
     """
     training = [module for module in model.modules() if module.training]
     model.eval()
@@ -150,7 +150,7 @@ class FullScorer(_Scorer):
 def new_scorer(
     model: nn.Module, prompt: Prompt, source: Prompt | None, new_tokens: int, *, cache: bool, beams: int = 1
 ) -> CachedScorer | FullScorer:
-    """Return what scores the tokens after a prompt."""
+    """Return a scorer for the tokens after a prompt."""
     if not cache:
         return FullScorer(model, prompt, source)
     return CachedScorer(model, prompt, source, new_tokens, prompt.batch * beams)

@@ -83,7 +83,7 @@ class Layer(nn.Module):
 
 
 def shrink_residuals(layers: Iterable[nn.Module]) -> None:
-    """Divide the last weights of each sublayer by √(number of sublayers), as GPT-2 does, so that their sum stays small.
+    """Divide the output weights of each sublayer by √(number of sublayers), as GPT-2 does: their sum stays small.
 
     This applies to pre-norm layers only: post-norm normalises every sum.
     """

@@ -1,6 +1,6 @@
 """A page for exploring attention: all layers and heads, zoom, the value under the pointer; one file, works offline.
 
-`encoding` defines how the weights are stored and `write` assembles the file. The page itself is plain HTML, CSS and
+`encoding` defines how the weights are stored and `html_page` assembles the file. The page itself is plain HTML, CSS and
 JavaScript: page.html, page.css, numbers.js (reads the weights), heatmap.js (draws one head; the lab uses it too) and
 page.js, copied into the file.
 """

@@ -24,7 +24,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Pyramid:
-    """Maximum and mean over rectangles of a long weight matrix; `levels` returns ever coarser ones.
+    """Maximum and mean of a long weight matrix over the rectangle of each pixel; `levels` returns coarser pyramids.
 
     Pixel i represents the queries (keys) from `row_edges[i]` (`column_edges[i]`) up to, not including, edge i + 1.
 

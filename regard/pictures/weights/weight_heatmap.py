@@ -83,7 +83,7 @@ def _heatmap(
 
 
 def cell_size(count: int) -> float:
-    """Return the inches of a cell among this many: enough for a number, for a name, or for neither."""
+    """Return the size of one of `count` cells in inches: enough for a number, for a name, or for neither."""
     return 0.56 if count <= 16 else max(0.19, min(0.3, 9 / count)) if count <= 64 else max(9 / count, 0.001)
 
 

@@ -12,7 +12,7 @@ SORTED_TOGETHER = 64  # batches' worth of shuffled examples that are sorted by l
 
 
 class BatchOrder:
-    """Indices of the examples of each step, from the length of each example; a batch is summed over all ranks.
+    """Indices of the examples of each step, from the length of each example; `batch` counts those of all ranks.
 
     >>> order = BatchOrder([3, 9, 3, 9], batch=2, seed=0)
     >>> [sorted(order(step)) for step in range(2)]      # one epoch: each example once, equal lengths together

@@ -28,7 +28,7 @@ _parse_pattern, _locale = cache(parse_pattern), cache(Locale.parse)
 
 
 def date_pairs(*, seed: int = 0, train: int = 100_000, valid: int = 500, test: int = 2000) -> Pairs:
-    """Generate so many distinct pairs, about half of them from English to Chinese; test pairs are held out.
+    """Generate this many distinct pairs, about half of them from English to Chinese; test pairs are held out.
 
     >>> pairs = date_pairs(train=100, valid=10, test=10)
     >>> len(pairs.train), len(pairs.test)

@@ -29,7 +29,7 @@ class Examples(Protocol):
     lengths: list[int]
 
     def batch(self, indices: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
-        """Return the examples `indices[part]`; random choices depend on `key` only, so that all parts agree."""
+        """Return the examples `indices[part]`; random choices depend on `key`, not on how a batch is divided."""
 
 
 def pad_rows(rows: list[list[int]], filler: int = PAD) -> tuple[Tensor, Tensor | None]:

@@ -199,7 +199,7 @@ def _sentence(rng: random.Random, pattern: dict[str, Any]) -> Pair:
 
 
 def phrase_pairs(*, seed: int = 0, train: int = 40_000, valid: int = 500, test: int = 2000) -> Pairs:
-    """Generate so many distinct sentences with their translations; "The cat sat on the mat" is a test pair.
+    """Generate this many distinct sentences with their translations; "The cat sat on the mat" is a test pair.
 
     >>> pairs = phrase_pairs(train=100, valid=10, test=10)
     >>> pairs.test[0]

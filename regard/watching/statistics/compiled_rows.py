@@ -142,7 +142,7 @@ def describe(
 
 @compiled(nogil=True)
 def _insert(values: Array, positions: Array, x: Any, position: int) -> None:
-    """Insert x into the sorted list, dropping its last value, unless that is larger; the first of equals wins."""
+    """Insert x into the descending list and drop its last value, unless that is larger; of equals the first is kept."""
     i = values.shape[0] - 1
     if values[i] > x or (values[i] == x and positions[i] < position):
         return
@@ -154,7 +154,7 @@ def _insert(values: Array, positions: Array, x: Any, position: int) -> None:
 
 @compiled(nogil=True)
 def _maxima(row: Array, out: Array) -> None:
-    """Write the maximum of each column into `out`, with the row written in lines as long as `out`."""
+    """Set out[j] to the maximum of row[j], row[j + w], row[j + 2w], …, where w is the length of `out`."""
     width = out.shape[0]
     out[:] = row[:width]
     for start in range(width, row.shape[0], width):

@@ -155,7 +155,7 @@ def _constant(
 
 
 def _sum(factors: Mapping[str, int], constant: int = 0) -> Compute:
-    """Return the function Σ factor · earlier step + constant."""
+    """Return a function that computes Σ factor · (result of an earlier step) + constant."""
 
     def compute(values: Values) -> Matrix:
         result: Exact | float = exact(constant)
