@@ -177,7 +177,7 @@ def _attend(
 
 
 def _sdpa_without_mask(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-    """Compute the most common case with as little overhead as torch's own function."""
+    """Compute attention without mask, bias, dropout or weights, with as little overhead as torch's own function."""
     if v.shape[-1] != q.shape[-1] and q.is_cpu:
         return _sdpa(*equal_widths(q, k, v), scale)[..., : v.shape[-1]]
     return _sdpa(q, k, v, scale)

@@ -1,4 +1,4 @@
-"""The command `regard`: one file or folder a sub-command.
+"""The command `regard`: one file or folder for each sub-command.
 
 `main` builds the command line from the typed signatures of the sub-commands. They import the packages they need when
 they run, so that `--help` appears at once and does not load torch. `errors.py` reports exceptions: one line and exit

@@ -45,7 +45,7 @@ FOLDER = Path(__file__).parent / "exercises"
 
 @dataclass(frozen=True)
 class Mistake:
-    """A known mistake: its key, title and advice, and a source that makes it."""
+    """A known mistake: its key, title and advice, and a source text that contains it."""
 
     key: str
     title: Bilingual
@@ -121,7 +121,7 @@ class Exercise:
         return getattr(self._definition, "MUST_CALL", ())
 
     def cases(self, seed: int) -> "list[Case]":
-        """Return the test cases of a seed."""
+        """Return the test cases that this seed generates."""
         import numpy as np
 
         cases: list[Case] = self._definition.cases(np.random.default_rng(seed))

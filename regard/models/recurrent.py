@@ -104,7 +104,7 @@ class Recurrent(nn.Module):
         return self.decode(target, self.encode(source, source_lengths), None, target_lengths, weights=weights)
 
     def encode(self, source: Int[Tensor, "b s"], source_lengths: Lengths = None) -> EncodedSource:
-        """Encode the source in both directions."""
+        """Run the encoder over the source in both directions."""
         check_lengths(source, source_lengths, self.config.context)
         batch, length = source.shape
         lengths = torch.full((batch,), length) if source_lengths is None else source_lengths

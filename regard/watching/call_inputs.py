@@ -69,7 +69,7 @@ class CallInputs:
             )
 
     def visible(self, batch: int) -> Bool[Tensor, "heads queries keys"]:
-        """Return which keys each query of a batch item may attend to: an S×S matrix, for short sequences."""
+        """Return which keys each query of a batch item may attend to, (H, L, S); for short sequences."""
         _, heads, length, size = self.shape
         visible = torch.ones(1, 1, 1, dtype=torch.bool)
         if self.mask is not None:

@@ -64,7 +64,7 @@ def attend_with_weights(
 def attend_by_formula(
     q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float
 ) -> tuple[Tensor, Float[Tensor, "..."]]:
-    """Return output and log-sum-exp, computed with differentiable operations from the formula above."""
+    """Return output and log-sum-exp, computed with differentiable operations from the formula of this module."""
     w, lse = softmax_rows(scores(q, k, added, scale))
     return grouped_matmul(w, v.to(w.dtype)).to(q.dtype), lse
 

@@ -1,4 +1,4 @@
-"""Padding masks: hide the keys that only fill up a batch item."""
+"""Padding masks: hide the keys that pad a batch item to the length of the longest one."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def convert_torch_masks(
 
 
 def values_readable(x: Tensor) -> bool:
-    """Return whether values can be read without cost: not on another device, and not while a graph is recorded."""
+    """Return whether reading the values costs little: they are on the CPU, and no graph is being recorded."""
     return (
         x.device.type == "cpu"
         and type(x) is Tensor

@@ -30,7 +30,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 
 
 def _measure_random(settings: Settings, d_k: int) -> list[Row]:
-    """Measure scores of independent standard normal q and k, as the argument for the division assumes."""
+    """Measure scores of independent standard normal q and k, as the argument for dividing by √d_k assumes."""
     q, k = torch.randn(settings["rows"], 1, d_k), torch.randn(settings["rows"], KEYS, d_k)
     products = (q * k).sum(-1).double()  # float64: for nearly one-hot weights the gradient is a small difference
     rows: list[Row] = []

@@ -59,7 +59,7 @@ def difference(rows: Sequence[Row], name: str, first: dict[str, Any], second: di
 
 
 def figure(name: Bilingual, value: Interval | float, unit: str = "") -> Figure:
-    """Return a figure with an interval, or of a number that does not vary."""
+    """Return a figure from an interval, or from a number that does not vary between seeds."""
     if isinstance(value, Interval):
         return Figure(name, value.mean, value.low, value.high, unit)
     return Figure(name, value, unit=unit)

@@ -147,7 +147,7 @@ def describe_row(row: dict[str, Any]) -> str | None:
 
 
 def describe_evaluation(row: dict[str, Any]) -> str:
-    """Return an evaluation in one line."""
+    """Return the metrics of an evaluation as one line of text."""
     won = "".join(
         f"   won against {name.removeprefix('won_against_').replace('_', ':')} {100 * value:.0f} %"
         for name, value in row.items() if name.startswith("won_against_")

@@ -66,7 +66,7 @@ class Labels:
         return self[~np.isin(canonical_keys(self.position, self.mask, self.shape), excluded)]
 
     def split(self) -> tuple["Labels", "Labels"]:
-        """Return the labels for training and the held-out ones; the key decides, so a position never changes sides."""
+        """Return the labels for training and the held-out ones; the key decides, so it is the same in every run."""
         held_out = self.held_out()
         return self[~held_out], self[held_out]
 

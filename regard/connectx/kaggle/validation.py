@@ -20,7 +20,7 @@ OPPONENTS = ("itself", "random", "negamax")
 
 @dataclass(frozen=True)
 class Match:
-    """One episode: the submission's side (1 or 2), Kaggle's status of both sides, and the submission's times, in s.
+    """One episode: the submission's side (1 or 2), Kaggle's status of both sides, the submission's times in seconds.
 
     `reward` is 1, 0 or −1, or None if the submission failed; `bank` is the rest of Kaggle's 60 s of extra time.
     """

@@ -40,7 +40,7 @@ class PlayerName(NamedTuple):
 
 @dataclass(frozen=True)
 class PlayerKind:
-    """A kind of player.
+    """A kind of player: its names, and what an exported file of it needs.
 
     examples    names of such players, for help texts
     unit        what a number after the colon counts; "" if nothing may follow

@@ -40,7 +40,7 @@ PLY, NODES, DEPTH, STONES, ROOT_MOVES, VALUE, BEST, FINISHED = range(8)  # indic
 
 
 class Stack(NamedTuple):
-    """The variation under search: arrays with one element per ply; `moves` has a row of columns per ply."""
+    """The sequence of moves under search: arrays with one element per ply; `moves` has a row of columns per ply."""
 
     position: Any
     mask: Any

@@ -33,7 +33,7 @@ MOST_TOKENS, MOST_WIDTH, MOST_HEADS = 64, 128, 16
 
 
 def self_attention(fields: Fields) -> dict[str, Any]:
-    """Return every head of one layer on the learner's text.
+    """Return the attention of every head of one layer on the learner's text.
 
     text, d_model, heads, seed, mask    as in `regard trace`
     painted     [[query, key], …]: pairs whose visibility the learner has inverted

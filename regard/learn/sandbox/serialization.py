@@ -25,7 +25,7 @@ MAX_DEPTH = 12  # nesting of tuples, lists and dicts
 
 
 class Array(NamedTuple):
-    """An unpacked array: its numbers, its library, and its dtype there (NumPy has no bfloat16)."""
+    """An unpacked array: its numbers, its library, and its dtype in that library (NumPy has no bfloat16)."""
 
     values: np.ndarray
     library: str
@@ -67,7 +67,7 @@ def unpack(data: bytes, build: Callable[[np.ndarray, str, str], Any] = Array) ->
 
 
 def native(values: np.ndarray, library: str, dtype: str) -> Any:
-    """Return a writable copy as an array of its library."""
+    """Return a writable copy as an array of the named library: NumPy or torch."""
     if library == "numpy":
         return values.copy()
     import torch

@@ -22,7 +22,7 @@ Floats = NDArray[np.float32]
 
 
 class Evaluation(NamedTuple):
-    """Evaluation of N positions.
+    """Policy, value and score of N positions.
 
     >>> Evaluator(BoardNet("tiny"))(np.zeros((2, 2, 6, 7))).value.shape
     (2,)

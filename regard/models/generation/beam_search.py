@@ -70,5 +70,5 @@ def _better(best: Hypothesis | None, score: float, tokens: list[int]) -> Hypothe
 
 
 def _is_done(best: Hypothesis | None, top: float, longest: int, penalty: float) -> bool:
-    """Return whether no unfinished hypothesis can get a better score; `top` is the largest log-probability of them."""
+    """Return whether no unfinished hypothesis can score better; `top` is the largest of their log-probabilities."""
     return top == float("-inf") or (best is not None and best.score >= top / longest**penalty)

@@ -76,7 +76,7 @@ def _can_use_chunks(states: Tensor, table: Tensor) -> bool:
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Sum of the losses of s (N, D); forward also computes the gradients."""
+    """Sum of the losses of the states s (N, D); forward also computes the gradients."""
 
     @staticmethod
     def forward(
