@@ -1,4 +1,4 @@
-"""`python -m regard` is `regard`."""
+"""Run the command `regard` for `python -m regard`."""
 
 import sys
 

@@ -75,7 +75,7 @@ def count(claim: Claim, size: Size, seeds: int | None = None) -> int:
 
 
 def _check_stored(stored: Result, fresh: Result, file: Path) -> Result:
-    """Return the stored result if a run can resume it."""
+    """Return the stored result if a run can resume it; otherwise raise ValueError."""
     if (stored.claim, stored.size, stored.settings) != (fresh.claim, fresh.size, fresh.settings):
         raise ValueError(
             f"{file} has a result with other settings (size {stored.size}, {len(stored.parts)} parts); "

@@ -102,7 +102,7 @@ def _parse_head(text: str, calls: "list[Call]") -> "tuple[Call, int]":
         raise ValueError(f"--head must be CALL:HEAD, two numbers from 0 such as 3:5, got {text!r}")
     call, head = int(call_text), int(head_text)
     if call >= len(calls):
-        raise ValueError(f"--head: calls count from 0 to {len(calls) - 1}, got {call}")
+        raise ValueError(f"--head: calls are numbered from 0 to {len(calls) - 1}, got {call}")
     if head >= calls[call].shape[1]:
         raise ValueError(f"--head: call {call} has {calls[call].shape[1]} heads, counted from 0, got {head}")
     return calls[call], head

@@ -140,7 +140,7 @@ def _operations(name: str, shapes: list[list[int]], inputs: list[Any]) -> int:
 
 
 def _attention_operations(q: list[int], k: list[int], causal: bool) -> int:
-    """Return the operations of one product of q (B, H, L, d) with k (B, H_kv, S, d); causal is aligned at the start."""
+    """Return the operations of one product q (B, H, L, d) · k (B, H_kv, S, d); `causal` is aligned at the start."""
     b, h, queries, d = q
     keys = k[2]
     visible = sum(min(row + 1, keys) for row in range(queries)) if causal else queries * keys

@@ -90,7 +90,7 @@ def _materialized_forward(layer: Layer, saves_weights: bool) -> int:
 
 
 def _torch_forward(layer: Layer) -> Iterator[int]:
-    """Yield the moments of torch's `nn.MultiheadAttention`: one packed product, then copies of q, k and v."""
+    """Yield the bytes in use at moments of torch's `nn.MultiheadAttention`: a packed product, copies of q, k and v."""
     qkv, context = memory.qkv_bytes(layer), memory.context_bytes(layer)
     weights, output = memory.weight_bytes(layer), memory.output_bytes(layer)
     tensor = layer.mask_tensor * layer.itemsize
@@ -112,7 +112,7 @@ def _torch_forward(layer: Layer) -> Iterator[int]:
 
 
 def _backward(layer: Layer) -> Iterator[int]:
-    """Yield the moments of the backward pass; the gradient of the output exists before it."""
+    """Yield the bytes in use at moments of the backward pass; the gradient of the output exists before it."""
     qkv, context, output = memory.qkv_bytes(layer), memory.context_bytes(layer), memory.output_bytes(layer)
     size = layer.itemsize
     q_width = layer.heads * layer.d_k

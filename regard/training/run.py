@@ -126,7 +126,7 @@ class Run:
                 length = len(written)
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """Return the translations of many texts, computed in batches; the most probable token each time."""
+        """Return the translations of many texts, computed in batches; every token is the most probable one."""
         self._require_task("translate")
         sources = [self._encode(text) for text in texts]
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]))

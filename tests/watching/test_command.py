@@ -123,7 +123,7 @@ def test_trained_model_has_a_head_for_the_previous_token(capsys: pytest.CaptureF
         (["my_models:linear", "--input", "one.npz"], "no attention call was recorded"),
         (["my_models:layer", "--input", "x.npz", "--head", "5"], "--head must be CALL:HEAD"),
         (["my_models:layer", "--input", "x.npz", "--head", "0:2"], "call 0 has 2 heads, counted from 0, got 2"),
-        (["my_models:layer", "--input", "x.npz", "--head", "1:0"], "calls count from 0 to 0, got 1"),
+        (["my_models:layer", "--input", "x.npz", "--head", "1:0"], "calls are numbered from 0 to 0, got 1"),
         (["my_models:layer", "--input", "x.npz", "--save", "x.bmp"], "saved as .png, .svg, .pdf or .html"),
     ],
 )

@@ -49,7 +49,7 @@ class SelfAttention(nn.Module):
         return _one_head(self.W_q(x), self.W_k(x), self.W_v(x), mask, weights)
 
     def to_bare(self) -> "BareSelfAttention":
-        """Return the same layer with bare parameters, with a copy of the weights."""
+        """Return the layer as a `BareSelfAttention` with a copy of the weights."""
         bias = self.W_q.bias is not None
         bare = BareSelfAttention(self.d_model, self.d_k, bias=bias).to(self.W_q.weight)
         with torch.no_grad():
@@ -103,7 +103,7 @@ class BareSelfAttention(nn.Module):
         return _one_head(q, k, v, mask, weights)
 
     def to_linear(self) -> SelfAttention:
-        """Return the same layer with nn.Linear, with a copy of the weights."""
+        """Return the layer as a `SelfAttention` with a copy of the weights."""
         bias = self.b_q is not None
         linear = SelfAttention(self.d_model, self.d_k, bias=bias).to(self.W_q)
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The data of masks (lengths, ids, boolean tables): a torch tensor or a NumPy array, read as either one."""
+"""The data of masks (lengths, ids, boolean tables), torch tensors or NumPy arrays, and their conversion."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def convert_torch_masks(
     attn_mask: Tensor | None,
     is_causal: bool,
 ) -> tuple[Mask | Tensor | None, Tensor | None]:
-    """Return mask and bias for `attend`, with `causal` and `padding` where they skip hidden pairs."""
+    """Return mask and bias for `attend`; rules such as `causal` are used where they let it skip hidden pairs."""
     rules: list[Mask] = []
     queries, keys = q.shape[-2], k.shape[-2]
     if attn_mask is not None and queries == keys:

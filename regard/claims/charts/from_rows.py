@@ -14,7 +14,7 @@ CHANCE = bilingual("chance", "随机猜测")
 
 
 def chance_line(value: float, category: str | None = None) -> ReferenceLine:
-    """Return the reference line of guessing, across the plot or at one category only."""
+    """Return a reference line at the accuracy of guessing, across the plot or at one category only."""
     return ReferenceLine(value, CHANCE, category)
 
 

@@ -71,7 +71,7 @@ def _measure_projections(settings: Settings, tokens: int) -> list[Row]:
 
 
 def exponent(rows: list[Row], way: str, column: str) -> Interval:
-    """Return mean and interval over the seeds of the exponent of a column in the length, over the longer lengths."""
+    """Return mean and interval over the seeds of the exponent a, where a column grows as lengthᵃ at longer lengths."""
     own = where(rows, what="length", way=way)
     lengths = sorted(values(own, "tokens"))
     longer = lengths[len(lengths) // 2 - (len(lengths) < 4) :]

@@ -155,7 +155,7 @@ def open_folder(folder: str | os.PathLike[str], size: tuple[int, int, int] | Non
         content = json.loads(header.read_text(encoding="utf-8"))
         rows, columns, inarow = (int(value) for value in content["size"])
         if content["format"] != 1:
-            raise ValueError(f"its format is {content['format']!r}")
+            raise ValueError(f"expected format 1, got {content['format']!r}")
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{header} was not written by regard connectx label ({error}); use another folder") from None
     if size is not None and size != (rows, columns, inarow):

@@ -185,7 +185,7 @@ def _worker_pool(
 
 
 def label_boards(solver: Solver, position: Any, mask: Any, source: int, shape: Shape) -> Records:
-    """Return the records of these positions."""
+    """Solve these positions and return their records."""
     scores = [solver.move_scores(int(p), int(m)) for p, m in zip(position, mask, strict=True)]
     return make_records(np.asarray(position, np.int64), np.asarray(mask, np.int64), _as_bytes(scores), source, shape)
 

@@ -23,7 +23,7 @@ _completing_squares, _playable_squares = uncompiled(completing_squares), uncompi
 def openings(
     kind: str, count: int, size: tuple[int, int, int] = (6, 7, 4), *, plies: int = 8, seed: int = 0
 ) -> Iterator[Board]:
-    """Yield up to `count` openings; a longer list with the same seed begins with the shorter one.
+    """Yield up to `count` openings; with the same seed, a larger count only adds openings at the end.
 
     >>> [board.stones for board in openings("random", 3, plies=4)]
     [4, 4, 4]

@@ -70,11 +70,11 @@ def load_book(path: str | Path | None = None) -> Book:
     try:
         header = json.loads(line)
         if header["kind"] != KIND:
-            raise ValueError(f"its kind is {header['kind']!r}")
+            raise ValueError(f"expected a file of kind {KIND!r}, got {header['kind']!r}")
         sizes = [(int(stones), int(size)) for stones, size in header["layers"]]
         raw = np.frombuffer(lzma.decompress(packed), dtype=np.uint8)
-        if raw.size != sum(size for _, size in sizes):
-            raise ValueError(f"it contains {raw.size} scores")
+        if raw.size != (expected := sum(size for _, size in sizes)):
+            raise ValueError(f"expected {expected} scores, got {raw.size}")
         whole = tuple(int(stones) for stones in header.get("whole", []))
         rows, columns, inarow = int(header["rows"]), int(header["columns"]), int(header["inarow"])
     except (ValueError, KeyError, TypeError, lzma.LZMAError) as error:

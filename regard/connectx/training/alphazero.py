@@ -94,7 +94,7 @@ class AlphaZero:
         self.average = WeightAverage(network)
 
     def update(self, step: int, learning_rate: float, progress: float) -> Metrics:
-        """Play one move in every game, then learn from some mini-batches."""
+        """Play one move in every game, then learn from `options.learn` mini-batches."""
         random = np.random.default_rng([self.settings.seed, step, self.ranks.rank])
         started = time.monotonic()
         finished = self._play(random)

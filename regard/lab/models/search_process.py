@@ -40,7 +40,7 @@ class SearchProcess:
         atexit.register(self.close)
 
     def ask(self, question: Mapping[str, Any], seconds: float, on_line: OnLine) -> bool:
-        """Ask, pass every line of the answer to `on_line`, and return whether the answer was complete in time.
+        """Send a question, pass each line of the answer to `on_line`, and return whether it was complete in time.
 
         on_line     called with each line, and regularly with None; an exception that it raises ends the search
         """

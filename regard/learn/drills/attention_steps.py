@@ -69,7 +69,7 @@ def softmax_steps(source: str) -> tuple[Step, Step, Step]:
 
 
 def weights(source: str, *mistakes: Mistake, unmasked: str | None = None) -> Step:
-    """Return the step weights = softmax(source); `unmasked` names the scores before the mask, for mistakes with it."""
+    """Return the step weights = softmax(source); `unmasked` names the scores before the mask, for mask mistakes."""
     with_mask = (
         ()
         if unmasked is None

@@ -50,7 +50,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes, build: Callable[[np.ndarray, str, str], Any] = Array) -> Any:
-    """Return the value in the bytes; arrays are made by `build(values, library, dtype)`. Damaged bytes: ValueError.
+    """Return the value in the bytes, with arrays from `build(values, library, dtype)`; ValueError if they are damaged.
 
     >>> unpack(pack(np.eye(1)))
     Array(values=array([[1.]]), library='numpy', dtype='float64')

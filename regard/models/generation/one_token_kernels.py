@@ -92,14 +92,14 @@ def normalize(x: Array, weight: Array, bias: Array, rms: bool, epsilon: float) -
 
 @compiled
 def sublayer_input(x: Array, part: Sublayer, options: Options) -> Array:
-    """Return the first projection of x, which is normalised before it in a pre-norm model."""
+    """Return the first projection of x; a pre-norm model normalises x before it."""
     y = normalize(x, part.norm, part.norm_bias, options.rms, options.epsilon) if options.pre_norm else x
     return linear(y, part.first, part.first_bias)
 
 
 @compiled
 def sublayer_output(x: Array, inner: Array, part: Sublayer, options: Options) -> Array:
-    """Return x plus the last projection of `inner`, normalised after it in a post-norm model."""
+    """Return x plus the last projection of `inner`; a post-norm model normalises the sum."""
     y = linear(inner, part.last, part.last_bias)
     for r in range(len(x)):
         for i in range(x.shape[1]):

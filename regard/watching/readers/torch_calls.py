@@ -34,7 +34,7 @@ def from_sdpa(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Call:
-    """Read a call of torch's fused attention. In its boolean masks True = visible; causal is aligned at the start."""
+    """Read a call of torch's fused attention: in boolean masks True = visible; is_causal is aligned at the start."""
     q, k = to_4d(query), to_4d(key)
     mask = shift_mask(masks.causal(), queries=q.shape[2] - k.shape[2], keys=0) if is_causal else None
     bias, is_mask = _mask_to_bias(attn_mask)
