@@ -5,6 +5,7 @@ uses. Lazy imports inside functions and imports for type checkers count like all
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +30,14 @@ MAY_IMPORT = {
     "cli": ALL,
 }
 PUBLIC = {"masks": "attention", "nn": "attention", "compat": "attention"}  # short addresses of a package's modules
-SHARED = {"compiled", "cpu_count", "durations", "files", "languages", "suggestions"}  # every package may use these
+SHARED = {
+    "numba_functions",
+    "cpu_count",
+    "durations",
+    "files",
+    "languages",
+    "suggestions",
+}  # every package may use these
 MOST_MODULES = 16  # in one folder
 EXERCISES = FOLDER / "learn" / "exercises"  # what learners read and write
 
@@ -144,7 +152,7 @@ def test_a_forbidden_import_is_found(importer: str, imported: str, complaint: st
     [
         ("regard.cli", "regard.attention"),
         ("regard.models.transformer.encoder", "regard.nn"),
-        ("regard.pictures.weights.weight_heatmap", "regard.attention.reference"),
+        ("regard.pictures.weights.token_heatmaps", "regard.attention.reference"),
         ("regard.training.launch", "regard.files"),
         ("regard.masks", "regard.attention.masks"),
     ],
@@ -155,3 +163,13 @@ def test_an_allowed_import_passes(importer: str, imported: str) -> None:
 
 def test_a_cycle_is_found() -> None:
     assert cycles([("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")]) == [["b", "c"]]
+
+
+@pytest.mark.parametrize("init", sorted(FOLDER.rglob("__init__.py")), ids=lambda init: init.parent.name)
+def test_package_docstrings_name_what_exists(init: Path) -> None:
+    names = re.findall(r"`([a-z_][\w.]*)`", ast.get_docstring(ast.parse(init.read_text())) or "")
+    sources = [file for file in init.parent.rglob("*.py*") if file != init and file.suffix in (".py", ".pyi")]
+    known = {"regard", *(file.stem for file in sources), *(file.parent.name for file in sources)}
+    known |= {word for file in sources for word in re.findall(r"\w+", file.read_text())}
+    unknown = [name for name in names if not known.issuperset(name.removesuffix(".py").split("."))]
+    assert not unknown, f"the docstring of {init} mentions {unknown}, which the package does not contain"

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.attention.attend_function import BiasLike, WithLse, attend_with_lse
 from regard.attention.kernels.additive_mask import BiasRule
 from regard.attention.masks import Mask
-from regard.attention.masks.shifted import shift_mask
+from regard.attention.masks.shifted_positions import shift_mask
 
 
 def merge(first: WithLse, second: WithLse) -> WithLse:

@@ -5,11 +5,11 @@ from .arena.rating import bradley_terry as bradley_terry
 from .arena.round_robin import ArenaPlan as ArenaPlan
 from .arena.round_robin import ArenaResults as ArenaResults
 from .arena.round_robin import run_arena as run_arena
-from .data.label_files import Labels as Labels
-from .data.label_files import read_labels as read_labels
 from .data.label_openings import label_openings as label_openings
 from .data.label_positions import LabelOptions as LabelOptions
 from .data.label_positions import label as label
+from .data.label_storage import Labels as Labels
+from .data.label_storage import read_labels as read_labels
 from .environments.vector_env import VectorEnv as VectorEnv
 from .game.board import Board as Board
 from .game.board_batch import Boards as Boards

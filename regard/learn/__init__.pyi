@@ -20,5 +20,5 @@ from .grader.grade import grade as grade
 from .grader.verdict import Verdict as Verdict
 from .mastery_checklist import checklist as checklist
 from .progress import Progress as Progress
-from .sandbox.start_child import Limits as Limits
-from .sandbox.start_child import Runner as Runner
+from .sandbox.run_in_child_process import Limits as Limits
+from .sandbox.run_in_child_process import Runner as Runner

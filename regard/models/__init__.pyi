@@ -3,8 +3,8 @@ from .board.config import PRESETS as PRESETS
 from .board.config import BoardConfig as BoardConfig
 from .board.evaluator import Evaluation as Evaluation
 from .board.evaluator import Evaluator as Evaluator
-from .board.extend import deepen as deepen
-from .board.extend import with_opening_table as with_opening_table
+from .board.extend_network import deepen as deepen
+from .board.extend_network import with_opening_table as with_opening_table
 from .board.head_schedule import HeadSchedule as HeadSchedule
 from .board.network import BoardNet as BoardNet
 from .board.network import BoardOutput as BoardOutput

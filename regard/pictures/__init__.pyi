@@ -11,12 +11,10 @@ from .results.board_training_curves import board_training_curves as board_traini
 from .results.comparison import comparison as comparison
 from .results.crosstable import crosstable as crosstable
 from .results.training_curves import training_curves as training_curves
-from .weights.attention_grid import attention_grid as attention_grid
 from .weights.bars import weight_bars as weight_bars
 from .weights.cross_attention import cross_attention as cross_attention
 from .weights.head_heatmaps import head_heatmaps as head_heatmaps
 from .weights.head_lines import head_lines as head_lines
-from .weights.information_filter import information_filter as information_filter
 from .weights.layer_overview import entropies as entropies
 from .weights.layer_overview import layer_overview as layer_overview
 from .weights.long_heatmap import Pyramid as Pyramid
@@ -24,5 +22,7 @@ from .weights.long_heatmap import long_heatmap as long_heatmap
 from .weights.long_heatmap import max_mean_pyramid as max_mean_pyramid
 from .weights.recorded_heads import seen_overview as seen_overview
 from .weights.recorded_heads import seen_page as seen_page
-from .weights.weight_heatmap import similarity_heatmap as similarity_heatmap
-from .weights.weight_heatmap import weight_heatmap as weight_heatmap
+from .weights.square_attention import attention_grid as attention_grid
+from .weights.threshold_filter import information_filter as information_filter
+from .weights.token_heatmaps import similarity_heatmap as similarity_heatmap
+from .weights.token_heatmaps import weight_heatmap as weight_heatmap

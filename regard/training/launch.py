@@ -14,7 +14,7 @@ from regard.training.loop import Loop
 from regard.training.metrics import Metrics
 from regard.training.run import RUNS, Run, find_run, load, read_run
 from regard.training.run_config import PreparedRun, RunConfig, prepare
-from regard.training.run_file import require_free_folder, write_run_file
+from regard.training.run_json import require_free_folder, write_run_file
 from regard.training.supervised import Supervised, mean_loss
 from regard.training.tokenizer import Tokenizer
 

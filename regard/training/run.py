@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard import models
 from regard.suggestions import suggest
 from regard.training.run_config import TASKS
-from regard.training.run_file import read_run_file
+from regard.training.run_json import read_run_file
 from regard.training.tokenizer import BEGIN, END, MASK, SPECIAL, UNKNOWN, Tokenizer
 from regard.watching import watch
 

@@ -11,7 +11,8 @@ from torch import Tensor
 from regard.watching import exact_weights
 from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.exact_weights import WeightBlock
-from regard.watching.statistics import from_weights, fused, row_blocks
+from regard.watching.statistics import from_fused_attention as fused
+from regard.watching.statistics import from_score_blocks, from_weights
 from regard.watching.statistics.row_statistics import Statistics
 
 Selection = int | slice | list[int] | None
@@ -62,7 +63,7 @@ class Call(CallInputs):
         with torch.no_grad():
             if self.eager_weights is not None:
                 return from_weights.statistics(self.eager_weights)
-            return row_blocks.statistics(self) if row_blocks.supports(self) else fused.statistics(self)
+            return from_score_blocks.statistics(self) if from_score_blocks.supports(self) else fused.statistics(self)
 
     @property
     def lse(self) -> PerQuery:
@@ -104,8 +105,12 @@ class Call(CallInputs):
             raise ValueError(f"top(count) must be at least 1, got {count}")
         count = min(count, self.shape[3])
         with torch.no_grad():
-            if self.eager_weights is None and count <= row_blocks.MOST_SORTED and row_blocks.supports(self):
-                return row_blocks.top(self, count, self.lse)
+            if (
+                self.eager_weights is None
+                and count <= from_score_blocks.MOST_SORTED
+                and from_score_blocks.supports(self)
+            ):
+                return from_score_blocks.top(self, count, self.lse)
             return from_weights.top(self, count)
 
     def __repr__(self) -> str:

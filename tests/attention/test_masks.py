@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from regard import masks
 from regard.attention.kernels.block_plan import plan
 from regard.attention.masks.mask import HIDDEN, VISIBLE
-from regard.attention.masks.shifted import shift_mask
+from regard.attention.masks.shifted_positions import shift_mask
 from support.strategies import rules
 
 SIZES = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 40), st.integers(1, 40))

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.compiled import uncompiled
 from regard.connectx import Board
 from regard.connectx.game.bitboard import (
     board_shape,
@@ -18,6 +17,7 @@ from regard.connectx.game.bitboard import (
     popcount,
     sensible_moves,
 )
+from regard.numba_functions import uncompiled
 from support import plain_connectx as plain
 
 SIZES = st.tuples(st.integers(1, 7), st.integers(1, 9), st.integers(1, 5))

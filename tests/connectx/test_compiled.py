@@ -14,7 +14,7 @@ def inner(number):
 
 OUTER = """
 from inner import inner
-from regard.compiled import compiled
+from regard.numba_functions import compiled
 
 @compiled
 def outer(number):

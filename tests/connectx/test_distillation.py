@@ -13,7 +13,7 @@ from torch import nn
 from regard import models, training
 from regard.connectx import Board, LabelOptions, Solver, label, read_labels
 from regard.connectx.arena.move_quality import SET_NAMES
-from regard.connectx.data.label_files import FULL, Labels
+from regard.connectx.data.label_storage import FULL, Labels
 from regard.connectx.training import run as board_run
 from regard.connectx.training.distillation import (
     EARLY,

@@ -68,7 +68,7 @@ def test_only_what_is_needed_travels() -> None:
     assert "import torch" not in text
     assert "regard." not in text.split('"""', 2)[2]
     order = needed([SUBMISSION])
-    steps = ["compiled", "connectx.game.bitboard", "connectx.game.board", SUBMISSION]
+    steps = ["numba_functions", "connectx.game.bitboard", "connectx.game.board", SUBMISSION]
     assert sorted(steps, key=order.index) == steps
 
 

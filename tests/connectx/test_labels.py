@@ -8,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.compiled import uncompiled
 from regard.connectx import Board, LabelOptions, Solver, label, label_openings, read_labels
-from regard.connectx.data.label_files import (
+from regard.connectx.data.label_storage import (
     FULL,
     bits_from_keys,
     make_records,
@@ -23,6 +22,7 @@ from regard.connectx.data.random_positions import random_positions
 from regard.connectx.game.bitboard import board_shape, has_line, mirror
 from regard.connectx.solver.build_book import positions_with
 from regard.models import BoardNet, save
+from regard.numba_functions import uncompiled
 
 SIZE = board_shape(6, 7, 4)
 SMALL = (4, 5, 3)

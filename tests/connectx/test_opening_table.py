@@ -52,7 +52,7 @@ def test_excluded_positions_are_not_learnt(net: BoardNet, solver: Solver) -> Non
 def test_resuming_and_processes_do_not_change_the_table(
     net: BoardNet, solver: Solver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.connectx.data.batch_values.BATCH", 64)
+    monkeypatch.setattr("regard.connectx.data.network_values.BATCH", 64)
     at_once = memorize(net, solver, stones=5, bits=12, passes=3)
     counts: list[int] = []
 

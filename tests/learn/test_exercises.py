@@ -18,8 +18,8 @@ from regard.languages import LANGUAGES
 from regard.learn import Exercise, Verdict, exercises
 from regard.learn.exercise import Mistake
 from regard.learn.grader.grade import Answer, call_trusted, grade_run, pack_cases, serialization
-from regard.learn.sandbox.call_learner_code import call_all
-from regard.learn.sandbox.start_child import Run
+from regard.learn.sandbox.call_on_cases import call_all
+from regard.learn.sandbox.run_in_child_process import Run
 
 SEEDS = (0, 1, 2, 3)
 ALL = exercises()

@@ -14,9 +14,9 @@ from regard.learn import Verdict, find_exercise, grade
 from regard.learn.grader.compare import compare_values
 from regard.learn.grader.diagnose_difference import explain
 from regard.learn.grader.grade import call_trusted, grade_run, pack_cases, read_answer, serialization
-from regard.learn.sandbox.call_learner_code import call_all
+from regard.learn.sandbox.call_on_cases import call_all
+from regard.learn.sandbox.run_in_child_process import Run
 from regard.learn.sandbox.serialization import Array, Other, pack, unpack
-from regard.learn.sandbox.start_child import Run
 
 IMPORT = "import numpy as np\n"
 

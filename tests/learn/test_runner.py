@@ -12,8 +12,8 @@ import pytest
 
 import regard.learn
 from regard.learn import Limits, Runner, Verdict, grade
+from regard.learn.sandbox.run_in_child_process import QueueFull, Request, Run, _wait
 from regard.learn.sandbox.serialization import pack, unpack
-from regard.learn.sandbox.start_child import QueueFull, Request, Run, _wait
 
 HERE = Path(__file__).parents[2]
 REFERENCE = Path(regard.learn.__file__).parent / "exercises" / "01-softmax" / "reference.py"
@@ -147,7 +147,7 @@ def test_the_whole_process_group_is_killed(tmp_path: Path) -> None:
         "import os, sys, time\nos.write(int(sys.argv[3]), b'!')\n"
         "if os.fork() == 0:\n    open(sys.argv[2] + '.pid', 'w').write(str(os.getpid()))\ntime.sleep(60)\n"
     )
-    from regard.learn.sandbox import start_child as runner
+    from regard.learn.sandbox import run_in_child_process as runner
 
     process_id = tmp_path / "result.pid"
     with runner._start_child(tmp_path / "request", tmp_path / "result", tmp_path, script) as (process, _):
@@ -327,7 +327,7 @@ def test_the_kernel_limits_processes() -> None:
 def leftovers() -> list[str]:
     """Return child processes of finished runs, ours or orphaned; tests in other processes have their own."""
     listed = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(maxsplit=1) for line in listed.splitlines() if "learn/sandbox/child_process.py" in line]
+    rows = [line.split(maxsplit=1) for line in listed.splitlines() if "learn/sandbox/child_program.py" in line]
     return [args for parent, args in rows if f"{sys.executable} -I" in args and int(parent) in (1, os.getpid())]
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.models import generate, stream
-from regard.models.generation.one_token_fast_path import CompiledDecoder
+from regard.models.generation.one_token_model_step import CompiledDecoder
 from regard.models.generation.prompt import read_prompt
 from regard.models.generation.sampling import Sampling
 from regard.models.generation.token_scorer import MIN_COMPILED_TOKENS, new_scorer

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from regard import masks
 from regard.watching import Call
-from regard.watching.statistics import fused, row_blocks
+from regard.watching.statistics import from_fused_attention as fused
+from regard.watching.statistics import from_score_blocks
 from support.strategies import rules
 
-WAYS = {"rows": row_blocks.statistics, "attention": fused.statistics}
+WAYS = {"rows": from_score_blocks.statistics, "attention": fused.statistics}
 ways = pytest.mark.parametrize("way", WAYS)
 
 
@@ -58,7 +59,7 @@ def check(call: Call, way: str = "rows", on: tuple[int, ...] = (0,), tolerance: 
 
 
 def check_top(call: Call, w: np.ndarray, count: int) -> None:
-    values, places = (x.numpy() for x in row_blocks.top(call, min(count, call.shape[3]), call.lse))
+    values, places = (x.numpy() for x in from_score_blocks.top(call, min(count, call.shape[3]), call.lse))
     best = -np.sort(-w, -1)[..., :count]
     np.testing.assert_allclose(values, best, rtol=0, atol=1e-5)
     present = places >= 0
@@ -101,13 +102,13 @@ def test_causal_masks(way, shape) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_computed_in_float32(dtype) -> None:
     q, k = torch.randn(2, 4, 70, 16).to(dtype), torch.randn(2, 2, 90, 16).to(dtype)
-    assert row_blocks.supports(call_of(q, k))
+    assert from_score_blocks.supports(call_of(q, k))
     check(call_of(q, k, masks.causal()))
 
 
 def test_float64_stays_float64() -> None:
     call = call_of(torch.randn(1, 2, 9, 4).double(), torch.randn(1, 2, 9, 4).double())
-    assert not row_blocks.supports(call)
+    assert not from_score_blocks.supports(call)
     assert call.statistics.entropy.dtype == torch.float64
     np.testing.assert_allclose(call.received(), weights_of(call).sum(-2), atol=1e-5)
 
@@ -120,7 +121,7 @@ class TestExtremes:
         check(call_of(q, k, scale=1.0))
 
     def test_equal_scores(self) -> None:
-        result = row_blocks.statistics(call_of(torch.zeros(1, 1, 2, 4), torch.randn(1, 1, 5000, 4)), (0,))
+        result = from_score_blocks.statistics(call_of(torch.zeros(1, 1, 2, 4), torch.randn(1, 1, 5000, 4)), (0,))
         np.testing.assert_allclose(result.entropy, np.log(5000), rtol=1e-6)
         np.testing.assert_allclose(result.spread, np.arange(5000).std(), rtol=1e-6)
         np.testing.assert_allclose(result.received, 2 / 5000, rtol=1e-5)
@@ -142,14 +143,14 @@ class TestExtremes:
             assert call.statistics.empty.all()
             assert not call.received().any()
             for what in ("entropy", "distance", "spread", "sink"):
-                assert not getattr(row_blocks.statistics(call, ()), what).any()
+                assert not getattr(from_score_blocks.statistics(call, ()), what).any()
         assert call_of(q, torch.randn(1, 2, 6, 4), added=hidden).top(2)[1].unique().tolist() == [-1]
 
     @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
     def test_nan_and_infinity_appear_in_the_statistics(self, broken) -> None:
         q = torch.randn(1, 1, 300, 4)
         q[0, 0, 7, 2] = broken
-        result = row_blocks.statistics(call_of(q, torch.rand(1, 1, 300, 4) + 0.1, masks.causal()), (0,))
+        result = from_score_blocks.statistics(call_of(q, torch.rand(1, 1, 300, 4) + 0.1, masks.causal()), (0,))
         assert result.entropy.isnan().nonzero().tolist() == [[0, 0, 7]]
         assert not result.empty.any()
 
@@ -162,10 +163,10 @@ def test_long_rows() -> None:
 @pytest.mark.parametrize("threads", [2, 3])
 def test_number_of_threads_does_not_change_results(threads) -> None:
     call = call_of(torch.randn(2, 4, 300, 8), torch.randn(2, 2, 300, 8), masks.causal())
-    alone, best = row_blocks.statistics(call, (0,)), row_blocks.top(call, 4, call.lse)
+    alone, best = from_score_blocks.statistics(call, (0,)), from_score_blocks.top(call, 4, call.lse)
     torch.set_num_threads(threads)
     try:
-        together, best_together = row_blocks.statistics(call, (0,)), row_blocks.top(call, 4, call.lse)
+        together, best_together = from_score_blocks.statistics(call, (0,)), from_score_blocks.top(call, 4, call.lse)
     finally:
         torch.set_num_threads(1)
     torch.testing.assert_close(together.__dict__, alone.__dict__)
@@ -174,7 +175,7 @@ def test_number_of_threads_does_not_change_results(threads) -> None:
 
 def test_top_beyond_the_sorted_limit() -> None:
     call = call_of(torch.randn(1, 2, 5, 4), torch.randn(1, 2, 500, 4))
-    values, places = call.top(row_blocks.MOST_SORTED + 1)
-    best = -np.sort(-weights_of(call), -1)[..., : row_blocks.MOST_SORTED + 1]
+    values, places = call.top(from_score_blocks.MOST_SORTED + 1)
+    best = -np.sort(-weights_of(call), -1)[..., : from_score_blocks.MOST_SORTED + 1]
     np.testing.assert_allclose(values, best, atol=1e-6)
     np.testing.assert_allclose(np.take_along_axis(weights_of(call), places.numpy(), -1), best, atol=1e-6)

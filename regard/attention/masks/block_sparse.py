@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from regard.attention.integer_arguments import check_integer
-from regard.attention.masks.arrays import as_kind_of, as_numpy, dtype_kind
 from regard.attention.masks.export import Index
 from regard.attention.masks.mask import HIDDEN, MIXED, Mask, Positions, States, block_states
+from regard.attention.masks.mask_data import as_kind_of, as_numpy, dtype_kind
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from regard.attention.masks.arrays import array_or_tensor, as_kind_of, dtype_kind
 from regard.attention.masks.export import Index
 from regard.attention.masks.mask import And, Mask
+from regard.attention.masks.mask_data import array_or_tensor, as_kind_of, dtype_kind
 
 
 @dataclass(frozen=True, eq=False)

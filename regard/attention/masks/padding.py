@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.attention.masks.arrays import array_or_tensor, as_kind_of, as_numpy, changes, dtype_kind, is_symbolic
 from regard.attention.masks.export import Index
 from regard.attention.masks.mask import Mask, Positions, States, block_states
+from regard.attention.masks.mask_data import array_or_tensor, as_kind_of, as_numpy, changes, dtype_kind, is_symbolic
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from regard.connectx.data.label_files import (
+from regard.connectx.data.label_positions import SAVE_EVERY, label_boards
+from regard.connectx.data.label_storage import (
     Bits,
     Records,
     canonical_keys,
@@ -18,7 +19,6 @@ from regard.connectx.data.label_files import (
     shards,
     write_shard,
 )
-from regard.connectx.data.label_positions import SAVE_EVERY, label_boards
 from regard.connectx.solver.build_book import positions_with
 from regard.connectx.solver.perfect_solver import Solver
 from regard.training.interrupts import stop_requested

@@ -29,13 +29,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.compiled import uncompiled
-from regard.connectx.data.label_files import FULL, Records, make_records, open_folder, record_type, shards, write_shard
+from regard.connectx.data.label_storage import (
+    FULL,
+    Records,
+    make_records,
+    open_folder,
+    record_type,
+    shards,
+    write_shard,
+)
 from regard.connectx.data.random_positions import random_positions
 from regard.connectx.game.bitboard import Shape, completing_squares, has_line, playable_squares, safe_moves
 from regard.connectx.game.board_batch import checked_shape, free_columns, planes_of
 from regard.connectx.solver.opening_book import Book
 from regard.connectx.solver.perfect_solver import Solver
+from regard.numba_functions import uncompiled
 from regard.training.interrupts import stop_requested
 
 Event = threading.Event | multiprocessing.synchronize.Event

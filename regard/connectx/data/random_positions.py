@@ -8,8 +8,8 @@ of stones.
 
 import numpy as np
 
-from regard.compiled import compiled
 from regard.connectx.game.bitboard import Shape, completing_squares, playable_squares, popcount, safe_moves
+from regard.numba_functions import compiled
 
 Array = np.ndarray
 

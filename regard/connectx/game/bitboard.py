@@ -17,7 +17,7 @@ spare row. Left shifts may set it; sums that could reach it are avoided, since n
 from functools import cache, lru_cache
 from typing import NamedTuple, TypeVar
 
-from regard.compiled import compiled
+from regard.numba_functions import compiled
 
 B = TypeVar("B")  # an integer or an array of integers
 

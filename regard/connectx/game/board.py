@@ -6,10 +6,10 @@ Columns count from 0 in code and from 1 in move strings (a to z after 9). Player
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from regard.compiled import uncompiled
 from regard.connectx.game.bitboard import Shape, board_shape, has_line, mirror
 from regard.connectx.game.board_text import COLUMN_SIGNS, plain_text, rich_text
 from regard.connectx.game.reachability import check_stones, find_moves
+from regard.numba_functions import uncompiled
 
 _has_line = uncompiled(has_line)  # for a single call Python is faster than the conversion to machine integers
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.compiled import compiled
 from regard.connectx.game.bitboard import Shape, board_shape, fits_in_64_bits, has_line, lines_of_four
 from regard.connectx.game.board import Board
+from regard.numba_functions import compiled
 
 Array = np.ndarray
 

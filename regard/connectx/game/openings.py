@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from regard.compiled import uncompiled
 from regard.connectx.game.bitboard import completing_squares, playable_squares
 from regard.connectx.game.board import Board
+from regard.numba_functions import uncompiled
 
 MAX_TRIES = 5_000  # positions in a row that are not new or not balanced, before the search gives up
 

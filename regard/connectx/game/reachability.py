@@ -7,8 +7,8 @@ removes the top stone of a column, of the two players in turn. Only the last mov
 be looked for before it.
 """
 
-from regard.compiled import uncompiled
 from regard.connectx.game.bitboard import Shape, has_line
+from regard.numba_functions import uncompiled
 
 MAX_STEPS = 3_000_000  # some seconds; boards of usual size never need as many
 

@@ -7,11 +7,11 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any
 
-from regard.compiled import numba
 from regard.connectx.game.bitboard import Shape
 from regard.connectx.game.board import Board
 from regard.connectx.players.player import Budget, Player
 from regard.connectx.players.search_players import MinimaxPlayer, SolverPlayer
+from regard.numba_functions import numba
 
 SOLVER_SHARE = 0.5  # share of the time for the solver; if it has not finished, alpha-beta gets the rest
 OPENING = 8  # stones; from here on the solver is fast enough without a book

@@ -3,11 +3,11 @@
 import random
 from typing import TYPE_CHECKING, Any
 
-from regard.compiled import uncompiled
 from regard.connectx.game.bitboard import Shape, centre_most, sensible_moves
 from regard.connectx.game.board import Board
 from regard.connectx.search.alpha_beta import AlphaBeta
 from regard.connectx.search.time_budget import no_garbage_collection
+from regard.numba_functions import uncompiled
 
 if TYPE_CHECKING:
     from regard.connectx.search.mcts_random_rollouts import Mcts

@@ -2,9 +2,9 @@
 
 import random
 
-from regard.compiled import uncompiled
 from regard.connectx.game.bitboard import centre_most, completing_squares, playable_squares
 from regard.connectx.game.board import Board
+from regard.numba_functions import uncompiled
 
 _completing_squares, _playable_squares = uncompiled(completing_squares), uncompiled(playable_squares)
 

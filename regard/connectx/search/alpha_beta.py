@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.compiled import compiled, uncompiled
 from regard.connectx.game.bitboard import (
     Shape,
     centre_first,
@@ -30,6 +29,7 @@ from regard.connectx.game.bitboard import (
     popcount,
 )
 from regard.connectx.search.time_budget import run_in_slices
+from regard.numba_functions import compiled, uncompiled
 
 WIN = 1_000_000
 PROVEN = 900_000  # values beyond this are wins or losses, not estimates

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.compiled import compiled, uncompiled
 from regard.connectx.game.bitboard import (
     Shape,
     column_squares,
@@ -25,6 +24,7 @@ from regard.connectx.game.bitboard import (
     sensible_moves,
 )
 from regard.connectx.search.time_budget import run_in_slices
+from regard.numba_functions import compiled, uncompiled
 
 USED, SEED = 0, 1  # indices of `register`
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.compiled import compiled
 from regard.connectx.game.bitboard import (
     Shape,
     column_squares,
@@ -18,6 +17,7 @@ from regard.connectx.game.bitboard import (
     playable_squares,
     safe_moves,
 )
+from regard.numba_functions import compiled
 
 Array = np.ndarray
 

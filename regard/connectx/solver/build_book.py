@@ -20,11 +20,11 @@ from threading import Event, Thread
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.compiled import compiled
 from regard.connectx.game.bitboard import board_shape, completing_squares, has_line, playable_squares, safe_moves
 from regard.connectx.solver.opening_book import Book
 from regard.connectx.solver.perfect_solver import Solver
 from regard.connectx.solver.position_index import compiled_mirror, index_tables, layer_size, position_index
+from regard.numba_functions import compiled
 
 SAVE_EVERY = 60.0  # seconds
 

@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from regard.compiled import compiled
 from regard.connectx.game.bitboard import board_shape, completing_bits, has_line
 from regard.connectx.solver.bit_instructions import lowest, popcount, prefetch
 from regard.connectx.solver.position_index import compiled_mirror, position_index
 from regard.connectx.solver.zugzwang import NO_BOUND, ONE, ZERO, zugzwang_bound
+from regard.numba_functions import compiled
 
 U = np.uint64
 NO_GUESS = 99

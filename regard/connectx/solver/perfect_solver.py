@@ -17,13 +17,13 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.compiled import announce_compilation, uncompiled
 from regard.connectx.game.bitboard import board_shape, centre_first, has_line, mirror, playable_squares
 from regard.connectx.game.board import Board
 from regard.connectx.solver.negamax import IS_OVER, MIN_TABLE_BITS, NO_GUESS, SMALL_TABLE_BITS, compiled_search
 from regard.connectx.solver.opening_book import Book, load_book
 from regard.connectx.solver.position_index import index_tables
 from regard.cpu_count import available_cores
+from regard.numba_functions import announce_compilation, uncompiled
 
 Scores = list[int | None]
 

@@ -12,9 +12,9 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.compiled import compiled
 from regard.connectx.game.bitboard import mirror
 from regard.connectx.solver.bit_instructions import popcount
+from regard.numba_functions import compiled
 
 MAX_STONES = 24  # deeper layers do not fit into memory
 

@@ -18,9 +18,9 @@ cell below it.
 
 import numpy as np
 
-from regard.compiled import compiled
 from regard.connectx.game.bitboard import has_line
 from regard.connectx.solver.bit_instructions import lowest, popcount
+from regard.numba_functions import compiled
 
 ONE = np.uint64(1)
 ZERO = np.uint64(0)

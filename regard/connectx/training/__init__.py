@@ -2,6 +2,6 @@
 
 `run` configures, starts and resumes runs. It combines the training loop of `regard.training.loop` with an algorithm
 (`distillation`, `ppo`, `alphazero`) and evaluates networks on solved positions (`evaluation`) and in games
-(`trial_games`). `compare` trains and compares two configurations. `fit_opening_table` adds a table of exact opening
-values to a trained network.
+(`evaluation_games`). `compare` trains and compares two configurations. `fit_opening_table` adds a table of exact
+opening values to a trained network.
 """

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard import models
-from regard.connectx.data.label_files import FULL, Labels
+from regard.connectx.data.label_storage import FULL, Labels
 from regard.connectx.game.bitboard import Shape
 from regard.connectx.game.board_batch import free_columns, planes_of
 from regard.connectx.training.weight_average import WeightAverage
@@ -56,7 +56,7 @@ Batch = tuple[Tensor, ...]
 class LabelBatches:
     """Batches of labelled positions; the batch of a step depends on its number only.
 
-    >>> from regard.connectx.data.label_files import Labels
+    >>> from regard.connectx.data.label_storage import Labels
     >>> from regard.connectx import Board
     >>> board = Board.from_moves("445566")
     >>> one = lambda value: np.array([value])

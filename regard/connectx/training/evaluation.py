@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.connectx.data.label_files import FULL, Labels
+from regard.connectx.data.label_storage import FULL, Labels
 from regard.connectx.game.board_batch import planes_of
 from regard.models import BoardNet, Evaluator
 

@@ -20,13 +20,13 @@ import torch
 from numpy.typing import NDArray
 
 from regard import models
-from regard.compiled import compiled
-from regard.connectx.data.batch_values import Report, batches, network_values
-from regard.connectx.data.label_files import Labels, bits_from_keys, canonical_keys
 from regard.connectx.data.label_openings import MAX_STONES
+from regard.connectx.data.label_storage import Labels, bits_from_keys, canonical_keys
+from regard.connectx.data.network_values import Report, batches, network_values
 from regard.connectx.game.board_batch import checked_shape, planes_of
 from regard.connectx.solver.build_book import positions_to_solve
 from regard.connectx.solver.perfect_solver import Solver
+from regard.numba_functions import compiled
 from regard.training.interrupts import stop_requested
 
 Array = np.ndarray

@@ -10,19 +10,19 @@ import torch
 
 from regard import models
 from regard.connectx.arena.move_quality import set_bitboards
-from regard.connectx.data.label_files import Labels, read_labels, shards
 from regard.connectx.data.label_positions import LabelOptions, label
+from regard.connectx.data.label_storage import Labels, read_labels, shards
 from regard.connectx.players.network_player import load_network
 from regard.connectx.training.alphazero import AlphaZero, AlphaZeroOptions
 from regard.connectx.training.distillation import Distillation, LabelBatches
 from regard.connectx.training.evaluation import balanced_sample, evaluate_network
+from regard.connectx.training.evaluation_games import win_rates
 from regard.connectx.training.ppo import Ppo, PpoOptions
-from regard.connectx.training.trial_games import win_rates
 from regard.training.checkpoint import latest_checkpoint
 from regard.training.distributed import Ranks, join_ranks
 from regard.training.loop import Algorithm, Loop, TrainingState
 from regard.training.metrics import Metrics
-from regard.training.run_file import read_run_file, require_free_folder, write_run_file
+from regard.training.run_json import read_run_file, require_free_folder, write_run_file
 from regard.training.settings import Settings
 
 METHODS = ("distill", "ppo", "zero")

@@ -21,9 +21,9 @@ from regard.learn.grader.compare import Difference, compare_outcomes
 from regard.learn.grader.diagnose_difference import EMPTY, error_location, explain, message_texts
 from regard.learn.grader.verdict import FailingCase, Verdict
 from regard.learn.sandbox import serialization
-from regard.learn.sandbox.call_learner_code import call_all, called_names
+from regard.learn.sandbox.call_on_cases import call_all, called_names
+from regard.learn.sandbox.run_in_child_process import Limits, Request, Run, Runner
 from regard.learn.sandbox.serialization import Array
-from regard.learn.sandbox.start_child import Limits, Request, Run, Runner
 
 Outcome = dict[str, Any]
 

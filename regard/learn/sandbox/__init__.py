@@ -1,5 +1,5 @@
 """The separate process that runs a learner's code.
 
-`start_child` serializes a request (`serialization`), starts `child_process` with it, watches time and memory, and reads
-the outcomes back. `child_process` restricts itself, then calls the code on every case (`call_learner_code`).
+`run_in_child_process` serializes a request (`serialization`), starts `child_program` with it, watches time and memory,
+and reads the outcomes back. `child_program` restricts itself, then calls the code on every case (`call_on_cases`).
 """

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.compiled import compiled as numba_compiled
+from regard.numba_functions import compiled as numba_compiled
 
 Floats = NDArray[np.float32]
 POINTS = (0.0, 1.0, -1.0, 0.5, -2.0)

@@ -98,7 +98,7 @@ class CachedScorer(_Scorer):
         if tokens is None:
             return self._run_modules(self.prompt)
         if self.compile and self.decoder is None:
-            from regard.models.generation.one_token_fast_path import CompiledDecoder  # loads numba
+            from regard.models.generation.one_token_model_step import CompiledDecoder  # loads numba
 
             self.decoder = CompiledDecoder(self.model, self.cache, self.source_lengths)
         return self._run_modules(tokens[:, None]) if self.decoder is None else self.decoder(tokens)

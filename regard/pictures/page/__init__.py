@@ -1,10 +1,10 @@
 """A page for exploring attention: all layers and heads, zoom, the value under the pointer; one file, works offline.
 
-`encoding` defines how the weights are stored and `html_page` assembles the file. The page itself is plain HTML, CSS and
-JavaScript: page.html, page.css, numbers.js (reads the weights), heatmap.js (draws one head; the lab uses it too) and
-page.js, copied into the file.
+`encoding` defines how the weights are stored and `all_heads_page` assembles the file. The page itself is plain HTML,
+CSS and JavaScript: page.html, page.css, numbers.js (reads the weights), heatmap.js (draws one head; the lab uses it
+too) and page.js, copied into the file.
 """
 
+from regard.pictures.page.all_heads_page import Page as Page
+from regard.pictures.page.all_heads_page import attention_page as attention_page
 from regard.pictures.page.encoding import Factors as Factors
-from regard.pictures.page.html_page import Page as Page
-from regard.pictures.page.html_page import attention_page as attention_page

@@ -12,7 +12,7 @@ from regard.pictures.fonts import labels
 from regard.pictures.inputs import check_index, named_weights
 from regard.pictures.picture import Picture, drawing, new_figure
 from regard.pictures.weights.head_lines import default_least, draw_lines, spread
-from regard.pictures.weights.weight_heatmap import cell_size, draw_heat, label_axes
+from regard.pictures.weights.token_heatmaps import cell_size, draw_heat, label_axes
 
 
 def cross_attention(

@@ -7,7 +7,7 @@ from regard.pictures.axes import add_colour_bar, label_width, must_rotate
 from regard.pictures.fonts import columns, labels
 from regard.pictures.inputs import largest, named_weights
 from regard.pictures.picture import Picture, drawing, new_figure
-from regard.pictures.weights.weight_heatmap import draw_heat
+from regard.pictures.weights.token_heatmaps import draw_heat
 
 
 def head_heatmaps(

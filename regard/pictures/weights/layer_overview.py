@@ -13,7 +13,7 @@ from regard.pictures.axes import hide_spines, write_in_cell
 from regard.pictures.colours import colour_map
 from regard.pictures.inputs import to_float64
 from regard.pictures.picture import Picture, drawing, new_figure
-from regard.pictures.weights.weight_heatmap import in_cell
+from regard.pictures.weights.token_heatmaps import in_cell
 
 Array = np.ndarray
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.attention import Mask, masks
 from regard.attention.kernels.shape_4d import to_4d
-from regard.attention.masks.shifted import shift_mask
+from regard.attention.masks.shifted_positions import shift_mask
 from regard.watching.call import Call
 from regard.watching.call_inputs import tensor_versions
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.learn.sandbox import child_process as child
+from regard.learn.sandbox import child_program as child
 from regard.learn.sandbox import serialization
 
 Failure = Literal["timeout", "memory", "stopped", "unreadable", "large"]

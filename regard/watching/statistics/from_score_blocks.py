@@ -111,8 +111,8 @@ class _Threads:
 @cache
 def _compiled_kernels() -> ModuleType:
     """Return the module of compiled loops. The first use on a machine compiles them, which takes seconds."""
-    from regard.compiled import announce_compilation
-    from regard.watching.statistics import compiled_rows as kernels
+    from regard.numba_functions import announce_compilation
+    from regard.watching.statistics import numba_row_loops as kernels
 
     row, place = np.zeros((1, 1), np.float32), np.zeros((1, 1), np.int64)
     results, received = np.zeros((1, kernels.COLUMNS)), np.zeros((1, 1))

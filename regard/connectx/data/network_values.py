@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard import models
-from regard.connectx.data.label_files import Labels
+from regard.connectx.data.label_storage import Labels
 from regard.connectx.game.board_batch import planes_of
 from regard.files import write_atomic
 from regard.training.interrupts import stop_requested

@@ -12,7 +12,7 @@ from regard.pictures.axes import add_colour_bar, draw_cell_grid, write_in_cell
 from regard.pictures.colours import colour_map, ink_on, theme_named
 from regard.pictures.inputs import to_float64
 from regard.pictures.picture import Picture, drawing, new_figure
-from regard.pictures.weights.weight_heatmap import in_cell
+from regard.pictures.weights.token_heatmaps import in_cell
 
 RINGS: tuple[Any, Any] = ("-", (0, (2, 1.6)))  # rings of the first and second player's stones
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.compiled import compiled as numba_compiled
+from regard.numba_functions import compiled as numba_compiled
 
 Array = NDArray[np.float32]
 

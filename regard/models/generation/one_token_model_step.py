@@ -1,4 +1,4 @@
-"""Decoding step of a whole model with the compiled layers of `one_token_kernels.py`: float32 on the CPU."""
+"""Decoding step of a whole model with the compiled layers of `one_token_layer_kernels.py`: float32 on the CPU."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.models.generation import one_token_kernels as kernels
-from regard.models.generation.one_token_kernels import Array, Sublayer
+from regard.models.generation import one_token_layer_kernels as kernels
+from regard.models.generation.one_token_layer_kernels import Array, Sublayer
 from regard.models.transformer.decoder_layer_caches import DecodingCache
 from regard.models.transformer.seq2seq import Seq2Seq
 

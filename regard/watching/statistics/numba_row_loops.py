@@ -14,7 +14,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from regard.compiled import compiled
+from regard.numba_functions import compiled
 
 CHUNK = 128
 COLUMNS = 5  # results of `describe` for a row: entropy, mean position, spread, weight on the sinks, log-sum-exp

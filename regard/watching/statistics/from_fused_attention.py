@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import attend_with_lse
-from regard.attention.masks.shifted import shift_mask
+from regard.attention.masks.shifted_positions import shift_mask
 from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.statistics import from_weights
 from regard.watching.statistics.row_statistics import Statistics

@@ -62,7 +62,7 @@ FUNCTIONS_WITHOUT_EVENT = {
 def main(request: str, result: str, ready: int) -> None:
     """Read the request, run it with restrictions, write the result, and exit at once even if threads are running."""
     here = Path(__file__).parent
-    serialization, call_code = (_load(here / f"{name}.py") for name in ("serialization", "call_learner_code"))
+    serialization, call_code = (_load(here / f"{name}.py") for name in ("serialization", "call_on_cases"))
     message = serialization.unpack(Path(request).read_bytes(), serialization.native)
     import einops  # noqa: F401
 
