@@ -1,4 +1,4 @@
-"""Program of the child process that runs a learner's code: `python -I child_process.py REQUEST RESULT READY_FD`.
+"""Program of the child process that runs a learner's code: `python -I child_program.py REQUEST RESULT READY_FD`.
 
 It imports NumPy or torch, restricts itself, signals that it is ready (the learner's time starts here), runs the code on
 every case and writes the outcomes. It does not know the expected results: the parent compares.

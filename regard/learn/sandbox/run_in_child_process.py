@@ -1,7 +1,7 @@
 """Run a learner's code in a new, restricted process and return its outcomes.
 
 The process is `python -I` in its own session and in a temporary folder, without standard input and with an almost empty
-environment; `child_process.py` restricts it further. There are two time limits. Importing torch takes seconds on slow
+environment; `child_program.py` restricts it further. There are two time limits. Importing torch takes seconds on slow
 machines, so starting has a generous limit of its own. The learner's 5 seconds begin when the child signals that it is
 ready. When either limit is exceeded, the whole process group is killed.
 """
