@@ -44,7 +44,7 @@ def near(ours: torch.Tensor, theirs: np.ndarray, tolerance: float = 1e-5) -> Non
 
 
 @given(problems(), st.sampled_from(list(CLOSE)))
-def test_the_reference_is_met(problem, dtype) -> None:
+def test_output_weights_and_lse_equal_the_reference(problem, dtype) -> None:
     tensor = lambda x: None if x is None else torch.from_numpy(np.asarray(x)).to(dtype)  # noqa: E731
     q, k, v, bias = (tensor(x) for x in (problem.query, problem.keys, problem.values, problem.bias))
     mask = None if problem.mask is None else torch.from_numpy(problem.mask)
@@ -65,7 +65,7 @@ SIZES = st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 4]), st.integers(1, 
 
 @given(SIZES, st.data())
 @settings(max_examples=120)
-def test_rules_are_met_forward_and_backward(size, data) -> None:
+def test_mask_rules_equal_the_formula_forward_and_backward(size, data) -> None:
     """Sequences of several blocks: tiles, strips, several runs, triangles, with and without a bias."""
     batch, heads, queries, keys = size
     mask = data.draw(rules(*size))
@@ -108,7 +108,7 @@ def plain(q, k, v, mask=None, bias=None):
     return s.softmax(-1).masked_fill(empty, 0.0) @ v, s.logsumexp(-1).masked_fill(empty[..., 0], 0.0)
 
 
-def test_long_triangles_and_long_keys() -> None:
+def test_long_causal_tiles_and_backward_in_pieces() -> None:
     """Sizes at which the kernel's causal flag and the backward in pieces of keys are used."""
     for mask in (None, masks.causal(), masks.causal() & masks.padding([1100])):
         q, k, v = inputs(1, 1, 1200, 8, grad=True)
@@ -156,7 +156,7 @@ def test_an_empty_row_is_zero_everywhere(make, size, weights, dtype) -> None:
     assert all((x.grad == 0).all() for x in (q, k, v))
 
 
-def test_an_empty_row_leaves_its_neighbours_alone() -> None:
+def test_an_empty_row_does_not_change_other_rows() -> None:
     q, k, v = inputs(1, 1, 200, 8, grad=True)
     mask = torch.ones(200, 200, dtype=torch.bool)
     mask[7] = False
@@ -168,7 +168,7 @@ def test_an_empty_row_leaves_its_neighbours_alone() -> None:
     near(out[:, :, :7], expected(q[:, :, :7], k, v)[0])
 
 
-def test_a_bias_of_minus_infinity_is_an_empty_row_too() -> None:
+def test_a_bias_of_minus_infinity_gives_an_empty_row() -> None:
     q, k, v = inputs(1, 1, 40, 8)
     out, maps = attend(q, k, v, bias=torch.full((40, 40), float("-inf")), weights=True)
     assert (out == 0).all()
@@ -177,7 +177,7 @@ def test_a_bias_of_minus_infinity_is_an_empty_row_too() -> None:
 
 @pytest.mark.parametrize(("queries", "keys"), [(0, 3), (3, 0), (0, 0)])
 @pytest.mark.parametrize("mask", [None, masks.causal(), masks.window(keys=2)], ids=repr)
-def test_nothing_to_do(queries: int, keys: int, mask: masks.Mask | None) -> None:
+def test_inputs_without_queries_or_keys(queries: int, keys: int, mask: masks.Mask | None) -> None:
     q, k, v = (torch.randn(2, 2, n, 4, requires_grad=True) for n in (queries, keys, keys))
     out, maps = attend(q, k, v, mask, weights=True)
     assert out.shape == (2, 2, queries, 4)
@@ -204,13 +204,13 @@ def test_huge_scores(dtype: torch.dtype, size: float, mask: masks.Mask | None) -
 
 
 @pytest.mark.parametrize("mask", [None, masks.causal(), masks.window(keys=150), masks.blocks(200)], ids=repr)
-def test_huge_scores_that_tie_share_evenly(mask: masks.Mask | None) -> None:
+def test_equal_huge_scores_get_equal_weights(mask: masks.Mask | None) -> None:
     q, k, v = torch.full((1, 1, 300, 4), 1e15), torch.full((1, 1, 300, 4), 1e15), torch.randn(1, 1, 300, 4)
     seen = torch.ones(300, 300) if mask is None else mask.tensor(300, 300).float()
     torch.testing.assert_close(attend(q, k, v, mask)[0, 0], (seen / seen.sum(-1, keepdim=True)) @ v[0, 0])
 
 
-def test_nan_is_passed_on() -> None:
+def test_nan_is_propagated() -> None:
     q, k, v = inputs(1, 1, 40, 8)
     q[0, 0, 3, 0] = float("nan")
     out = attend(q, k, v)
@@ -243,7 +243,7 @@ def test_keys_shared_by_the_batch() -> None:
     )
 
 
-def test_wherever_the_numbers_lie_in_memory() -> None:
+def test_non_contiguous_inputs() -> None:
     q, k, v = (torch.randn(2, 40, 8, 4).permute(0, 3, 1, 2) for _ in range(3))
     assert not q.is_contiguous()
     for mask in (None, masks.causal(), masks.window(keys=5)):
@@ -261,7 +261,7 @@ def test_gradient_of_a_bias() -> None:
     torch.testing.assert_close(got, want)
 
 
-def test_dropout_only_when_asked_for_and_weights_before_it() -> None:
+def test_dropout_is_optional_and_weights_are_those_before_it() -> None:
     q, k, v = inputs(1, 2, 50, 8)
     assert (attend(q, k, v) == attend(q, k, v)).all()
     torch.manual_seed(0)
@@ -273,7 +273,7 @@ def test_dropout_only_when_asked_for_and_weights_before_it() -> None:
     near(kept.mean(0)[:, :, 20:], expected(q, k, v, masks.causal())[0][:, :, 20:], 0.15)
 
 
-def test_asking_for_weights_changes_nothing_but_the_answer() -> None:
+def test_returning_weights_does_not_change_the_output() -> None:
     q, k, v = inputs(2, 4, 64, 16)
     for mask in (None, masks.causal(), masks.padding([5, 64])):
         torch.testing.assert_close(attend(q, k, v, mask), attend(q, k, v, mask, weights=True)[0], atol=2e-6, rtol=1e-5)
@@ -323,7 +323,7 @@ def test_vmap_over_masks() -> None:
 
 @pytest.mark.parametrize("mask", [None, masks.causal(), torch.rand(5, 6) < 0.6], ids=["none", "causal", "tensor"])
 @pytest.mark.parametrize("kv_heads", [1, 2])
-def test_gradients_and_second_gradients_against_numerical_ones(mask, kv_heads: int) -> None:
+def test_first_and_second_gradients_equal_numerical_ones(mask, kv_heads: int) -> None:
     q, k, v = inputs(1, 2, 5, 2, heads=kv_heads, keys=6, dtype=torch.float64, grad=True)
     for function in (
         lambda *x: attend(*x, mask),
@@ -334,14 +334,14 @@ def test_gradients_and_second_gradients_against_numerical_ones(mask, kv_heads: i
         assert torch.autograd.gradgradcheck(function, (q, k, v), fast_mode=True)
 
 
-def test_many_gradients_at_once() -> None:
+def test_batched_gradients() -> None:
     q, k, v = inputs(1, 2, 40, 8, grad=True)
     g = torch.randn(3, *q.shape)
     (many,) = torch.autograd.grad(attend(q, k, v), q, g, is_grads_batched=True)
     torch.testing.assert_close(many[1], torch.autograd.grad(attend(q, k, v), q, g[1])[0])
 
 
-def test_shapes_without_numbers() -> None:
+def test_meta_tensors() -> None:
     x = torch.randn(2, 4, 600, 8, device="meta")
     assert attend(x, x, x, masks.causal()).shape == x.shape
     assert attend(x, x, x, weights=True)[1].shape == (2, 4, 600, 600)
@@ -399,7 +399,7 @@ print("the same")
 """
 
 
-def test_compiled_to_machine_code_with_a_mask_made_inside() -> None:
+def test_compiled_by_inductor_with_a_mask_created_inside() -> None:
     """Run in another process without the shape checker, because torch.compile does not support its wrappers."""
     done = subprocess.run([sys.executable, "-c", INSIDE], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "the same", done.stderr
@@ -454,7 +454,7 @@ def test_bad_input(call, error: type[Exception], said: str, unchecked: None) -> 
         call()
 
 
-def test_torch_itself_is_met() -> None:
+def test_results_equal_torch_sdpa() -> None:
     q, k, v = inputs(2, 4, 64, 16)
     torch.testing.assert_close(attend(q, k, v), F.scaled_dot_product_attention(q, k, v))
     torch.testing.assert_close(attend(q, k, v, masks.causal()), F.scaled_dot_product_attention(q, k, v, is_causal=True))

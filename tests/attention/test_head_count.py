@@ -8,12 +8,12 @@ from regard.attention import check_groups, check_heads, divisors, fit_heads, nea
 
 
 @given(st.integers(1, 5000))
-def test_divisors_are_all_there_is(n: int) -> None:
+def test_divisors_are_complete(n: int) -> None:
     assert divisors(n) == [i for i in range(1, n + 1) if n % i == 0]
 
 
 @given(st.integers(1, 600), st.integers(1, 700))
-def test_nearest_divides_and_nothing_smaller_is_as_near(channels: int, heads: int) -> None:
+def test_nearest_heads_divides_and_no_divisor_is_nearer(channels: int, heads: int) -> None:
     nearest = nearest_heads(channels, heads)
     assert channels % nearest == 0
     distances = {d: abs(d - heads) for d in divisors(channels)}
@@ -21,7 +21,7 @@ def test_nearest_divides_and_nothing_smaller_is_as_near(channels: int, heads: in
     assert all(distances[d] > distances[nearest] for d in distances if d < nearest)
 
 
-def test_the_tie_of_the_source_document_goes_to_the_smaller() -> None:
+def test_of_two_equally_near_counts_the_smaller_is_chosen() -> None:
     assert nearest_heads(128, 24) == 16  # 16 and 32 are both 8 away
 
 
@@ -34,19 +34,19 @@ def test_the_tie_of_the_source_document_goes_to_the_smaller() -> None:
         (7, 3, r"1 \(d_k = 7\) and 7 \(d_k = 1\)"),
     ],
 )
-def test_an_error_names_both_numbers_and_the_divisors_around(channels: int, heads: int, near: str) -> None:
+def test_the_error_names_both_numbers_and_the_nearest_divisors(channels: int, heads: int, near: str) -> None:
     with pytest.raises(ValueError, match=rf"got {heads} heads for {channels} channels; .*{near}"):
         check_heads(channels, heads)
     with pytest.raises(ValueError, match=near):
         fit_heads(channels, heads)
 
 
-def test_adjusting_warns_with_old_and_new() -> None:
+def test_adjusting_warns_with_the_old_and_the_new_count() -> None:
     with pytest.warns(UserWarning, match="24 heads do not divide 128 channels: using 16 heads of width 8"):
         assert fit_heads(128, 24, adjust=True) == 16
 
 
-def test_what_fits_is_left_alone() -> None:
+def test_counts_that_divide_are_not_changed() -> None:
     for heads in (6, 12, 24):
         assert fit_heads(144, heads, adjust=True) == heads
         assert check_heads(144, heads) == 144 // heads
@@ -71,6 +71,6 @@ def test_groups() -> None:
         (128, "8", TypeError, "heads must be a whole number, got '8' of type str"),
     ],
 )
-def test_counts_that_are_no_counts(check, channels, heads, error: type[Exception], message: str) -> None:
+def test_invalid_counts_are_rejected(check, channels, heads, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         check(channels, heads)

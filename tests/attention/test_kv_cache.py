@@ -71,7 +71,7 @@ def test_sliding_memory_does_not_grow():
     assert sizes == {2 * 4 * 2 * 3 * 2 * (2 + 16)}  # keys and values, float32, B, H_kv, d, places
 
 
-def test_growing_copies_little():
+def test_a_growing_cache_copies_little():
     cache, sizes = GrowingCache(capacity=1), []
     for n in range(100):
         cache.append(*tokens(n, 1))
@@ -91,7 +91,7 @@ def test_a_prefill_longer_than_the_window_is_exact(window, first):
     torch.testing.assert_close(torch.cat(got, 2), want, atol=1e-5, rtol=1e-5)
 
 
-def test_reset_begins_anew_in_the_same_memory(cache):
+def test_reset_reuses_the_memory(cache):
     cache.append(*tokens(0, 3))
     size = cache.nbytes
     cache.reset()
@@ -142,7 +142,7 @@ def test_a_cache_filled_in_inference_mode_can_be_used_outside():
         assert keys[0, 0, :, 0].tolist() == [0, 1, 2, 3]
 
 
-def test_values_may_have_a_width_of_their_own_and_half_precision_stays():
+def test_values_may_have_another_width_and_keep_half_precision():
     cache = KVCache(1, 2, 4, 8, d_v=3, dtype=torch.bfloat16)
     keys, values = cache.append(torch.zeros(1, 2, 2, 8).bfloat16(), torch.zeros(1, 2, 2, 3).bfloat16())
     assert keys.shape == (1, 2, 2, 8)
@@ -151,14 +151,14 @@ def test_values_may_have_a_width_of_their_own_and_half_precision_stays():
     assert cache.nbytes == 2 * 2 * 4 * (8 + 3)
 
 
-def test_it_says_what_it_holds():
+def test_repr_shows_the_content():
     cache = GrowingCache()
     assert repr(cache) == "GrowingCache(empty)"
     cache.append(*tokens(0, 3))
     assert repr(cache) == "GrowingCache(3 keys of 3, room for 64, B=2, H_kv=3, d=2, float32, 6,144 bytes)"
 
 
-def test_a_full_cache_says_so():
+def test_a_full_cache_raises_an_error():
     cache = KVCache(2, 3, 4, 2)
     cache.append(*tokens(0, 3))
     with pytest.raises(ValueError, match=r"room for 4 tokens and holds 3, so 2 more do not fit; .* max_length=5"):
@@ -166,7 +166,7 @@ def test_a_full_cache_says_so():
     assert cache.append(*tokens(3, 1))[0].shape[2] == 4  # what was refused has left no trace
 
 
-def test_what_does_not_fit_is_refused(cache):
+def test_wrong_keys_and_values_are_rejected(cache):
     k, v = tokens(0, 2)
     cache.append(k, v)
     with pytest.raises(ValueError, match=r"takes k \(B, H_kv, n, d_k\) .* got \(3, 2, 2\) and \(2, 3, 2, 2\)"):
@@ -198,6 +198,6 @@ def test_what_does_not_fit_is_refused(cache):
         (lambda: SlidingCache(4, first=-1), r"SlidingCache\(first\) must be at least 0, got -1"),
     ],
 )
-def test_sizes_that_make_no_cache(build, message):
+def test_invalid_sizes_are_rejected(build, message):
     with pytest.raises(ValueError, match=message):
         build()

@@ -91,7 +91,7 @@ OF_ONE_SEQUENCE = ("causal", "rotary", "alibi")
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("mask", [None, masks.padding([3, 7]), masks.window(keys=3)])
-def test_it_is_the_formula(options, mask):
+def test_self_attention_equals_the_formula(options, mask):
     layer, x = lively(MultiHeadAttention(24, 4, **options)), torch.randn(2, 7, 24)
     seen = None if mask is None else mask.tensor(7, 7)
     want, want_weights = plainly(layer, x, seen=seen)
@@ -105,7 +105,7 @@ def test_it_is_the_formula(options, mask):
 
 @pytest.mark.parametrize("context_dim", [None, 24, 10])
 @pytest.mark.parametrize("options", ["plain", "grouped", "no bias", "own head width", "qk_norm", "sinks"])
-def test_cross_attention_is_the_formula(options, context_dim):
+def test_cross_attention_equals_the_formula(options, context_dim):
     layer = lively(MultiHeadAttention(24, 4, context_dim=context_dim, **OPTIONS[options]))
     x, context = torch.randn(2, 5, 24), torch.randn(2, 9, context_dim or 24)
     want, want_weights = plainly(layer, x, context)
@@ -124,7 +124,7 @@ def test_cross_attention_is_the_formula(options, context_dim):
     kv_heads=st.sampled_from([1, 2, 4]),
     d_k=st.integers(1, 5),
 )
-def test_any_shape(lead, length, keys, kv_heads, d_k):
+def test_any_shape_of_x_and_context(lead, length, keys, kv_heads, d_k):
     layer = MultiHeadAttention(8, 4, kv_heads, d_k=d_k)
     x, context = torch.randn(*lead, length, 8), torch.randn(*lead, keys, 8)
     output, weights = layer(x, context, weights=True)
@@ -136,7 +136,7 @@ def test_any_shape(lead, length, keys, kv_heads, d_k):
     assert layer(x).shape == x.shape
 
 
-def test_torch_s_own_layer_with_the_same_weights_gives_the_same():
+def test_results_equal_torchs_layer_with_the_same_weights():
     theirs = nn.MultiheadAttention(32, 4, batch_first=True)
     ours = MultiHeadAttention(32, 4)
     ours.qkv.load_state_dict({"weight": theirs.in_proj_weight, "bias": theirs.in_proj_bias})
@@ -148,7 +148,7 @@ def test_torch_s_own_layer_with_the_same_weights_gives_the_same():
     torch.testing.assert_close(weights, want_weights, atol=1e-6, rtol=1e-5)
 
 
-def test_the_sequence_as_its_own_context_is_self_attention():
+def test_x_as_its_own_context_equals_self_attention():
     layer, x = MultiHeadAttention(8, 2, causal=True, rotary=True), torch.randn(2, 5, 8)
     assert torch.equal(layer(x, x), layer(x))
 
@@ -174,7 +174,7 @@ def test_weights_sum_to_one_and_with_sinks_to_less():
     assert weights.sum(-1).max() < 1
 
 
-def test_places_of_each_batch_item():
+def test_rotary_positions_of_each_batch_item():
     layer, x = MultiHeadAttention(16, 2, rotary=True), torch.randn(2, 4, 16)
     places = torch.tensor([[0, 1, 2, 3], [0, 2, 4, 6]])
     output = layer(x, positions=places)
@@ -189,7 +189,7 @@ def test_places_of_each_batch_item():
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_gradients_of_everything(options):
+def test_gradients_of_all_parameters_and_inputs(options):
     layer = lively(MultiHeadAttention(24, 4, **options))
     x = torch.randn(2, 5, 24)
     mine, plain = x.clone().requires_grad_(), x.clone().double().requires_grad_()
@@ -207,7 +207,7 @@ def test_gradients_of_everything(options):
         torch.testing.assert_close(got.grad.double(), want.grad, atol=2e-3, rtol=1e-3)
 
 
-def test_gradients_of_cross_attention_reach_both():
+def test_gradients_of_cross_attention_reach_x_and_context():
     layer = MultiHeadAttention(8, 2).double()
     x = torch.randn(1, 2, 8, dtype=torch.float64, requires_grad=True)
     context = torch.randn(1, 3, 8, dtype=torch.float64, requires_grad=True)
@@ -300,7 +300,7 @@ def test_alibi_counts_distances_inside_a_cache_that_keeps_the_first():
     torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
 
 
-def test_a_mask_may_stand_in_for_causal():
+def test_a_causal_mask_replaces_the_causal_option():
     layer, x = MultiHeadAttention(16, 2, kv_heads=1), torch.randn(1, 8, 16)
     want = layer(x, mask=masks.causal())
     for cache in (GrowingCache(), KVCache(1, 1, 8, 8)):
@@ -324,7 +324,7 @@ def test_padding_on_the_left_with_a_cache():
     torch.testing.assert_close(torch.cat(steps, 1)[:, 2:], want, atol=1e-5, rtol=1e-5)
 
 
-def test_beam_search_goes_on_from_the_chosen_beams():
+def test_reorder_continues_from_the_chosen_beams():
     layer = MultiHeadAttention(16, 2, causal=True, rotary=True)
     start, end = torch.randn(2, 5, 16), torch.randn(2, 1, 16)
     index = torch.tensor([1, 1])
@@ -350,7 +350,7 @@ def test_weights_of_a_decoding_step():
 
 
 @pytest.mark.parametrize("options", ["plain", "everything"])
-def test_it_can_be_saved_and_copied(options):
+def test_a_layer_can_be_saved_and_copied(options):
     layer, x = lively(MultiHeadAttention(24, 4, **OPTIONS[options])), torch.randn(2, 5, 24)
     want = layer(x)
     other = MultiHeadAttention(24, 4, **OPTIONS[options])
@@ -359,7 +359,7 @@ def test_it_can_be_saved_and_copied(options):
         assert torch.equal(same(x), want)
 
 
-def test_what_a_checkpoint_holds():
+def test_names_in_the_state_dict():
     names = {"qkv.weight", "qkv.bias", "out.weight", "out.bias"}
     assert set(MultiHeadAttention(8, 2).state_dict()) == names
     assert set(MultiHeadAttention(8, 2, rotary=True, alibi=True, causal=True).state_dict()) == names
@@ -368,7 +368,7 @@ def test_what_a_checkpoint_holds():
 
 
 @pytest.mark.parametrize("options", ["plain", "grouped", "causal", "everything"])
-def test_compiled_whole(options, unchecked):
+def test_compiled_without_a_graph_break(options, unchecked):
     torch.compiler.reset()
     layer, x = lively(MultiHeadAttention(24, 4, **OPTIONS[options])), torch.randn(2, 5, 24)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
@@ -395,7 +395,7 @@ def test_vmap_and_per_sample_gradients():
     torch.testing.assert_close(each["qkv.weight"].sum(0), layer.qkv.weight.grad, atol=1e-4, rtol=1e-4)
 
 
-def test_each_projection_starts_as_a_matrix_of_its_own():
+def test_each_projection_is_initialised_separately():
     torch.manual_seed(0)
     layer = MultiHeadAttention(128, 8, kv_heads=2)
     parts = (*layer.qkv.weight.split((128, 32, 32)), layer.out.weight)
@@ -418,7 +418,7 @@ def test_nothing_is_copied_between_the_projections():
         assert seen["merged"].is_contiguous()
 
 
-def test_it_says_what_it_is():
+def test_repr_shows_the_options():
     layer = MultiHeadAttention(8, 2, causal=True, dropout=0.1)
     assert repr(layer).splitlines()[1].strip() == "d_model=8, heads=2, kv_heads=2, d_k=4, dropout=0.1, causal=True"
 
@@ -443,12 +443,12 @@ def test_it_says_what_it_is():
         ),
     ],
 )
-def test_layers_that_cannot_be(build, error, message):
+def test_invalid_options_are_rejected(build, error, message):
     with pytest.raises(error, match=message):
         build()
 
 
-def test_heads_are_adjusted_when_asked():
+def test_adjust_heads_uses_the_nearest_count():
     with pytest.warns(UserWarning, match=r"24 heads do not divide 128 channels: using 16 heads of width 8"):
         layer = MultiHeadAttention(128, 24, adjust_heads=True)
     assert (layer.heads, layer.kv_heads, layer.d_k) == (16, 16, 8)
@@ -480,15 +480,15 @@ X = torch.zeros(2, 3, 8)
         ({"rotary": True}, lambda f: f(X, positions=torch.zeros(2)), ValueError, r"\(3,\) or \(2, 3\) with"),
     ],
 )  # fmt: skip
-def test_calls_that_cannot_be(options, call, error, message, unchecked):
+def test_invalid_calls_are_rejected(options, call, error, message, unchecked):
     with torch.no_grad(), pytest.raises(error, match=message):
         call(MultiHeadAttention(8, 2, **options))
 
 
-def test_a_cache_under_autograd_is_refused():
+def test_a_cache_under_autograd_is_rejected():
     with pytest.raises(ValueError, match=r"decode under torch.no_grad\(\)"):
         MultiHeadAttention(8, 2)(X[:, :1], cache=GrowingCache())
 
 
-def test_alibi_of_the_layer_is_for_its_query_heads():
+def test_alibi_has_one_slope_per_query_head():
     assert MultiHeadAttention(24, 6, kv_heads=2, alibi=True).alibi == Alibi(6)

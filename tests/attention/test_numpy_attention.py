@@ -55,7 +55,7 @@ def by_hand(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @given(problems())
-def test_every_shape_mask_and_bias_agrees_with_the_sum_written_out(problem: Problem) -> None:
+def test_every_shape_mask_and_bias_equals_explicit_sums(problem: Problem) -> None:
     q, k, v = problem.query, problem.keys, problem.values
     options = {"bias": problem.bias, "scale": problem.scale}
     output, weights = attention(q, k, v, problem.mask, weights=True, **options)
@@ -67,14 +67,14 @@ def test_every_shape_mask_and_bias_agrees_with_the_sum_written_out(problem: Prob
 
 
 @given(problems())
-def test_a_row_sums_to_one_or_is_empty_and_hidden_places_weigh_exactly_nothing(problem: Problem) -> None:
+def test_rows_sum_to_one_or_are_empty_and_hidden_weights_are_exactly_0(problem: Problem) -> None:
     _, weights = attention(problem.query, problem.keys, problem.values, problem.mask, weights=True)
     seen = np.broadcast_to(True if problem.mask is None else problem.mask, problem.scores_shape)
     np.testing.assert_allclose(weights.sum(-1), seen.any(-1).astype(float), atol=1e-12)
     assert (weights[~seen] == 0).all()
 
 
-def test_one_query_is_a_row_of_many() -> None:
+def test_one_query_equals_a_row_of_many() -> None:
     q, k, v = rng.normal(size=(5, 4)), rng.normal(size=(7, 4)), rng.normal(size=(7, 3))
     mask = rng.random((5, 7)) < 0.5
     many = attention(q, k, v, mask)
@@ -88,7 +88,7 @@ def test_grouped_heads_are_repeated_heads() -> None:
     np.testing.assert_array_equal(attention(q, k, v), repeated)
 
 
-def test_a_rule_is_asked_for_its_pairs() -> None:
+def test_a_mask_rule_is_converted_to_an_array() -> None:
     class FirstKeyOnly:
         def numpy(self, queries: int, keys: int) -> np.ndarray:
             return np.broadcast_to(np.arange(keys) == 0, (1, 1, queries, keys))
@@ -101,14 +101,14 @@ def test_a_rule_is_asked_for_its_pairs() -> None:
 
 
 @pytest.mark.parametrize(("L", "S"), [(0, 3), (3, 0), (0, 0), (1, 1)])
-def test_nothing_to_see_and_nobody_to_look(L: int, S: int) -> None:
+def test_no_keys_and_no_queries(L: int, S: int) -> None:
     output, weights = attention(np.ones((2, L, 4)), np.ones((2, S, 4)), np.ones((2, S, 3)), weights=True)
     assert output.shape == (2, L, 3)
     assert weights.shape == (2, L, S)
     assert (output == (1.0 if S else 0.0)).all()
 
 
-def test_float64_unless_told_otherwise_and_never_half() -> None:
+def test_float64_by_default_and_never_half_precision() -> None:
     q = rng.normal(size=(3, 4)).astype(np.float16)
     assert attention(q, q, q).dtype == np.float64
     assert attention(q, q, q, dtype=np.float32).dtype == np.float32
@@ -118,19 +118,19 @@ def test_float64_unless_told_otherwise_and_never_half() -> None:
 
 
 @pytest.mark.parametrize("size", [1e4, 1e30])
-def test_huge_scores_pick_the_largest(size: float) -> None:
+def test_huge_scores_put_all_weight_on_the_largest(size: float) -> None:
     q, k = np.array([[size, 0.0]]), np.array([[1.0, 0.0], [-1.0, 0.0], [0.5, 0.0]])
     _, weights = attention(q, k, k, weights=True)
     assert weights.tolist() == [[1.0, 0.0, 0.0]]
 
 
-def test_softmax_shifts_nothing_but_the_numbers() -> None:
+def test_softmax_does_not_change_under_a_constant_shift() -> None:
     x = rng.normal(size=(4, 6))
     np.testing.assert_allclose(softmax(x + 1000), softmax(x), atol=1e-12)
     np.testing.assert_allclose(np.exp(x - log_sum_exp(x)[:, None]), softmax(x), atol=1e-15)
 
 
-def test_nan_is_passed_on_to_those_who_see_it() -> None:
+def test_nan_is_propagated_to_rows_that_see_it() -> None:
     q, k, v = np.ones((2, 2)), np.ones((3, 2)), np.ones((3, 2))
     k[2] = np.nan
     _, weights = attention(q, k, v, np.array([[True, True, False], [True, True, True]]), weights=True)
@@ -142,7 +142,7 @@ class TestMultiHead:
     def layer(self, L: int = 5, D: int = 12) -> tuple[np.ndarray, ...]:
         return rng.normal(size=(L, D)), *(rng.normal(size=(4, D, D)) / D**0.5)
 
-    def test_split_then_merge_is_where_it_began(self) -> None:
+    def test_merge_heads_inverts_split_heads(self) -> None:
         x = rng.normal(size=(2, 5, 12))
         for heads in (1, 2, 3, 4, 6, 12):
             split = split_heads(x, heads)
@@ -150,14 +150,14 @@ class TestMultiHead:
             np.testing.assert_array_equal(merge_heads(split), x)
         np.testing.assert_array_equal(split_heads(x, 3)[:, 1], x[..., 4:8])
 
-    def test_each_head_attends_with_its_own_columns(self) -> None:
+    def test_each_head_uses_its_own_columns(self) -> None:
         x, w_q, w_k, w_v, w_o = self.layer()
         columns = [slice(h * 4, (h + 1) * 4) for h in range(3)]
         heads = [attention(x @ w_q[:, c], x @ w_k[:, c], x @ w_v[:, c]) for c in columns]
         expected = np.concatenate(heads, -1) @ w_o
         np.testing.assert_allclose(multi_head_attention(x, w_q, w_k, w_v, w_o, heads=3), expected, atol=1e-12)
 
-    def test_one_head_with_identity_projections_is_plain_attention(self) -> None:
+    def test_one_head_with_identity_projections_equals_plain_attention(self) -> None:
         x, one = rng.normal(size=(5, 12)), np.eye(12)
         np.testing.assert_allclose(multi_head_attention(x, one, one, one, one, heads=1), attention(x, x, x))
 
@@ -210,7 +210,7 @@ class TestWhatTheSourceDocumentsGetWrong:
         np.testing.assert_allclose(similarity, q @ k.T)
         assert np.linalg.matrix_rank(similarity) == 3  # an outer product of similarities would have rank 1
 
-    def test_places_where_the_mask_is_false_are_hidden_not_the_others(self) -> None:
+    def test_pairs_where_the_mask_is_false_are_hidden(self) -> None:
         x = rng.normal(size=(3, 2))
         _, weights = attention(x, x, x, np.array([True, True, False]), weights=True)
         assert (weights[:, 2] == 0).all()
@@ -274,17 +274,17 @@ WRONG_MASKS = [
 @pytest.mark.usefixtures("unchecked")
 class TestBadInput:
     @pytest.mark.parametrize(("q", "k", "v", "message"), WRONG_SHAPES)
-    def test_shapes_that_do_not_fit(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, message: str) -> None:
+    def test_mismatched_shapes_are_rejected(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, message: str) -> None:
         with pytest.raises(ValueError, match=message):
             attention(q, k, v)
 
     @pytest.mark.parametrize(("q", "k", "v", "message"), WRONG_TYPES)
-    def test_numbers_that_are_not_floating(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, message: str) -> None:
+    def test_integers_are_rejected(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, message: str) -> None:
         with pytest.raises(TypeError, match=message):
             attention(q, k, v)
 
     @pytest.mark.parametrize(("mask", "error", "message"), WRONG_MASKS)
-    def test_masks_that_cannot_be(self, mask: np.ndarray, error: type[Exception], message: str) -> None:
+    def test_invalid_masks_are_rejected(self, mask: np.ndarray, error: type[Exception], message: str) -> None:
         with pytest.raises(error, match=message):
             attention(a(2, 3, 4), a(2, 5, 4), a(2, 5, 4), mask)
 
@@ -298,11 +298,11 @@ class TestBadInput:
         with pytest.raises(TypeError, match="bias must be floating point"):
             attention(a(3, 4), a(5, 4), a(5, 4), bias=a(3, 5, dtype=bool))
 
-    def test_heads_that_do_not_divide(self) -> None:
+    def test_heads_that_do_not_divide_are_rejected(self) -> None:
         with pytest.raises(ValueError, match=r"24 heads for 128 channels.*16 \(d_k = 8\) and 32 \(d_k = 4\)"):
             split_heads(a(3, 128), 24)
 
-    def test_a_weight_of_the_wrong_width_may_want_transposing(self) -> None:
+    def test_the_error_for_a_wrong_weight_suggests_the_transpose(self) -> None:
         x, w, wide = a(3, 4), a(4, 4), a(8, 4)
         with pytest.raises(ValueError, match=r"w_q must have shape \(4, D_out\).*got \(8, 4\).*w_q\.T"):
             multi_head_attention(x, wide, w, w, w, heads=2)
@@ -320,5 +320,5 @@ def test_the_shapes_in_the_signatures_are_checked_while_tests_run() -> None:
 
 
 @given(problems())
-def test_the_shape_of_the_scores_is_foretold(problem: Problem) -> None:
+def test_check_shapes_returns_the_shape_of_the_scores(problem: Problem) -> None:
     assert check_shapes(problem.query.shape, problem.keys.shape, problem.values.shape) == problem.scores_shape

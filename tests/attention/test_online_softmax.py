@@ -13,7 +13,7 @@ rng = np.random.default_rng(0)
 
 
 @given(problems(), st.tuples(st.integers(1, 9), st.integers(1, 9)))
-def test_any_tiling_gives_the_reference(problem: Problem, tile: tuple[int, int]) -> None:
+def test_any_tiling_equals_the_reference(problem: Problem, tile: tuple[int, int]) -> None:
     q, k, v, mask = problem.query, problem.keys, problem.values, problem.mask
     options = {"bias": problem.bias, "scale": problem.scale}
     output, lse = online.attention(q, k, v, mask, tile=tile, lse=True, **options)
@@ -29,14 +29,14 @@ def test_long_rows_over_many_tiles() -> None:
     assert np.abs(difference).max() < 1e-12
 
 
-def test_a_maximum_that_rises_tile_by_tile_corrects_what_was_summed() -> None:
+def test_sums_are_corrected_when_the_maximum_rises_with_each_tile() -> None:
     k = np.arange(1000.0)[:, None]  # every tile brings larger scores than all before
     v = rng.normal(size=(1000, 3))
     q = np.ones((2, 1))
     np.testing.assert_allclose(online.attention(q, k, v, tile=(1, 10)), reference.attention(q, k, v), atol=1e-12)
 
 
-def test_a_row_that_sees_nothing_until_its_last_tile() -> None:
+def test_a_row_with_visible_keys_in_its_last_tile_only() -> None:
     q, k, v = rng.normal(size=(2, 4)), rng.normal(size=(9, 4)), rng.normal(size=(9, 4))
     mask = np.zeros((2, 9), dtype=bool)
     mask[0, 8] = True
@@ -45,7 +45,7 @@ def test_a_row_that_sees_nothing_until_its_last_tile() -> None:
     assert np.isneginf(lse[1])
 
 
-def test_keys_fed_in_pieces_are_keys_seen_at_once() -> None:
+def test_keys_added_in_pieces_equal_all_keys_at_once() -> None:
     scores, values = rng.normal(size=(5, 12)), rng.normal(size=(12, 3))
     running = online.RunningSoftmax.empty((5,), d_v=3)
     for piece in (slice(0, 1), slice(1, 7), slice(7, 7), slice(7, 12)):
@@ -55,7 +55,7 @@ def test_keys_fed_in_pieces_are_keys_seen_at_once() -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_bad_input_is_met_at_the_same_door() -> None:
+def test_invalid_input_raises_the_errors_of_the_reference() -> None:
     x = np.ones((3, 4))
     with pytest.raises(ValueError, match=r"tile must be two positive numbers, \(queries, keys\), got \(0, 4\)"):
         online.attention(x, x, x, tile=(0, 4))

@@ -20,7 +20,7 @@ from regard.nn import Alibi, Learned, Rotary, Sinusoidal
 
 
 @pytest.mark.parametrize("d_model", [1, 2, 7, 8])
-def test_the_table_is_the_formula(d_model):
+def test_the_table_equals_the_formula(d_model):
     table = sinusoidal(50, d_model, dtype=torch.float64)
     for p in (0, 1, 49):
         for c in range(d_model):
@@ -28,13 +28,13 @@ def test_the_table_is_the_formula(d_model):
             assert table[p, c] == pytest.approx(math.cos(angle) if c % 2 else math.sin(angle), abs=1e-12)
 
 
-def test_float32_is_the_float64_table_rounded_even_far_out():
+def test_float32_equals_the_rounded_float64_table_at_large_positions():
     far = Sinusoidal(16)(torch.zeros(1, 16), positions=1_000_000)
     exact = Sinusoidal(16)(torch.zeros(1, 16, dtype=torch.float64), positions=1_000_000)
     assert torch.equal(far, exact.float())
 
 
-def test_a_place_has_the_same_vector_however_it_is_named():
+def test_a_position_has_the_same_vector_in_every_form_of_the_argument():
     places, x = Sinusoidal(6), torch.zeros(2, 5, 6)
     whole = places(x)
     assert torch.equal(whole[:, 3:], places(x[:, 3:], positions=3))
@@ -44,7 +44,7 @@ def test_a_place_has_the_same_vector_however_it_is_named():
     assert torch.equal(each[1], whole[1])
 
 
-def test_sinusoidal_has_nothing_to_save_and_keeps_the_dtype():
+def test_sinusoidal_has_an_empty_state_dict_and_keeps_the_dtype():
     places = Sinusoidal(8)
     assert not places.state_dict()
     assert places(torch.zeros(3, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
@@ -52,7 +52,7 @@ def test_sinusoidal_has_nothing_to_save_and_keeps_the_dtype():
     assert torch.equal(halved, sinusoidal(3, 8))
 
 
-def test_a_table_made_in_inference_mode_can_be_trained_with():
+def test_a_table_cached_in_inference_mode_works_in_training():
     rotary, places = Rotary(4), Sinusoidal(4)
     with torch.inference_mode():
         rotary.rotate(places(torch.zeros(1, 3, 4)))
@@ -66,7 +66,7 @@ def faked(function, x):
         return function(mode.from_tensor(x))
 
 
-def test_a_table_made_for_a_transform_or_a_fake_does_not_outlive_it():
+def test_tables_of_transforms_and_fake_tensors_are_not_cached():
     x = torch.ones(1, 3, 4)
     for first in (
         lambda f: torch.func.grad(lambda x: f(x).sum())(x),
@@ -83,7 +83,7 @@ def test_a_table_made_for_a_transform_or_a_fake_does_not_outlive_it():
 # -- learned ---------------------------------------------------------------------------------------------
 
 
-def test_learned_adds_the_vector_of_the_place_and_learns_it():
+def test_learned_adds_and_trains_the_vector_of_each_position():
     places = Learned(6, 4)
     out = places(torch.zeros(2, 3, 4), positions=2)
     assert torch.equal(out, places.weight[2:5].expand(2, 3, 4))
@@ -146,7 +146,7 @@ def turned_by_hand(x, places, rotated, interleaved, base=10000.0):
     start=st.integers(0, 3000),
     interleaved=st.booleans(),
 )
-def test_rotary_is_the_formula(half, still, length, start, interleaved):
+def test_rotary_equals_the_formula(half, still, length, start, interleaved):
     d_k = 2 * half + still
     if d_k == 0:
         return
@@ -167,7 +167,7 @@ def test_scores_depend_on_the_distance_alone(interleaved):
     assert scores[0] == pytest.approx(scores[2].item(), abs=1e-10)
 
 
-def test_each_batch_item_may_have_places_of_its_own_and_grouped_keys_too():
+def test_each_batch_item_may_have_its_own_positions():
     rotary, q, k = Rotary(4), torch.randn(2, 4, 3, 4), torch.randn(2, 2, 3, 4)
     places = torch.tensor([[0, 1, 2], [5, 6, 7]])
     turned_q, turned_k = rotary(q, k, places)
@@ -177,7 +177,7 @@ def test_each_batch_item_may_have_places_of_its_own_and_grouped_keys_too():
 
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("rotated", [4, 2])
-def test_gradients_of_rotary_once_and_twice(interleaved, rotated):
+def test_first_and_second_gradients_of_rotary(interleaved, rotated):
     rotary = Rotary(4, rotated=rotated, interleaved=interleaved)
     x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: rotary.rotate(x, 3), x)
@@ -194,12 +194,12 @@ def test_rotary_under_vmap_and_compile(unchecked):
         torch.testing.assert_close(compiled(x, 2), rotary.rotate(x, 2))
 
 
-def test_half_precision_is_turned_in_float32():
+def test_half_precision_is_rotated_in_float32():
     rotary, x = Rotary(8), torch.randn(1, 1, 4, 8).bfloat16()
     assert torch.equal(rotary.rotate(x, 100), rotary.rotate(x.float(), 100).bfloat16())
 
 
-def test_rotary_leaves_a_view_of_a_larger_tensor_alone():
+def test_rotary_does_not_change_its_input():
     packed = torch.randn(2, 5, 24)
     before = packed.clone()
     q = packed[..., :8].unflatten(-1, (2, 4)).transpose(1, 2)
@@ -207,7 +207,7 @@ def test_rotary_leaves_a_view_of_a_larger_tensor_alone():
     assert torch.equal(packed, before)
 
 
-def test_rotary_can_be_copied_and_pickled_and_saves_nothing():
+def test_rotary_can_be_copied_and_pickled_and_has_an_empty_state_dict():
     rotary, x = Rotary(4, base=500.0, interleaved=True), torch.randn(1, 3, 4)
     want = rotary.rotate(x)
     assert not rotary.state_dict()
@@ -263,13 +263,13 @@ def test_alibi_is_minus_slope_times_distance(queries, keys, mask, kv_heads):
     torch.testing.assert_close(attend(q, k, v, mask, bias=Alibi(4)), want, atol=1e-5, rtol=1e-5)
 
 
-def test_alibi_is_a_value():
+def test_alibis_are_compared_hashed_and_pickled_by_value():
     assert Alibi(4) == Alibi(4)
     assert hash(Alibi(4)) == hash(Alibi(4))
     assert pickle.loads(pickle.dumps(Alibi(6))) == Alibi(6)
 
 
-def test_what_alibi_refuses():
+def test_invalid_arguments_of_alibi_raise_errors():
     with pytest.raises(ValueError, match=r"Alibi\(heads\) must be at least 1, got 0"):
         Alibi(0)
     q = torch.zeros(1, 4, 3, 2)

@@ -13,7 +13,7 @@ from regard.nn import BareSelfAttention, SelfAttention
 
 @pytest.mark.parametrize("kind", [SelfAttention, BareSelfAttention])
 @pytest.mark.parametrize("bias", [False, True])
-def test_it_is_the_formula(kind, bias):
+def test_both_layers_equal_the_formula(kind, bias):
     layer, x = kind(8, 4, bias=bias).double(), torch.randn(2, 5, 8, dtype=torch.float64)
     linear = layer.to_linear() if kind is BareSelfAttention else layer
     q, k, v = (w(x) for w in (linear.W_q, linear.W_k, linear.W_v))
@@ -26,7 +26,7 @@ def test_it_is_the_formula(kind, bias):
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("mask", [None, masks.causal(), masks.padding([2, 5])])
-def test_both_give_the_same_for_the_same_weights(bias, mask):
+def test_both_layers_agree_for_equal_weights(bias, mask):
     layer, x = SelfAttention(16, 6, bias=bias), torch.randn(2, 5, 16)
     bare = layer.to_bare()
     torch.testing.assert_close(bare(x, mask), layer(x, mask), atol=1e-6, rtol=0)
@@ -34,7 +34,7 @@ def test_both_give_the_same_for_the_same_weights(bias, mask):
     assert torch.equal(bare.W_q, layer.W_q.weight.T)
 
 
-def test_both_learn_the_same():
+def test_both_layers_have_equal_gradients():
     layer, x = SelfAttention(6, 4), torch.randn(2, 3, 6)
     bare = layer.to_bare()
     for module in (layer, bare):
@@ -44,7 +44,7 @@ def test_both_learn_the_same():
     torch.testing.assert_close(bare.W_k.grad, layer.W_k.weight.grad.T)
 
 
-def test_a_converted_layer_is_a_copy_with_the_dtype_and_mode_of_the_first():
+def test_a_converted_layer_is_a_copy_with_equal_dtype_and_mode():
     layer = SelfAttention(4).double().eval()
     bare = layer.to_bare()
     assert bare.W_q.dtype == torch.float64
@@ -74,7 +74,7 @@ def test_shapes(kind, shape):
 
 
 @pytest.mark.parametrize("kind", [SelfAttention, BareSelfAttention])
-def test_it_can_be_saved_copied_compiled_and_halved(kind, unchecked):
+def test_layers_can_be_saved_copied_compiled_and_halved(kind, unchecked):
     layer, x = kind(4, bias=True), torch.randn(2, 3, 4)
     want = layer(x)
     other = kind(4, bias=True)
@@ -89,7 +89,7 @@ def test_it_can_be_saved_copied_compiled_and_halved(kind, unchecked):
 
 
 @pytest.mark.parametrize("kind", [SelfAttention, BareSelfAttention])
-def test_what_it_refuses(kind):
+def test_invalid_input_is_rejected(kind):
     with pytest.raises(ValueError, match=rf"{kind.__name__} takes x of shape \(..., L, 4\), got \(2, 3, 5\)"):
         kind(4)(torch.zeros(2, 3, 5))
     with pytest.raises(TypeError, match=r"floating point numbers, got torch.int64"):
@@ -100,7 +100,7 @@ def test_what_it_refuses(kind):
         kind(4, -2)
 
 
-def test_they_start_as_linear_does():
+def test_initial_weights_are_those_of_linear():
     torch.manual_seed(0)
     for weight in (SelfAttention(400, 50).W_q.weight, BareSelfAttention(400, 50).W_q):
         assert weight.abs().max() <= 1 / 20

@@ -22,7 +22,7 @@ def by_the_document(layer, x):
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize(("channels", "heads"), [(12, 3), (144, 24), (8, 8), (8, 1)])
-def test_it_is_the_document_s(channels, heads, memory_format):
+def test_results_equal_the_formula_of_the_document(channels, heads, memory_format):
     layer = SpatialAttention(channels, heads)
     x = torch.randn(2, channels, 6, 7).to(memory_format=memory_format)
     want, want_weights = by_the_document(layer, x)
@@ -35,7 +35,7 @@ def test_it_is_the_document_s(channels, heads, memory_format):
 
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_the_memory_format_is_kept_and_changes_nothing(memory_format, residual):
+def test_the_memory_format_is_kept_and_does_not_change_the_result(memory_format, residual):
     layer, x = SpatialAttention(8, 2, residual=residual), torch.randn(2, 8, 5, 3)
     output = layer(x.to(memory_format=memory_format))
     assert output.is_contiguous(memory_format=memory_format)
@@ -51,13 +51,13 @@ def test_residual_and_norm():
     torch.testing.assert_close(layer(x), x + bare(layer.norm(x)))
 
 
-def test_the_document_s_failing_case_says_what_is_wrong():
+def test_heads_that_do_not_divide_give_a_clear_error():
     message = r"got 24 heads for 128 channels; the nearest counts that do are 16 \(d_k = 8\) and 32 \(d_k = 4\)"
     with pytest.raises(ValueError, match=message):
         SpatialAttention(128, 24)
 
 
-def test_the_document_s_failing_case_adjusted():
+def test_adjust_heads_makes_the_failing_case_work():
     with pytest.warns(UserWarning, match=r"24 heads do not divide 128 channels: using 16 heads of width 8"):
         layer = SpatialAttention(128, 24, adjust_heads=True)
     assert layer.heads == 16
@@ -105,7 +105,7 @@ def test_dropout_is_for_training_only():
     assert torch.equal(layer(x), layer(x))
 
 
-def test_it_can_be_saved_copied_compiled_and_halved(unchecked):
+def test_the_layer_can_be_saved_copied_compiled_and_halved(unchecked):
     layer, x = SpatialAttention(8, 2), torch.randn(2, 8, 3, 4)
     want = layer(x)
     other = SpatialAttention(8, 2)
@@ -119,7 +119,7 @@ def test_it_can_be_saved_copied_compiled_and_halved(unchecked):
     torch.testing.assert_close(half.float(), want, atol=0.06, rtol=0.05)
 
 
-def test_each_projection_starts_as_a_matrix_of_its_own():
+def test_each_projection_is_initialised_separately():
     torch.manual_seed(0)
     layer = SpatialAttention(96, 4)
     for part in (*layer.qkv.weight.chunk(3), layer.out.weight):
@@ -129,7 +129,7 @@ def test_each_projection_starts_as_a_matrix_of_its_own():
     assert not layer.qkv.bias.any()
 
 
-def test_what_it_refuses():
+def test_invalid_input_is_rejected():
     layer = SpatialAttention(8, 2)
     with pytest.raises(ValueError, match=r"map \(B, 8, H, W\), got \(2, 6, 7, 8\); channels must come before"):
         layer(torch.zeros(2, 6, 7, 8))

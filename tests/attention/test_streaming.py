@@ -14,7 +14,7 @@ from support.strategies import rules
 
 @given(st.integers(1, 40), st.integers(1, 200), st.data())
 @settings(max_examples=40)
-def test_pieces_make_the_whole(queries: int, keys: int, data: st.DataObject) -> None:
+def test_attention_over_pieces_equals_attention_over_all_keys(queries: int, keys: int, data: st.DataObject) -> None:
     q, k, v = (torch.randn(2, 2, n, 8, requires_grad=True) for n in (queries, keys, keys))
     mask = data.draw(st.none() | rules(2, 2, queries, keys, depth=1))
     bias = data.draw(st.sampled_from([None, torch.randn(queries, keys)]))

@@ -80,7 +80,7 @@ def mask(shape: tuple[int, ...], kind: str, dtype: torch.dtype) -> Tensor:
 
 @settings(max_examples=150, deadline=None)
 @given(cases())
-def test_same_numbers_and_gradients(case: Case) -> None:
+def test_outputs_and_gradients_equal_torch(case: Case) -> None:
     theirs, ours = pair(**case.layer)
     theirs.train(case.training), ours.train(case.training)
     masks = [x for x in case.call.values() if isinstance(x, Tensor) and x.requires_grad]
@@ -147,7 +147,7 @@ LONG_MASKS = {
 
 @pytest.mark.parametrize("length", [130, 257])
 @pytest.mark.parametrize("kind", LONG_MASKS)
-def test_rules_read_from_masks_change_no_number(kind: str, length: int) -> None:
+def test_masks_converted_to_rules_do_not_change_the_result(kind: str, length: int) -> None:
     torch.manual_seed(0)
     theirs, ours = pair(8, 2, batch_first=True)
     call = LONG_MASKS[kind](length)
@@ -169,7 +169,7 @@ def test_rules_read_from_masks_change_no_number(kind: str, length: int) -> None:
 @pytest.mark.parametrize("weights", [True, False])
 @pytest.mark.parametrize("average", [True, False])
 @pytest.mark.parametrize("dropout", [0.3, 1.0])
-def test_dropout_drops_what_torch_drops(weights: bool, average: bool, dropout: float) -> None:
+def test_dropout_drops_the_same_weights_as_torch(weights: bool, average: bool, dropout: float) -> None:
     theirs, ours = pair(12, 3, dropout=dropout)
     x = torch.randn(7, 2, 12)
     found = []
@@ -183,7 +183,7 @@ def test_dropout_drops_what_torch_drops(weights: bool, average: bool, dropout: f
     assert torch.equal(ours.eval()(x, x, x)[0], ours(x, x, x)[0])
 
 
-def test_training_goes_as_it_would_have_gone() -> None:
+def test_training_equals_training_with_torchs_layer() -> None:
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
     losses = []
     for model in (copy.deepcopy(layer), replace(copy.deepcopy(layer))):
@@ -220,7 +220,7 @@ def test_half_precision(dtype: torch.dtype, weights: bool, autocast: bool) -> No
 
 @pytest.mark.parametrize(("batch", "queries", "keys"), [(2, 0, 3), (0, 2, 3), (2, 3, 0)])
 @pytest.mark.parametrize("weights", [True, False])
-def test_nothing_to_do(batch: int, queries: int, keys: int, weights: bool) -> None:
+def test_inputs_without_queries_keys_or_batch_items(batch: int, queries: int, keys: int, weights: bool) -> None:
     _, ours = pair(4, 2, batch_first=True)
     output, maps = ours(torch.randn(batch, queries, 4), *[torch.randn(batch, keys, 4)] * 2, need_weights=weights)
     assert output.shape == (batch, queries, 4)
@@ -283,7 +283,7 @@ def test_empty_rows_are_zero(kind: str, dropout: float, length: int) -> None:
 
 
 @pytest.mark.skipif(not torch.__version__.startswith("2.13"), reason="says what torch 2.13 does")
-def test_torch_gives_nan_there() -> None:
+def test_torch_returns_nan_for_empty_rows() -> None:
     layer = nn.MultiheadAttention(8, 2, batch_first=True)
     x = torch.randn(2, 5, 8)
     for weights, training, grad, gives in ((1, 1, 1, 1), (0, 1, 1, 0), (1, 0, 0, 1), (0, 0, 0, 1)):
@@ -355,7 +355,7 @@ WRONG: dict[str, tuple[tuple[Tensor, ...], dict[str, Tensor]]] = {
 
 @pytest.mark.parametrize("what", WRONG)
 @pytest.mark.parametrize("inference", [True, False])
-def test_refused_in_torchs_words(what: str, inference: bool) -> None:
+def test_errors_are_those_of_torch(what: str, inference: bool) -> None:
     inputs, call = WRONG[what]
     raised = []
     for kind in (nn.MultiheadAttention, MultiheadAttention):
@@ -367,7 +367,7 @@ def test_refused_in_torchs_words(what: str, inference: bool) -> None:
 
 
 @pytest.mark.parametrize("inference", [True, False])
-def test_a_hint_without_a_mask_is_refused(inference: bool) -> None:
+def test_is_causal_without_a_mask_is_rejected(inference: bool) -> None:
     layer = MultiheadAttention(4, 2, batch_first=True).train(not inference)
     with torch.set_grad_enabled(not inference), pytest.raises(RuntimeError, match="Need attn_mask if specifying"):
         layer(x3, x3, x3, is_causal=True)
@@ -375,7 +375,7 @@ def test_a_hint_without_a_mask_is_refused(inference: bool) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"add_bias_kv": True}, {"add_zero_attn": True}])
 @pytest.mark.parametrize(("queries", "keys"), [(2, 5), (4, 4), (5, 4)])
-def test_a_hint_hides_no_more_than_the_mask(queries: int, keys: int, options: dict[str, bool]) -> None:
+def test_is_causal_hides_no_more_than_the_mask(queries: int, keys: int, options: dict[str, bool]) -> None:
     _, ours = pair(4, 2, batch_first=True, **options)
     q, k = torch.randn(1, queries, 4), torch.randn(1, keys, 4)
     end_aligned = torch.ones(queries, keys, dtype=torch.bool).triu(keys - queries + 1)
@@ -383,7 +383,7 @@ def test_a_hint_hides_no_more_than_the_mask(queries: int, keys: int, options: di
     close(hinted, ours(q, k, k, attn_mask=end_aligned, need_weights=True)[0])
 
 
-def test_small_inputs_go_to_torchs_operator_and_nan_comes_back_to_us() -> None:
+def test_small_inputs_use_torchs_operator_unless_it_returns_nan() -> None:
     theirs, ours = (layer.eval() for layer in pair(8, 2, batch_first=True))
     x = torch.randn(2, 5, 8)
     native = torch._native_multi_head_attention

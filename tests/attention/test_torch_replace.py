@@ -59,7 +59,7 @@ def test_replace_one_layer_and_leave_subclasses() -> None:
         replace([alone])  # type: ignore[type-var]
 
 
-def test_replace_after_ours_was_put_in_torchs_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replace_after_torch_nn_was_patched_with_our_class(monkeypatch: pytest.MonkeyPatch) -> None:
     before = nn.MultiheadAttention(4, 2)
     monkeypatch.setattr(nn, "MultiheadAttention", MultiheadAttention)
     assert type(replace(before)) is MultiheadAttention
@@ -95,7 +95,7 @@ def test_replace_in_a_transformer(training: bool) -> None:
 
 @pytest.mark.parametrize("nested", [True, False])
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_an_encoder_in_inference_comes_to_us(nested: bool, norm_first: bool) -> None:
+def test_an_encoder_in_inference_calls_our_layer(nested: bool, norm_first: bool) -> None:
     layer = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True, norm_first=norm_first)
     with torch_may_warn():  # of norm_first, with which there is no nesting
         encoder = replace(nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested))
@@ -114,14 +114,14 @@ def test_an_encoder_in_inference_comes_to_us(nested: bool, norm_first: bool) -> 
         assert encoder(x, mask=row(6)).isfinite().all()
 
 
-def test_a_new_out_proj_does_not_open_the_bypass() -> None:
+def test_a_new_out_proj_does_not_enable_torchs_fast_path() -> None:
     encoder = replace(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)).eval()
     encoder.self_attn.out_proj = nn.Linear(8, 8)
     with torch.no_grad():
         assert encoder(torch.randn(2, 5, 8), src_key_padding_mask=item(2, 5)).isfinite().all()
 
 
-def test_nested_tensors_are_torchs_affair() -> None:
+def test_nested_tensors_are_passed_to_torch() -> None:
     theirs, ours = (layer.eval() for layer in pair(8, 2, batch_first=True))
     with torch_may_warn(), torch.no_grad():
         x = torch.nested.nested_tensor([torch.randn(3, 8), torch.randn(5, 8)])
@@ -202,12 +202,12 @@ torch.jit.script(compat.MultiheadAttention(8, 2, kdim=4, vdim=4))
 """
 
 
-def test_scripted_as_torchs() -> None:
+def test_torchscript_compiles_torchs_layer() -> None:
     """Run in another process without the shape checker, because TorchScript does not support its wrappers."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPTED], check=True, timeout=120)
 
 
-def test_vmapped_and_differentiated_by_func(padded: Padded) -> None:
+def test_vmap_and_gradients_of_torch_func(padded: Padded) -> None:
     x, padding = torch.randn(3, 2, 5, 8), torch.stack([item(2, 5), ~item(2, 5), item(2, 5)])
     each = torch.stack([padded(*both) for both in zip(x, padding, strict=True)])
     close(torch.func.vmap(padded)(x, padding), each)
@@ -217,7 +217,7 @@ def test_vmapped_and_differentiated_by_func(padded: Padded) -> None:
     assert all(g.isfinite().all() for g in found.values())
 
 
-def test_taken_whole_by_fx(padded: Padded) -> None:
+def test_fx_treats_the_layer_as_a_leaf(padded: Padded) -> None:
     graph = torch.fx.symbolic_trace(padded)
     x, padding = torch.randn(2, 5, 8), item(2, 5)
     assert [node.target for node in graph.graph.nodes if node.op == "call_module"] == ["layer"]

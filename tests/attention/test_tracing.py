@@ -113,7 +113,7 @@ class TestJson:
             assert (step.name, step.formula, step.axes) == (same.name, same.formula, same.axes)
         assert again.to_json() == trace.to_json()
 
-    def test_it_is_strict_json_with_infinity_as_a_word_that_reads_as_a_number(self) -> None:
+    def test_json_is_strict_and_infinity_is_a_string(self) -> None:
         def refuse(constant: str) -> None:
             raise AssertionError(f"{constant} is no JSON")
 
@@ -122,13 +122,13 @@ class TestJson:
         assert masked["parts"][0]["values"][0][0][5] == "-Infinity"
         assert float("-Infinity") == -np.inf  # as Number("-Infinity") is in JavaScript
 
-    def test_nan_and_infinity_come_back(self) -> None:
+    def test_nan_and_infinity_survive_the_round_trip(self) -> None:
         t = regard.trace([[np.nan, 1.0]], [[1.0, 1.0]], [[1.0]])
         assert np.isnan(Trace.from_json(t.to_json()).output).all()
         t = regard.trace([[1.0]], [[1.0]], [[np.inf]])
         assert Trace.from_json(t.to_json()).output.tolist() == [[np.inf]]
 
-    def test_what_a_page_needs_is_there(self) -> None:
+    def test_json_has_all_documented_fields(self) -> None:
         document = json.loads(cat(mask=CAUSAL, note="seed 0").to_json())
         assert (document["schema"], document["version"], document["kind"]) == ("regard.trace", 1, "layer")
         assert document["tokens"] == {"queries": WORDS, "keys": WORDS}
@@ -154,7 +154,7 @@ class TestJson:
             ),
         ],
     )
-    def test_other_json_is_refused(self, text: str, message: str) -> None:
+    def test_other_json_is_rejected(self, text: str, message: str) -> None:
         with pytest.raises(ValueError, match=message):
             Trace.from_json(text)
 
@@ -174,7 +174,7 @@ class TestTokens:
     def test_spaces_and_characters(self, text: str, tokens: list[str]) -> None:
         assert tokenize(text) == tokens
 
-    def test_a_word_has_one_vector_everywhere(self) -> None:
+    def test_a_word_has_the_same_vector_in_every_sentence(self) -> None:
         x = embed(["cat", "the", "cat"], 6, seed=3)
         np.testing.assert_array_equal(x[0], x[2])
         np.testing.assert_array_equal(embed(["cat"], 6, seed=3)[0], x[0])
@@ -189,7 +189,7 @@ class TestTokens:
         assert abs(x.var() - 1) < 0.02
         assert np.abs(x).max() <= 3**0.5
 
-    def test_nothing_wide_is_no_vector(self) -> None:
+    def test_a_width_of_0_is_rejected(self) -> None:
         with pytest.raises(ValueError, match="d_model must be at least 1, got 0"):
             embed(["cat"], 0)
         with pytest.raises(ValueError, match="d_model must be at least 1, got -1"):
@@ -197,7 +197,7 @@ class TestTokens:
 
 
 class TestWorked:
-    def test_every_step_of_a_layer_has_a_cell_with_its_numbers(self) -> None:
+    def test_every_step_of_a_layer_can_be_explained_for_a_cell(self) -> None:
         t = cat(mask=CAUSAL)
         said = {step.name: explain_cell(t, step.name, 5, 2, lead=(1,), decimals=2) for step in t.steps}
         assert said["scale"] == f"scaled(mat, sat) = {t['scores'].values[1, 5, 2]:.2f} × 0.5 ≈ -0.29"
@@ -206,12 +206,12 @@ class TestWorked:
         assert said["weights"].endswith(f"≈ {t.weights[1, 5, 2]:.2f}")
         assert said["merge"] == "merged(mat)[4 to 7] = context(mat) of head 1"
 
-    def test_biases_are_in_the_sum(self) -> None:
+    def test_biases_are_part_of_the_explained_sum(self) -> None:
         t = cat(b_q=np.full(8, 0.25), b_o=np.full(8, -0.5))
         assert " + 0.250 ≈ " in explain_cell(t, "project")
         assert " + (-0.500) ≈ " in explain_cell(t, "output")
 
-    def test_the_same_word_twice_is_told_apart(self) -> None:
+    def test_repeated_words_are_numbered(self) -> None:
         t = regard.trace(np.eye(3), np.eye(3), np.eye(3), tokens=["a", "b", "a"])
         assert explain_cell(t, "scale", 2, 1).startswith("scaled(a#2, b)")
 
@@ -220,7 +220,7 @@ class TestWorked:
         t = regard.trace(q, k, k)
         assert explain_cell(t, "scores", lead=(2,), decimals=0) == "score(q0, k0) = 4×0 + 5×1 ≈ 5"
 
-    def test_unknown_steps_are_named(self) -> None:
+    def test_the_error_for_an_unknown_step_lists_the_steps(self) -> None:
         with pytest.raises(KeyError, match="no step 'softmax' in this trace; it has scores, scale"):
             regard.trace(np.eye(2), np.eye(2), np.eye(2))["softmax"]
 
@@ -248,18 +248,18 @@ class TestPrinted:
         assert len(header) + header.count("猫") + header.count("坐") + header.count("在") == len(last)
         assert {len(line) + 1 for line in (first, second, third)} == {len(last)}
 
-    def test_what_does_not_fit_is_said(self) -> None:
+    def test_omitted_rows_and_columns_are_mentioned(self) -> None:
         words = [f"w{i}" for i in range(40)]
         t = trace_layer(embed(words, 4), *projections(4), heads=2, tokens=words)
         page = self.page(t, steps=["weights"], rows=5)
         assert "not shown: columns 9 to 39 and rows 5 to 39" in page
         assert max(map(len, page.splitlines())) <= 80
 
-    def test_hidden_weights_are_a_bare_zero(self) -> None:
+    def test_hidden_weights_are_printed_as_0(self) -> None:
         page = self.page(cat(mask=CAUSAL), steps=["weights"])
         assert "The   1.000       0       0       0       0       0" in page
 
-    def test_tokens_cannot_style_or_move_the_terminal(self) -> None:
+    def test_control_characters_and_markup_in_tokens_are_escaped(self) -> None:
         words = ["[red]a[/red]", "\x1b[31mb"]
         page = self.page(trace_layer(embed(words, 4), *projections(4), heads=2, tokens=words))
         assert "\x1b" not in page
@@ -270,7 +270,7 @@ class TestPrinted:
         assert "(B, H, L, S) = (2, 3, 4, 4), head 2" in self.page(regard.trace(q, q, q), head=2)
         assert "(S) = (3)" in self.page(regard.trace(np.ones(2), np.ones((3, 2)), np.ones((3, 2))))
 
-    def test_heads_that_are_not_there(self) -> None:
+    def test_invalid_heads_are_rejected(self) -> None:
         with pytest.raises(ValueError, match="head must be from 0 to 1, got 2; heads count from 0"):
             self.page(cat(), head=2)
 
@@ -291,6 +291,6 @@ def test_bad_input(q: object, error: type[Exception], message: str) -> None:
         regard.trace(q, np.ones((2, 2)), np.ones((2, 2)))
 
 
-def test_names_must_be_as_many_as_places() -> None:
+def test_there_must_be_one_name_per_position() -> None:
     with pytest.raises(ValueError, match="tokens must have a name for each of the 2 positions, got 1 names"):
         regard.trace(np.eye(2), np.eye(2), np.eye(2), tokens=["one"])

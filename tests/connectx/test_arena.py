@@ -1,4 +1,4 @@
-"""The arena: everyone meets everyone on both sides, a stopped run goes on, a decided pairing ends."""
+"""The arena: round robins, repeatability, stopped runs, and pairings that end when they are decided."""
 
 import json
 from collections import Counter
@@ -33,7 +33,7 @@ def test_a_round_robin(tmp_path: Path) -> None:
     assert list(read_games(tmp_path / "games.jsonl")) == standing.games
 
 
-def test_it_can_be_repeated() -> None:
+def test_an_arena_is_repeatable() -> None:
     assert [(g.moves, g.winner) for g in run_arena(PLAN).games] == [(g.moves, g.winner) for g in run_arena(PLAN).games]
 
 
@@ -44,7 +44,7 @@ def test_several_processes_play_the_same_games() -> None:
     assert len(together.games) == 6
 
 
-def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
+def test_a_stopped_run_can_be_continued(tmp_path: Path) -> None:
     file = tmp_path / "games.jsonl"
 
     class Stop(Exception):
@@ -117,12 +117,12 @@ def test_openings(tmp_path: Path) -> None:
         ({"games": 0}, "at least 2, .* got 0"),
     ],
 )
-def test_plans_that_cannot_be(options: dict[str, object], message: str) -> None:
+def test_invalid_plans_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ArenaPlan(**{"players": ("random", "greedy")} | options)  # type: ignore[arg-type]
 
 
-def test_an_unknown_player_is_said_before_anything_is_played(tmp_path: Path) -> None:
+def test_an_unknown_player_is_reported_before_any_game(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="did you mean 'greedy'"):
         run_arena(ArenaPlan(("random", "gredy")), file=tmp_path / "games.jsonl")
     assert not (tmp_path / "games.jsonl").exists()

@@ -1,4 +1,4 @@
-"""Boards stepped together do what single boards do."""
+"""Batches of boards equal single boards."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_random_play_is_legal_and_reaches_every_column() -> None:
     assert (again.random_columns() == first).all()
 
 
-def test_boards_begin_anew_by_themselves() -> None:
+def test_finished_boards_restart_with_auto_reset() -> None:
     boards = Boards(2, 4, 4, 2, auto_reset=True)
     for columns in ([0, 0], [3, 3], [0, 2]):
         boards.step(columns)

@@ -84,7 +84,7 @@ def test_forms_convert_into_each_other(game: tuple[tuple[int, int, int], list[in
 
 
 @given(games())
-def test_the_pretty_form_can_be_read_again(game: tuple[tuple[int, int, int], list[int]]) -> None:
+def test_the_framed_text_can_be_read_back(game: tuple[tuple[int, int, int], list[int]]) -> None:
     size, moves = game
     board = Board.from_moves(moves, *size)
     drawn = str(board.__rich__())
@@ -142,7 +142,7 @@ def test_impossible_boards(complaint: str) -> None:
     assert complaint in str(error.value)
 
 
-def test_a_line_may_only_come_last() -> None:
+def test_only_the_last_move_may_complete_a_line() -> None:
     # Two lines of X without a common stone: one of them must have been there before.
     with pytest.raises(ValueError, match="no order of moves"):
         Board.from_text(". . . . O . .\nX X X X O O O\nX X X X O O O")
@@ -171,7 +171,7 @@ def test_a_line_may_only_come_last() -> None:
         (lambda: Board().undo(), ValueError, "moves must be 0 to 0, the moves played so far, got 1"),
     ],
 )
-def test_bad_input_says_what_to_do(wrong: object, error: type[Exception], message: str) -> None:
+def test_invalid_input_is_explained(wrong: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as raised:
         wrong()  # type: ignore[operator]
     assert message in str(raised.value)

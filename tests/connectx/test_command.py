@@ -1,4 +1,4 @@
-"""`regard connectx`, as it is typed."""
+"""The command `regard connectx`."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def test_an_arena(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["settings"]["games"] == 4
 
 
-def test_ctrl_c_keeps_the_games(tmp_path: Path) -> None:
+def test_games_are_kept_after_ctrl_c(tmp_path: Path) -> None:
     file = tmp_path / "games.jsonl"
     command = ["connectx", "arena", "random", "greedy", "--games", "100000", "--openings", "random", "--out", str(file)]
     child = subprocess.Popen(
@@ -109,13 +109,13 @@ def test_help_loads_nothing_heavy() -> None:
         subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_the_board_does_without_torch() -> None:
+def test_boards_do_not_import_torch() -> None:
     code = "import regard; regard.connectx.player('minimax:2').choose(regard.connectx.Board())\n"
     code += "import sys; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_what_is_compiled_is_said_once_and_kept(tmp_path: Path) -> None:
+def test_compilation_is_announced_once_and_cached(tmp_path: Path) -> None:
     code = "from regard.connectx import Boards; b = Boards(3); b.step(b.random_columns()); b.planes(); b.legal()"
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     first, second = (

@@ -1,4 +1,4 @@
-"""Machine code kept on disk: used again, and made anew when anything that it was made of has changed."""
+"""Cached machine code is reused, and compiled again when a source file of its package changes."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ def outer(number):
 RUN = "from outer import outer; print(outer(1), sum(outer.stats.cache_hits.values()))"
 
 
-def test_the_cache_notices_a_change_in_a_file_beside(tmp_path: Path) -> None:
+def test_a_change_in_another_file_of_the_package_invalidates_the_cache(tmp_path: Path) -> None:
     def run() -> str:
         done = subprocess.run([sys.executable, "-c", RUN], cwd=tmp_path, capture_output=True, text=True, check=True)
         return done.stdout.strip()

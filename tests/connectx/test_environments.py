@@ -1,4 +1,4 @@
-"""The interfaces that others made, checked by their own checkers."""
+"""The Gymnasium and PettingZoo environments, checked by the checkers of those packages."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Submissions: one file, that plays by itself and as its rules demand, with numba and without."""
+"""Exported submissions: one file that plays without regard and within Kaggle's rules, with and without numba."""
 
 import tarfile
 from pathlib import Path
@@ -13,7 +13,7 @@ from support.submissions import BOARDS, answers
 
 @pytest.mark.parametrize("numba", ["with", "without"])
 @pytest.mark.parametrize("name", ["greedy", "minimax:4", "mcts:150"])
-def test_plays_by_itself(name: str, numba: str, tmp_path: Path) -> None:
+def test_the_exported_file_plays_without_regard(name: str, numba: str, tmp_path: Path) -> None:
     file = export(name, tmp_path / "submission.py")
     assert file.stat().st_size < 100_000
     found = answers(file, numba, BOARDS, tmp_path)
@@ -23,7 +23,7 @@ def test_plays_by_itself(name: str, numba: str, tmp_path: Path) -> None:
         assert found == [seated.choose(board) for board in BOARDS]  # the same player, wherever it runs
 
 
-def test_a_game_may_end_while_the_compiler_is_still_at_work(tmp_path: Path) -> None:
+def test_a_game_may_end_during_compilation(tmp_path: Path) -> None:
     file = export("mcts:150", tmp_path / "submission.py")
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("FIRST_MOVE = 8.0", "FIRST_MOVE = 0.0"), encoding="utf-8")  # as on a very slow machine
@@ -61,7 +61,7 @@ def test_never_raises() -> None:
             assert column != 3
 
 
-def test_only_what_is_needed_travels() -> None:
+def test_only_necessary_modules_are_exported() -> None:
     text = source("greedy")
     assert "SOURCES['connectx.game.bitboard']" in text
     assert "SOURCES['connectx.search.mcts_random_rollouts']" not in text
@@ -81,14 +81,14 @@ def test_only_what_is_needed_travels() -> None:
         ("network:nowhere", "submission.py", "contains no network"),
     ],
 )
-def test_what_cannot_be_exported(name: str, out: str, message: str, tmp_path: Path) -> None:
+def test_players_that_cannot_be_exported_are_rejected(name: str, out: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r".") as error:
         export(name, tmp_path / out)
     assert message in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_slow_compiler_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_compilation_does_not_delay_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.connectx.kaggle import submission_runtime as submission
 
     monkeypatch.setattr(submission, "FIRST_MOVE", 0.0)

@@ -11,7 +11,7 @@ from regard.connectx.players.terminal_game import hint_text, outcome_word
 
 
 def played(answers: list[str], board: Board | None = None, **options: object) -> tuple[Board, str]:
-    """The board in the end, and all that was shown, as a terminal without colour shows it."""
+    """Return the final board and everything that was printed, as plain text."""
     said: Iterator[str] = iter(answers)
 
     def ask(prompt: str) -> str:
@@ -48,7 +48,7 @@ def test_undo_and_mistakes() -> None:
     assert shown.endswith("You quit after 24.\n")
 
 
-def test_a_full_column_is_said() -> None:
+def test_a_full_column_is_reported() -> None:
     _, shown = played(["4"], Board.from_moves("444444"))
     assert "column 3 is full (4 in move strings); play one of [0, 1, 2, 4, 5, 6]" in shown
 

@@ -1,4 +1,4 @@
-"""Labels on disk: exact, whole or not at all, each position once; drawn so that every stage of the game is there."""
+"""Labels on disk: exact scores, atomic shards, each position once, positions of every stage of the game."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ SMALL = (4, 5, 3)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([(6, 7, 4), (4, 5, 3), (7, 8, 4), (3, 3, 2)]))
-def test_keys_hold_the_stones(seed: int, size: tuple[int, int, int]) -> None:
+def test_keys_determine_the_stones(seed: int, size: tuple[int, int, int]) -> None:
     kind = board_shape(*size)
     stones = np.random.default_rng(seed).integers(0, size[0] * size[1], 8)
     position, mask = random_positions(stones, kind, seed)
@@ -39,7 +39,7 @@ def test_keys_hold_the_stones(seed: int, size: tuple[int, int, int]) -> None:
     assert (mirror(mirror(mask, kind), kind) == mask).all()
 
 
-def test_drawn_positions_are_of_running_games_and_by_the_seed_alone() -> None:
+def test_random_positions_are_unfinished_and_depend_on_the_seed_only() -> None:
     stones = np.repeat(np.arange(0, 41), 20)
     position, mask = random_positions(stones, SIZE, 3)
     assert (np.bitwise_count(mask) == stones).all()
@@ -55,7 +55,7 @@ def test_drawn_positions_are_of_running_games_and_by_the_seed_alone() -> None:
     assert not (random_positions(stones, SIZE, 4)[1] == mask).all()
 
 
-def test_where_no_game_has_so_many_stones_fewer_are_drawn() -> None:
+def test_positions_have_fewer_stones_if_no_unfinished_game_has_as_many() -> None:
     _, mask = random_positions(np.array([8]), board_shape(3, 3, 2), 0)
     assert 0 < np.bitwise_count(mask)[0] < 8
 
@@ -71,7 +71,7 @@ def test_a_position_and_its_mirror_image_are_one_record() -> None:
     assert one == two
 
 
-def test_labels_are_what_the_solver_says(tmp_path: Path) -> None:
+def test_labels_equal_the_scores_of_the_solver(tmp_path: Path) -> None:
     count = label(tmp_path, LabelOptions(SMALL, fewest=2, seed=1), positions=300)
     labels = read_labels(tmp_path)
     assert 0 < len(labels) <= count
@@ -85,7 +85,7 @@ def test_labels_are_what_the_solver_says(tmp_path: Path) -> None:
     assert (np.diff(keys.astype(object)) > 0).all()
 
 
-def test_more_is_added_and_shards_stay(tmp_path: Path) -> None:
+def test_new_labels_are_added_as_new_shards(tmp_path: Path) -> None:
     draw = LabelOptions(SMALL, fewest=2, seed=1)
     label(tmp_path, draw, positions=50)
     first = {path.name: path.read_bytes() for path in tmp_path.glob("*.npy")}
@@ -101,7 +101,7 @@ def test_more_is_added_and_shards_stay(tmp_path: Path) -> None:
     assert set(earlier.mask.tolist()) <= set(held.mask.tolist())  # what is held out stays so
 
 
-def test_positions_can_be_left_out_whichever_way_they_look(tmp_path: Path) -> None:
+def test_excluded_positions_include_mirror_images(tmp_path: Path) -> None:
     label(tmp_path, LabelOptions(SMALL, fewest=2, seed=1), positions=60)
     labels = read_labels(tmp_path)
     some = labels[np.array([0, 7, 11])]
@@ -122,7 +122,7 @@ def test_several_processes_make_the_same_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("early", "fewest", "most"), [(1, 3, 6), (0, 6, 12)])  # games begin within a third
-def test_all_that_follows_a_position_is_labelled(early: int, fewest: int, most: int, tmp_path: Path) -> None:
+def test_follow_labels_all_following_positions(early: int, fewest: int, most: int, tmp_path: Path) -> None:
     draw = LabelOptions(SMALL, fewest=fewest, early=early, middle=1 - early, follow=2, seed=1)
     label(tmp_path, draw, positions=600)
     labels = read_labels(tmp_path)
@@ -173,7 +173,7 @@ def test_every_opening_is_labelled_once(tmp_path: Path) -> None:
         label_openings(tmp_path, 13, solver)
 
 
-def test_openings_that_were_interrupted_go_on(tmp_path: Path) -> None:
+def test_interrupted_openings_are_continued(tmp_path: Path) -> None:
     solver = Solver(*SMALL, table_bits=16)
 
     def stopped(done: int, total: int) -> None:
@@ -186,7 +186,7 @@ def test_openings_that_were_interrupted_go_on(tmp_path: Path) -> None:
     assert label_openings(tmp_path, 4, solver) == sum(positions_with(n, *SMALL)[0].size for n in range(5)) - begun
 
 
-def test_a_network_plays_where_it_is_unsure(tmp_path: Path) -> None:
+def test_uncertain_positions_of_network_games_are_labelled(tmp_path: Path) -> None:
     torch.manual_seed(0)
     save(BoardNet("tiny", channels=16, layers=1, attn_every=None), tmp_path / "network")
     draw = LabelOptions(SMALL, fewest=4, seed=3, network=str(tmp_path / "network"), by_network=1.0)
@@ -204,7 +204,7 @@ def test_a_network_plays_where_it_is_unsure(tmp_path: Path) -> None:
     assert set(read_labels(tmp_path / "early").source.tolist()) == {0}
 
 
-def test_a_shard_never_takes_the_place_of_another(tmp_path: Path) -> None:
+def test_shards_are_never_overwritten(tmp_path: Path) -> None:
     folder, size = open_folder(tmp_path, SMALL)
     records = np.zeros(1, record_type(5))
     records["key"] = size.bottom
@@ -225,12 +225,12 @@ def test_a_shard_never_takes_the_place_of_another(tmp_path: Path) -> None:
         ({"early": 0.6, "middle": 0.6}, r"early \+ middle must be at most 1"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(changes: dict[str, float], complaint: str) -> None:
+def test_invalid_options_are_rejected(changes: dict[str, float], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         LabelOptions(**changes)  # type: ignore[arg-type]
 
 
-def test_folders_that_hold_no_labels(tmp_path: Path) -> None:
+def test_folders_without_labels_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="make some with: regard connectx label"):
         read_labels(tmp_path)
     open_folder(tmp_path, SMALL)

@@ -34,7 +34,7 @@ def folder(net: BoardNet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_alone_it_plays_the_likeliest_legal_column(net: BoardNet) -> None:
+def test_without_search_the_most_probable_legal_column_is_played(net: BoardNet) -> None:
     seat = NetworkPlayer(Evaluator(net, mirror=True))
     assert isinstance(seat, Player)
     board = Board.from_moves("444444555555")
@@ -54,7 +54,7 @@ def test_mirrored_boards_get_mirrored_moves(net: BoardNet) -> None:
 
 
 @pytest.mark.parametrize(("moves", "column"), [("112233", 3), ("1212133", 0)])
-def test_with_a_search_it_sees_what_is_to_be_seen(net: BoardNet, moves: str, column: int) -> None:
+def test_with_search_immediate_wins_and_threats_are_found(net: BoardNet, moves: str, column: int) -> None:
     assert NetworkPlayer(Evaluator(net), 60).choose(Board.from_moves(moves)) == column
     assert NetworkPlayer(Evaluator(net), seconds=0.2).choose(Board.from_moves(moves)) == column
 
@@ -77,7 +77,7 @@ def test_names(folder: Path, net: BoardNet) -> None:
 
 
 @pytest.mark.parametrize("amount", ["", ":40"])
-def test_many_boards_side_by_side_are_played_as_one_by_one(folder: Path, amount: str) -> None:
+def test_choose_all_equals_choose_on_each_board(folder: Path, amount: str) -> None:
     seat = player(f"network:{folder}{amount}")
     assert isinstance(seat, NetworkPlayer)
     boards = [Board.from_moves(moves) for moves in ("", "44", "4455", "1234567", "44444", "765432112")]
@@ -93,8 +93,8 @@ def uniform(planes: np.ndarray, legal: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return legal / legal.sum(1, keepdims=True), np.zeros(len(legal))
 
 
-def test_what_is_proved_goes_up_the_tree() -> None:
-    """An open three: whatever is blocked, the other end wins; the search knows, and does not guess."""
+def test_proven_values_go_up_the_tree() -> None:
+    """An open three wins at one end if the other is blocked; the search proves it instead of estimating."""
     board = Board.from_moves("4151")  # X has 4 and 5 in the bottom row, O two in column 1
     search = Puct([board], uniform)
     search.run(600)
@@ -103,7 +103,7 @@ def test_what_is_proved_goes_up_the_tree() -> None:
     assert search.q()[0][best] == 1
 
 
-def test_a_lost_root_still_moves() -> None:
+def test_a_move_is_chosen_in_a_lost_position() -> None:
     board = Board.from_moves("41516")  # second to move: X has an open three
     search = Puct([board], uniform)
     search.run(400)
@@ -131,7 +131,7 @@ def test_numpy_agrees_with_torch(net: BoardNet, plain: bool, size: tuple[int, in
     assert np.abs(here.value - there.value).max() < 2e-3
 
 
-def test_a_memory_travels(folder: Path) -> None:
+def test_a_packed_network_keeps_its_opening_table(folder: Path) -> None:
     net = BoardNet(load_network(folder).config, opening_table=(6, 7, 6), opening_table_bits=12).eval()
     assert net.opening_table is not None
     with torch.no_grad():
@@ -147,20 +147,20 @@ def test_a_memory_travels(folder: Path) -> None:
         assert silent.tolist() == ([False] * 5 + [True] if size == (6, 7, 4) else [True] * 6)
 
 
-def test_what_cannot_be_packed_is_said(net: BoardNet) -> None:
+def test_networks_that_cannot_be_packed_are_rejected(net: BoardNet) -> None:
     weights = {name: value.numpy() for name, value in net.state_dict().items()}
     with pytest.raises(ValueError, match="cannot be exported"):
         pack_network(asdict(net.config), weights)
 
 
-def test_load_network_says_what_there_is(tmp_path: Path) -> None:
+def test_the_error_of_load_network_lists_the_networks(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="contains no network"):
         load_network(tmp_path)
 
 
 @pytest.mark.parametrize("amount", ["", ":60"])
 @pytest.mark.parametrize("numba", ["with", "without"])
-def test_it_travels(folder: Path, amount: str, numba: str, tmp_path: Path) -> None:
+def test_an_exported_network_plays_legal_moves(folder: Path, amount: str, numba: str, tmp_path: Path) -> None:
     file = export(f"network:{folder}{amount}", tmp_path / "submission.py")
     assert file.stat().st_size < 300_000
     found = answers(file, numba, BOARDS, tmp_path)

@@ -1,4 +1,4 @@
-"""What stands on the solver: the perfect player, balanced openings, hints, and an oracle inside the search."""
+"""Uses of the solver: the perfect player, balanced openings, hints, and an oracle inside the search."""
 
 import json
 import random
@@ -24,7 +24,7 @@ def solver() -> Solver:
     return Solver(*SIZE, table_bits=18)
 
 
-def test_the_perfect_player_is_perfect(solver: Solver) -> None:
+def test_the_solver_player_plays_perfectly(solver: Solver) -> None:
     standing = run_arena(ArenaPlan(("solver", "random", "minimax:2"), games=4, opening="random", plies=4, size=SIZE))
     graded = grade_games(standing.games, solver.scores, SIZE)
     perfect, lots = total(graded["solver"].values()), total(graded["random"].values())
@@ -33,7 +33,7 @@ def test_the_perfect_player_is_perfect(solver: Solver) -> None:
     assert all(game.status == "DONE" for game in standing.games)
 
 
-def test_balanced_openings_are_drawn(solver: Solver) -> None:
+def test_balanced_openings_have_score_0(solver: Solver) -> None:
     boards = list(openings("balanced", 6, SIZE, plies=5))
     assert len(set(boards)) == 6
     for board in boards:
@@ -42,7 +42,7 @@ def test_balanced_openings_are_drawn(solver: Solver) -> None:
         assert all(board.play(column).winner is None for column in board.legal)
 
 
-def test_a_hint_is_what_happens(solver: Solver) -> None:
+def test_hints_agree_with_the_game_played(solver: Solver) -> None:
     lot = random.Random(1)
     hints = 0
     for _ in range(60):
@@ -97,7 +97,7 @@ def test_hints_in_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert out.count("W1: you win with your 1st stone from now") == 3
 
 
-def test_the_exported_one_searches_where_it_has_no_book() -> None:
+def test_the_exported_solver_uses_alpha_beta_without_a_book() -> None:
     board = Board.from_moves("112233", 5, 6, 4)
     seated = TimedSolverPlayer(0.2, board.shape)
     assert seated.choose(board) == 3

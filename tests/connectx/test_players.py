@@ -1,4 +1,4 @@
-"""Players by name, agents from files, and Kaggle's way to ask."""
+"""Players by name, agents from files, and Kaggle's interface."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from regard.connectx.players.simple_players import GreedyPlayer, RandomPlayer
 
 @pytest.mark.parametrize("name", ["random", "greedy", "minimax:3", "minimax:5ms", "mcts:20", "mcts:5ms", "minimax"])
 @pytest.mark.parametrize("size", [(6, 7, 4), (4, 5, 3), (9, 9, 5)])
-def test_everyone_plays_a_legal_game(name: str, size: tuple[int, int, int]) -> None:
+def test_every_player_plays_legal_moves(name: str, size: tuple[int, int, int]) -> None:
     seated = player(name, seed=1)
     assert isinstance(seated, Player)
     assert seated.name == name
@@ -31,7 +31,7 @@ def test_wins_in_one_and_blocks(name: str) -> None:
     assert seated.choose(Board.from_moves("12131")) == 0
 
 
-def test_the_stronger_wins() -> None:
+def test_stronger_players_win() -> None:
     points = 0.0
     for number in range(5):
         weak, strong = player("random", seed=number), player("minimax:4")
@@ -59,13 +59,13 @@ def test_a_seed_repeats_a_game() -> None:
         ("nowhere/main.py", "the agent file 'nowhere/main.py' does not exist"),
     ],
 )
-def test_names_that_mean_nothing(name: str, message: str) -> None:
+def test_invalid_names_are_rejected(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=r".") as error:
         player(name)
     assert message in str(error.value)
 
 
-def test_kaggle_asks() -> None:
+def test_agents_answer_observations_of_kaggle() -> None:
     act = agent("greedy")
     board = Board.from_moves("112233")
     observation = {"board": board.kaggle(), "mark": 1, "step": 6, "remainingOverageTime": 60}
@@ -124,7 +124,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("body", BAD)
-def test_a_bad_agent_loses_as_on_kaggle_and_the_match_goes_on(body: str, tmp_path: Path) -> None:
+def test_a_failing_agent_loses_as_on_kaggle_and_can_play_again(body: str, tmp_path: Path) -> None:
     status, reason = BAD[body]
     file = written(tmp_path, f"def agent(observation, configuration):\n    {body}\n")
     seated = AgentFile(file, act=0.3, bank=0.3 if status == "TIMEOUT" else 60)
@@ -137,7 +137,7 @@ def test_a_bad_agent_loses_as_on_kaggle_and_the_match_goes_on(body: str, tmp_pat
     seated.close()
 
 
-def test_what_the_bank_is_for(tmp_path: Path) -> None:
+def test_slow_moves_use_the_extra_time(tmp_path: Path) -> None:
     slow = "import time\ndef agent(observation, configuration):\n    time.sleep(0.25)\n    return 0\n"
     seated = AgentFile(written(tmp_path, slow), act=0.05, bank=5.0)
     assert seated.choose(Board()) == 0  # starting the process draws on it, too
@@ -156,14 +156,14 @@ def test_what_the_bank_is_for(tmp_path: Path) -> None:
         one.close()
 
 
-def test_an_agent_that_is_left_open_ends_with_the_program_without_a_word(tmp_path: Path) -> None:
+def test_an_open_agent_process_ends_silently_with_the_program(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "regard", "connectx", "arena", written(tmp_path, GOOD), "random", "--games", "2"]
     command += ["--openings", "none", "--processes", "1", "--size", "4x5x3"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "Exception" not in done.stderr
 
 
-def test_a_player_that_raises_or_cheats_loses() -> None:
+def test_a_player_that_raises_or_plays_illegally_loses() -> None:
     class Raises:
         name = "raises"
 

@@ -1,4 +1,4 @@
-"""Search led by a policy and a value: wins, blocks, the truth on small boards, and batches that equal single games."""
+"""PUCT: wins, blocks, exact values on small boards, and batches that equal single games."""
 
 from functools import partial
 
@@ -41,8 +41,8 @@ def sign(score: int | None) -> int:
 
 
 @pytest.mark.parametrize("width", [1, 8])
-def test_a_value_that_weighs_more_counts_for_more(width: int) -> None:
-    """Positions with one stone are said to be lost, but for that after column 3; what follows says the opposite."""
+def test_values_with_larger_weights_count_more(width: int) -> None:
+    """The evaluator calls positions with one stone lost, except after column 3; later positions say the opposite."""
 
     def sure_of_the_next(heavy: float, planes: Array, legal: Array) -> tuple[Array, Array, Array, Array]:
         stones = planes.sum((1, 2, 3))
@@ -71,7 +71,7 @@ def test_wins_and_blocks(moves: str, column: int, width: int) -> None:
     assert chosen.policy.argmax(1).tolist() == [column]
 
 
-def test_what_a_network_says_of_moves_counts_as_their_first_visit() -> None:
+def test_predicted_values_of_moves_count_as_their_first_visit() -> None:
     guesses = np.array([-0.9, -0.9, 0.5, -0.9, -0.9, -0.9, -0.9])
 
     def guesses_moves(planes: Array, legal: Array) -> tuple[Array, Array, Array]:
@@ -92,7 +92,7 @@ def test_what_a_network_says_of_moves_counts_as_their_first_visit() -> None:
 
 @settings(max_examples=8)
 @given(st.integers(0, 10**6))
-def test_comes_to_the_truth_on_small_boards(seed: int) -> None:
+def test_the_search_converges_to_exact_values_on_small_boards(seed: int) -> None:
     lot = np.random.default_rng(seed)
     boards = []
     while len(boards) < 4:
@@ -147,7 +147,7 @@ def test_evaluations_come_in_large_batches() -> None:
     assert sizes == [50] * 31
 
 
-def test_the_tree_is_kept() -> None:
+def test_the_tree_below_the_moves_played_is_kept() -> None:
     search = Puct([Board(), Board.from_moves("4")], arbitrary)
     search.run(300)
     visits, q, best = search.visits(), search.q(), search.best()
@@ -192,7 +192,7 @@ def loses_at_once(board: Board, column: int) -> bool:
 
 @settings(max_examples=20)
 @given(st.integers(0, 10**6))
-def test_nobody_is_asked_about_what_shows_at_a_glance(seed: int) -> None:
+def test_the_evaluator_is_not_called_for_decided_positions(seed: int) -> None:
     lot = np.random.default_rng(seed)
     board = Board()
     for _ in range(int(lot.integers(6, 24))):
@@ -219,7 +219,7 @@ def test_nobody_is_asked_about_what_shows_at_a_glance(seed: int) -> None:
     assert search.best()[0] in (wins or safe or board.legal)
 
 
-def test_a_line_of_forced_moves_is_one_walk() -> None:
+def test_a_sequence_of_forced_moves_takes_one_simulation() -> None:
     search = Puct([Board.from_moves("4455")], uniform)
     search.run(7)  # 3 or 6 makes an open three: to have tried it is to know that it wins
     assert search.best()[0] in (2, 5)
@@ -233,7 +233,7 @@ def test_a_line_of_forced_moves_is_one_walk() -> None:
     assert np.allclose(search.prior().sum(), 1)
 
 
-def test_an_oracle_is_asked_near_the_end_and_believed() -> None:
+def test_the_oracle_gives_the_values_of_late_positions() -> None:
     asked: list[Board] = []
 
     def oracle(board: Board) -> int:
@@ -269,7 +269,7 @@ def test_gumbel_with_few_simulations_improves_on_the_policy() -> None:
     assert (search.visits().sum(1) == 8).all()
 
 
-def test_gumbel_considers_only_so_many() -> None:
+def test_gumbel_considers_a_limited_number_of_moves() -> None:
     search = Puct([Board()] * 30, arbitrary, seed=0)
     gumbel_search(search, 16, considered=4)
     visits = search.visits()
@@ -278,7 +278,7 @@ def test_gumbel_considers_only_so_many() -> None:
     assert (np.sort(visits, axis=1)[:, -2:].sum(1) >= 12).all()  # the better two got more
 
 
-def test_gumbel_samples_as_the_policy_does_when_values_say_nothing() -> None:
+def test_gumbel_samples_from_the_policy_if_all_values_are_equal() -> None:
     def skewed(planes: Array, legal: Array) -> tuple[Array, Array]:
         return np.tile([[0.6, 0.3, 0.1]], (len(legal), 1)), np.zeros(len(legal))
 

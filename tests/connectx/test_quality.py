@@ -1,4 +1,4 @@
-"""Grades by perfect play."""
+"""Move quality, compared with perfect play."""
 
 from pathlib import Path
 
@@ -54,13 +54,13 @@ def test_games_are_graded_by_ply() -> None:
     assert best.moves + lots.moves == sum(len(game.moves) for game in games)
 
 
-def test_openings_are_nobodys_moves() -> None:
+def test_moves_of_the_opening_are_not_graded() -> None:
     game = Game("a", "b", "12", "1213", None)
     graded = grade_games([game], scores, SIZE)
     assert {name: sorted(plies) for name, plies in graded.items()} == {"a": [2], "b": [3]}
 
 
-def test_sets_are_read(tmp_path: Path) -> None:
+def test_the_standard_sets_are_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"must contain the six standard sets, but L3_R1\.txt"):
         find_sets(tmp_path)
     file = tmp_path / "L3_R1.txt"

@@ -26,7 +26,7 @@ def simulated(elo: list[float], games: int, draw: float, seed: int) -> tuple[Arr
 
 
 @pytest.mark.parametrize("draw", [0.0, 0.3, 2.0])
-def test_known_strengths_are_found_again(draw: float) -> None:
+def test_known_strengths_are_recovered(draw: float) -> None:
     truth = [-300.0, -50.0, 0.0, 100.0, 250.0]
     inside, total = 0, 0
     for seed in range(40):
@@ -43,7 +43,7 @@ def test_two_players_without_draws_are_the_logit() -> None:
 
 
 @given(st.integers(2, 5), st.integers(1, 1000))
-def test_who_wins_everything_has_a_finite_strength(players: int, games: int) -> None:
+def test_a_player_that_wins_every_game_has_a_finite_rating(players: int, games: int) -> None:
     wins = np.triu(np.full((players, players), games), 1)
     ratings = bradley_terry(wins, np.zeros_like(wins))
     numbers = [rating.elo for rating in ratings]
@@ -52,14 +52,14 @@ def test_who_wins_everything_has_a_finite_strength(players: int, games: int) -> 
     assert all(rating.margin > 0 for rating in ratings)
 
 
-def test_nothing_played_says_nothing() -> None:
+def test_without_games_the_interval_is_very_wide() -> None:
     ratings = bradley_terry(np.zeros((3, 3)), np.zeros((3, 3)))
     assert [rating.elo for rating in ratings] == [0, 0, 0]
     assert all(rating.margin > 1000 for rating in ratings)
 
 
 @pytest.mark.parametrize(("win", "draw"), [(0.5, 0.0), (0.2, 0.6), (0.8, 0.1), (0.05, 0.05)])
-def test_intervals_hold_the_truth_as_often_as_they_say(win: float, draw: float) -> None:
+def test_intervals_have_the_stated_coverage(win: float, draw: float) -> None:
     lot = np.random.default_rng(0)
     counts = lot.multinomial(60, [win, draw, 1 - win - draw], 2000)
     truth = win + draw / 2
@@ -84,7 +84,7 @@ def outcomes(elo: float, stop: float, matches: int = 300, pairs: int = 400) -> d
     return found
 
 
-def test_the_sequential_test_errs_as_seldom_as_it_says() -> None:
+def test_the_sequential_test_has_the_stated_error_rate() -> None:
     equal = outcomes(0, 100)
     assert equal["better"] + equal["worse"] <= 0.08 * 300
     assert equal["equal"] >= 0.9 * 300
@@ -94,7 +94,7 @@ def test_the_sequential_test_errs_as_seldom_as_it_says() -> None:
     assert outcomes(-200, 100)["worse"] >= 0.99 * 300
 
 
-def test_the_sequential_test_is_fair_to_both() -> None:
+def test_the_sequential_test_decides_in_both_directions() -> None:
     results = [0.75, 0.5, 1.0, 0.25] * 6
     assert log_likelihood_ratio([], 50) == 0
     assert log_likelihood_ratio(results, 50) > log_likelihood_ratio([1 - r for r in results], 50)

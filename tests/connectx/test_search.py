@@ -1,4 +1,4 @@
-"""Alpha-beta and play-outs: right where truth is known, and never late by design."""
+"""Alpha-beta and MCTS: exact on small boards, and within their time."""
 
 import random
 
@@ -15,7 +15,7 @@ SIZE = (4, 4, 3)
 
 
 def some_board(seed: int, size: tuple[int, int, int] = SIZE, fewest: int = 0) -> Board:
-    """A running game."""
+    """Return the board of an unfinished game."""
     lot = random.Random(seed)
     while True:
         board = Board(*size)
@@ -29,7 +29,7 @@ def some_board(seed: int, size: tuple[int, int, int] = SIZE, fewest: int = 0) ->
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6))
-def test_alpha_beta_finds_the_truth(seed: int) -> None:
+def test_alpha_beta_finds_exact_values(seed: int) -> None:
     board = some_board(seed)
     truth = plain.scores(plain.grid_of(board.kaggle(), 4, 4), 3, board.stones)
     best = max(score for score in truth if score is not None)
@@ -46,7 +46,7 @@ def test_alpha_beta_finds_the_truth(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [10, *range(5)])  # with the tenth, a later win was once called the soonest
-def test_what_a_search_is_sure_of_is_the_truth(seed: int) -> None:
+def test_proven_values_are_exact(seed: int) -> None:
     """A kept table holds wins from beyond the depth: they are wins, but perhaps not the soonest."""
     board = some_board(seed, (6, 7, 4), 14)
     search, solver = AlphaBeta(board.shape), Solver(table_bits=20)
@@ -58,7 +58,7 @@ def test_what_a_search_is_sure_of_is_the_truth(seed: int) -> None:
         assert score in (None, solver.score(after)), str(after)
 
 
-def test_the_same_search_in_plain_python() -> None:
+def test_plain_python_gives_the_same_results() -> None:
     for seed in range(5):
         board = some_board(seed, (6, 7, 4), 6)
         fast, slow = (AlphaBeta(board.shape, plain=plain_) for plain_ in (False, True))
@@ -68,7 +68,7 @@ def test_the_same_search_in_plain_python() -> None:
             )
 
 
-def test_a_search_stopped_anywhere_goes_on_to_the_same_result() -> None:
+def test_an_interrupted_search_continues_to_the_same_result() -> None:
     board = Board.from_moves("4453")
     search = AlphaBeta(board.shape)
     whole = search.run(board.position, board.mask, depth=7)
@@ -78,7 +78,7 @@ def test_a_search_stopped_anywhere_goes_on_to_the_same_result() -> None:
     assert bits.run(board.position, board.mask, depth=7) == whole
 
 
-def test_a_budget_of_almost_nothing_still_gives_a_move() -> None:
+def test_a_tiny_budget_still_gives_a_move() -> None:
     board = Board.from_moves("4453")
     found = AlphaBeta(board.shape).run(board.position, board.mask, seconds=1e-9)
     assert found.column in board.legal
@@ -87,7 +87,7 @@ def test_a_budget_of_almost_nothing_still_gives_a_move() -> None:
     assert search.best() in board.legal
 
 
-def test_slices_stop_when_told() -> None:
+def test_slices_stop_at_the_limits() -> None:
     asked: list[int] = []
 
     def step(units: int) -> int:
@@ -99,7 +99,7 @@ def test_slices_stop_when_told() -> None:
 
 
 @pytest.mark.parametrize(("moves", "columns"), [("112233", {3}), ("12131", {0}), ("44335", {1, 5})])
-def test_play_outs_win_and_block(moves: str, columns: set[int]) -> None:
+def test_mcts_wins_and_blocks(moves: str, columns: set[int]) -> None:
     board = Board.from_moves(moves)
     search = Mcts(board.shape, seed=1)
     search.run(board.position, board.mask, simulations=400)
@@ -108,7 +108,7 @@ def test_play_outs_win_and_block(moves: str, columns: set[int]) -> None:
 
 @settings(max_examples=15)
 @given(st.integers(0, 10**6))
-def test_play_outs_come_to_the_truth(seed: int) -> None:
+def test_mcts_converges_to_exact_values(seed: int) -> None:
     board = some_board(seed, fewest=5)
     truth = plain.scores(plain.grid_of(board.kaggle(), 4, 4), 3, board.stones)
     search = Mcts(board.shape, seed=seed)
@@ -120,7 +120,7 @@ def test_play_outs_come_to_the_truth(seed: int) -> None:
 
 
 @pytest.mark.parametrize("size", [(6, 7, 4), (8, 9, 4)])
-def test_the_tree_is_kept(size: tuple[int, int, int]) -> None:
+def test_the_tree_below_the_moves_played_is_kept(size: tuple[int, int, int]) -> None:
     board = Board(*size)
     search = Mcts(board.shape, seed=0)
     search.run(board.position, board.mask, simulations=500)

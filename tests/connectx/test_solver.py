@@ -46,7 +46,7 @@ def won(columns: tuple[str, ...], rows: int, inarow: int) -> str | None:
 
 @cache
 def brute(columns: tuple[str, ...], rows: int, inarow: int) -> int:
-    """The score by trying everything: 1 plus the stones that the winner has left."""
+    """Return the score found by exhaustive search: 1 plus the stones that the winner has left."""
     stones = sum(map(len, columns))
     cells = rows * len(columns)
     if stones == cells:
@@ -179,7 +179,7 @@ def test_the_line_ends_as_the_score_says(stones: int, seed: int) -> None:
 
 
 @given(stones=st.integers(15, 40), seed=st.integers(0, 10**6), guess=st.integers(-20, 20))
-def test_a_guess_changes_nothing(stones: int, seed: int, guess: int) -> None:
+def test_a_guess_does_not_change_the_score(stones: int, seed: int, guess: int) -> None:
     board = as_board(random_board(6, 7, 4, stones, seed), 6, 4)
     fresh = Solver(book=None, table_bits=16)
     assert fresh.score(board, guess=guess) == solver().score(board)
@@ -210,7 +210,7 @@ def test_standard_set_of_hard_openings() -> None:
     assert solver().score(Board.from_moves(moves)) == int(score)
 
 
-def test_the_empty_board_is_won_in_the_middle() -> None:
+def test_the_empty_board_is_won_by_the_middle_column() -> None:
     shipped = Solver()
     empty = Board.from_moves("")
     assert shipped.scores(empty) == [-2, -1, 0, 1, 0, -1, -2]
@@ -218,7 +218,7 @@ def test_the_empty_board_is_won_in_the_middle() -> None:
     assert shipped.outcome(empty) == "win in 21"
 
 
-def test_the_shipped_book_answers_every_opening_at_once() -> None:
+def test_the_shipped_book_scores_openings_without_search() -> None:
     shipped, checked = Solver(table_bits=16), 0
     for name in ("L1_R1", "L1_R2", "L1_R3"):
         for line in (SETS / f"{name}.txt").read_text().splitlines():
@@ -232,7 +232,7 @@ def test_the_shipped_book_answers_every_opening_at_once() -> None:
     assert shipped.nodes < 10_000 * checked  # a search would enter millions
 
 
-def test_words_count_the_winners_stones() -> None:
+def test_outcomes_count_the_stones_of_the_winner() -> None:
     ours = solver()
     assert ours.outcome(Board.from_moves("112233")) == "win in 1"
     assert ours.outcome(Board.from_moves("3344")) == "win in 2"
@@ -254,7 +254,7 @@ def test_a_batch_in_processes_is_the_same_as_one_by_one() -> None:
 # ---- the book ----
 
 
-def test_the_rank_numbers_every_position_once() -> None:
+def test_position_index_numbers_every_position_once() -> None:
     ways, choose = index_tables(6, 7)
     shape = Board().shape
     for stones in range(7):
@@ -267,7 +267,7 @@ def test_the_rank_numbers_every_position_once() -> None:
         assert max(places) < layer_size(6, 7, stones)
 
 
-def test_a_book_is_made_resumed_written_and_gives_the_same_scores(tmp_path: Path) -> None:
+def test_a_book_is_built_resumed_saved_and_gives_the_same_scores(tmp_path: Path) -> None:
     begun = solve_layer(tmp_path, 6, rows=4, columns=5, table_bits=16, seconds=0)
     assert begun.solved < begun.total
     done = solve_layer(tmp_path, 6, rows=4, columns=5, table_bits=16)
@@ -284,7 +284,7 @@ def test_a_book_is_made_resumed_written_and_gives_the_same_scores(tmp_path: Path
     assert with_book.nodes < without.nodes
 
 
-def test_threads_share_a_table_and_find_the_same(tmp_path: Path) -> None:
+def test_threads_that_share_a_table_find_the_same_scores(tmp_path: Path) -> None:
     for name, threads in (("one", 1), ("three", 3)):
         solve_layer(tmp_path / name, 5, rows=4, columns=5, table_bits=16, threads=threads)
     one, three = (load_layers(tmp_path / name, 4, 5, 4).layers[5] for name in ("one", "three"))
@@ -300,7 +300,7 @@ solve_layer(sys.argv[1], 9, rows=5, columns=6, table_bits=16, threads=2, report=
 """
 
 
-def test_ctrl_c_keeps_what_is_solved_and_nothing_outlives_the_process(tmp_path: Path) -> None:
+def test_solved_positions_are_kept_after_ctrl_c(tmp_path: Path) -> None:
     making = subprocess.Popen(
         [sys.executable, "-c", MAKING, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -316,8 +316,8 @@ def test_ctrl_c_keeps_what_is_solved_and_nothing_outlives_the_process(tmp_path: 
     assert load_layers(tmp_path, 5, 6, 4).known[9] >= 20
 
 
-def test_a_book_is_believed() -> None:
-    """A false score in the book comes out: so the book is really read, also for the mirror image."""
+def test_scores_of_the_book_are_used() -> None:
+    """A false score in the book is returned, so the book is read, also for the mirror image."""
     ways, choose = index_tables(4, 5)
     lie = np.zeros(layer_size(4, 5, 4), dtype=np.uint8)
     board = Board.from_moves("2234", 4, 5, 4)
@@ -367,7 +367,7 @@ def book_file() -> Path:
         (lambda: build_book([99]), "stones must be between 0 and 24, got 99"),
     ],
 )
-def test_mistakes_are_explained(make: object, complaint: str) -> None:
+def test_invalid_input_is_explained(make: object, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         make()  # type: ignore[operator]
 
@@ -407,7 +407,7 @@ def test_solve_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert told["scores"][2] is None
 
 
-def test_solve_says_mistakes_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_solve_reports_mistakes_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["connectx", "solve", "1111111"]) == 2
     message = capsys.readouterr().err
     assert message.startswith("regard connectx solve: cannot play '1' as move 7 of '1111111': column 0 is full")

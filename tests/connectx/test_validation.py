@@ -49,14 +49,14 @@ def test_bad_submissions(tmp_path: Path) -> None:
 
 
 @needs_kaggle
-def test_one_that_hangs(tmp_path: Path) -> None:
+def test_a_submission_that_hangs_fails(tmp_path: Path) -> None:
     file = tmp_path / "main.py"
     file.write_text("def agent(observation, configuration):\n    while True: pass\n")
     (match,) = validate(file, [("random", 2, (6, 7, 4))], act=0.2, bank=0.3)
     assert (match.status, match.problem) == ("TIMEOUT", "no answer in time")
 
 
-def test_the_plan_covers_what_kaggle_may_ask() -> None:
+def test_the_plan_has_every_opponent_side_and_board() -> None:
     episodes = plan()
     assert {size for _, _, size in episodes} == {(6, 7, 4), (5, 6, 3)}
     assert {(opponent, side) for opponent, side, _ in episodes} == {
@@ -65,7 +65,7 @@ def test_the_plan_covers_what_kaggle_may_ask() -> None:
     assert len(plan(games=3)) == 3 * len(episodes)
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not exist"):
         list(validate(tmp_path / "nothing.py"))
     bad = tmp_path / "x.tar.gz"

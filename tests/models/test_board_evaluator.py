@@ -51,7 +51,7 @@ def test_mirror_images_have_exactly_mirrored_evaluations(net, columns):
 
 
 def test_every_thread_gets_its_own_result(net):
-    """Games of two board sizes in eight threads; whoever computes, everyone gets what they asked for."""
+    """Games of two board sizes run in eight threads; each thread gets the results of its own positions."""
     evaluator = Evaluator(net, mirror=True)
     asked = [boards(1 + i % 3, 6, 7 if i % 2 else 5, seed=i).numpy() for i in range(48)]
     wanted = [evaluator(planes) for planes in asked]
@@ -76,7 +76,7 @@ def test_every_thread_gets_its_own_result(net):
 
 
 class Held(torch.nn.Module):
-    """The network of an evaluator, whose first call waits until it is let go and then does as told."""
+    """The network of an evaluator; its first call waits until it is released, then continues or raises."""
 
     def __init__(self, evaluator: Evaluator, fail: bool = False) -> None:
         super().__init__()

@@ -121,7 +121,7 @@ def test_the_policy_of_a_column_depends_on_its_place_and_content():
     assert policy.unique().numel() > 1  # the border is seen, though there are no stones
 
 
-def test_scores():
+def test_the_optional_score_output():
     planes = boards(5)
     assert seeded("tiny", score="position")(planes).score.shape == (5, 1)
     assert seeded("tiny", score="columns")(planes).score.shape == (5, 7)
@@ -182,7 +182,7 @@ def test_the_same_seed_gives_the_same_weights_and_the_same_training():
     assert not torch.equal(first["stem.conv.weight"], other["stem.conv.weight"])
 
 
-def test_it_learns_a_rule_that_needs_the_whole_board():
+def test_the_network_learns_a_rule_that_needs_the_whole_board():
     """Play the column whose mirror image holds the only stone: no 3×3 neighbourhood knows it."""
     torch.manual_seed(0)
     net = BoardNet("tiny", layers=1, attn_every=1)
@@ -257,7 +257,7 @@ def test_watch_names_the_attention_layers():
     assert [call.shape for call in seen.calls] == [(8, 8, 42, 42)] * 2
 
 
-def test_without_attention():
+def test_a_network_without_attention():
     net = settled("tiny", attn_every=None)
     with torch.no_grad(), regard.watch(net) as seen:
         assert net(boards(2)).policy.shape == (2, 7)
@@ -392,7 +392,7 @@ def test_saved_and_loaded(fold, tmp_path):
         torch.testing.assert_close(again(boards(16)), net(boards(16)), atol=1e-6, rtol=0)
 
 
-def test_double_precision_and_shapes_without_numbers():
+def test_double_precision_and_meta_tensors():
     net = settled("small")
     with torch.no_grad():
         wide = copy.deepcopy(net).double()(boards(16).double())

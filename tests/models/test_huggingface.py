@@ -11,7 +11,7 @@ TEXT = torch.randint(60, (2, 11), generator=torch.Generator().manual_seed(0))
 
 
 def lively(model):
-    """Biases that matter and weights that make sharp scores."""
+    """Randomise biases and enlarge weights, so that both affect the scores."""
     torch.manual_seed(1)
     with torch.no_grad():
         for value in model.parameters():

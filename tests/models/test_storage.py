@@ -1,4 +1,4 @@
-"""A model on disk: what comes back, and what is said of files that are wrong."""
+"""Saved models: what is loaded, and the errors for damaged files."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The loss in pieces is the loss, and so are its gradients."""
+"""The loss in chunks and its gradients equal torch's."""
 
 import pytest
 import torch
@@ -62,7 +62,7 @@ def test_the_loss_is_zero_if_all_targets_are_ignored() -> None:
     assert states.grad.abs().max() == 0
 
 
-def test_without_gradients_and_with_some_of_them() -> None:
+def test_with_no_gradients_and_with_some_of_them() -> None:
     states, table, _, targets = made(200, 6, 30)
     with torch.no_grad():
         plain = cross_entropy(states, table, targets)
@@ -72,7 +72,7 @@ def test_without_gradients_and_with_some_of_them() -> None:
     torch.testing.assert_close(alone, torch.autograd.grad(full, states)[0])
 
 
-def test_twice_through_the_same_graph() -> None:
+def test_backward_twice_through_the_same_graph() -> None:
     states, table, _, targets = made(20, 6, 30)
     found = cross_entropy(states, table, targets)
     found.backward(retain_graph=True)
@@ -88,7 +88,7 @@ def test_half_precision_is_summed_in_float32() -> None:
     torch.testing.assert_close(found, F.cross_entropy((states @ table.T).float(), targets))
 
 
-def test_under_torch_func() -> None:
+def test_gradients_by_torch_func() -> None:
     states, table, _, targets = made(20, 6, 30)
     found = torch.func.grad(lambda s: cross_entropy(s, table.detach(), targets))(states.detach())
     torch.testing.assert_close(found, torch.autograd.grad(cross_entropy(states, table, targets), states)[0])

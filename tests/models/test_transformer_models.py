@@ -1,4 +1,4 @@
-"""Encoder, decoder, both: who sees whom, what is tied, what is counted, in every precision."""
+"""Encoder, decoder and both together: visible tokens, tied weights, state dicts, watching, precisions."""
 
 import pytest
 import torch
@@ -70,7 +70,7 @@ def test_padding_changes_nothing_in_the_recurrent_network(attention) -> None:
         torch.testing.assert_close(together[row : row + 1, : t.shape[1]], model(s, t), rtol=0, atol=1e-11)
 
 
-def test_additive_attention_is_the_formula_of_2014() -> None:
+def test_additive_attention_equals_the_published_formula() -> None:
     model = recurrent(attention=True, layers=1).double()
     source, target, lengths = tokens(2, 7), tokens(2, 4, seed=1), torch.tensor([7, 3])
     scores, weights = model(source, target, lengths, weights=True)
@@ -141,7 +141,7 @@ def test_the_names_in_a_state_dict_are_stable() -> None:
 
 
 @every_variant
-def test_watch_sees_every_layer_by_its_name(changes) -> None:
+def test_watch_names_every_layer(changes) -> None:
     model = seq2seq(**changes)
     with torch.no_grad(), regard.watch(model) as seen:
         model(tokens(2, 7), tokens(2, 5), torch.tensor([7, 4]))

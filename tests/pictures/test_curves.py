@@ -16,7 +16,7 @@ ROWS = [
 ]
 
 
-def test_the_lines_are_the_rows(tmp_path: Path) -> None:
+def test_lines_show_the_rows(tmp_path: Path) -> None:
     picture = training_curves(ROWS, title="a run")
     losses, rates = picture.figure.axes
     lines = {line.get_label(): np.asarray(line.get_xydata()).tolist() for line in losses.lines}
@@ -35,12 +35,12 @@ def test_losses_of_many_sizes_are_drawn_on_a_logarithmic_scale(tmp_path: Path) -
     assert "$" not in picture.save(tmp_path / "curves.svg").read_text(encoding="utf-8")
 
 
-def test_nothing_to_draw() -> None:
+def test_empty_metrics_are_rejected() -> None:
     with pytest.raises(ValueError, match="there is nothing to draw"):
         training_curves([])
 
 
-def test_grades_on_other_positions_are_another_line() -> None:
+def test_evaluations_on_other_positions_are_a_separate_line() -> None:
     rows = [
         {"split": "grade", "seconds": 60, "error": 0.02, "labels": 1_000_000},
         {"split": "grade", "seconds": 120, "error": 0.01, "labels": 1_000_000},

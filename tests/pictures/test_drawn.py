@@ -65,7 +65,7 @@ class TestBars:
 
 
 class TestHeatmap:
-    def test_the_image_is_the_weights(self) -> None:
+    def test_the_image_shows_the_weights(self) -> None:
         trace = traced(mask=CAUSAL)
         picture = weight_heatmap(trace, head=1)
         axes = picture.figure.axes[0]
@@ -83,7 +83,7 @@ class TestHeatmap:
         assert len(axes.get_xticklabels()) == 40
         assert len(weight_heatmap(np.full((400, 400), 1 / 400)).figure.axes[0].get_xticks()) <= 100
 
-    def test_what_is_not_a_number_is_drawn_as_such(self, tmp_path: Path) -> None:
+    def test_nan_is_drawn_and_labelled(self, tmp_path: Path) -> None:
         weights = [[np.nan, np.nan], [0.5, 0.5]]
         picture = weight_heatmap(weights, ["a", "b"])
         picture.save(tmp_path / "x.png")
@@ -98,8 +98,8 @@ class TestHeatmap:
         assert ticks(axes.get_yticklabels()) == ["a", "b", "c"]
         assert ticks(axes.get_xticklabels()) == list("vwxyz")
 
-    def test_an_outer_product_is_not_what_is_drawn(self) -> None:
-        """The source documents draw one."""
+    def test_similarity_is_not_an_outer_product(self) -> None:
+        """The source documents draw an outer product."""
         x = embed(WORDS, 8)
         drawn = similarity_heatmap(x, x, WORDS).figure.axes[0].images[0].get_array()
         assert np.linalg.matrix_rank(np.asarray(drawn)) > 1
@@ -134,7 +134,7 @@ class TestHeads:
 
 
 class TestLines:
-    def test_a_line_for_each_weight_wider_for_more(self) -> None:
+    def test_each_weight_has_a_line_of_proportional_width(self) -> None:
         weights = np.random.default_rng(0).dirichlet(np.ones(6), size=6)
         lines = head_lines(weights, WORDS, least=0).figure.axes[0].collections[0]
         widths = np.asarray(lines.get_linewidths())
@@ -145,7 +145,7 @@ class TestLines:
         assert (np.diff(strength) > 0).all()
         np.testing.assert_allclose((widths - 0.3) / 4.7, order / order[-1])
 
-    def test_what_is_not_drawn_is_said(self) -> None:
+    def test_omitted_weights_are_mentioned(self) -> None:
         picture = head_lines([[0.995, 0.005], [0.5, 0.5]], ["a", "b"])
         assert len(picture.figure.axes[0].collections[0].get_linewidths()) == 3
         assert any("below 0.01 not drawn" in text for text in texts(picture))
@@ -156,7 +156,7 @@ class TestLines:
         assert [axes.get_title() for axes in panels] == ["head 0", "head 1"]
         assert all(len(axes.collections[0].get_linewidths()) == 6 for axes in panels)
 
-    def test_two_sentences(self, tmp_path: Path) -> None:
+    def test_cross_attention_of_two_sentences(self, tmp_path: Path) -> None:
         trace = traced(HAN, WORDS)
         picture = cross_attention(trace, head=1, least=0)
         lines, heat = picture.figure.axes[:2]
@@ -170,7 +170,7 @@ class TestLines:
 
 
 class TestArrows:
-    def test_widths_follow_the_weights(self) -> None:
+    def test_arrow_widths_follow_the_weights(self) -> None:
         query, keys = np.array([1.0, 0, 0]), np.array([[1.0, 0, 0], [0, 1.0, 0], [-1.0, 0, 0.5]])
         picture = query_arrows(query, keys, ["a", "b", "c"], query_token="q")
         axes = picture.figure.axes[0]
@@ -184,11 +184,11 @@ class TestArrows:
         assert widths[2] > 2 * widths[0]
         assert "d_k = 3" in texts(picture)
 
-    def test_a_projection_is_said(self) -> None:
+    def test_a_note_mentions_the_projection(self) -> None:
         picture = query_arrows(embed(["x"], 16)[0], embed(WORDS, 16), WORDS)
         assert any("d_k = 16, projected by PCA to 3" in text for text in texts(picture))
 
-    def test_a_projection_keeps_what_lies_in_three_directions(self) -> None:
+    def test_a_projection_keeps_vectors_of_three_dimensions(self) -> None:
         from regard.pictures.diagrams.query_arrows import project_to_space
 
         base = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 3)))[0]
@@ -200,19 +200,19 @@ class TestArrows:
 
 
 class TestFilter:
-    def test_what_passes_and_what_it_carries(self) -> None:
+    def test_share_of_keys_and_weight_above_the_threshold(self) -> None:
         axes = information_filter([0.5, 0.3, 0.15, 0.05], list("abcd"), threshold=0.15).figure.axes[0]
         assert axes.get_title() == "3 of 4 keys pass 0.15 and carry 95 % of the weight"
         assert [bool(bar.get_hatch()) for bar in axes.patches] == [False, False, False, True]
         np.testing.assert_allclose([bar.get_height() for bar in axes.patches], [0.5, 0.3, 0.15, 0.05])
         assert axes.lines[0].get_ydata() == [0.15, 0.15]
 
-    def test_the_usual_threshold_is_the_uniform_weight(self) -> None:
+    def test_the_default_threshold_is_the_uniform_weight(self) -> None:
         assert "threshold 0.25 = 1/S" in texts(information_filter([0.5, 0.3, 0.15, 0.05]))
 
 
 class TestFlow:
-    def test_boxes_carry_the_traces_own_shapes(self) -> None:
+    def test_boxes_show_the_shapes_of_the_trace(self) -> None:
         shown = texts(computation_flow(traced(mask=CAUSAL)))
         for shape in ("(L, D) = (6, 8)", "(H, L, d_k) = (2, 6, 4)", "(H, S, d_k) = (2, 6, 4)", "(H, L, S) = (2, 6, 6)"):
             assert shape in shown
@@ -225,7 +225,7 @@ class TestFlow:
         assert "no mask" in texts(picture)
         assert picture.title == "Attention: 3 queries on 6 keys, 2 heads of width 4"
 
-    def test_from_q_k_and_v_alone(self) -> None:
+    def test_flow_from_given_q_k_and_v(self) -> None:
         shown = texts(computation_flow(regard.trace(np.ones((2, 4)), np.ones((3, 4)), np.ones((3, 5)))))
         assert "(L, d_k) = (2, 4)" in shown
         assert "(S, d_v) = (3, 5)" in shown
@@ -233,7 +233,7 @@ class TestFlow:
 
 
 class TestGrid:
-    def test_the_heat_of_one_square(self) -> None:
+    def test_heatmap_of_one_square(self) -> None:
         weights = np.random.default_rng(0).dirichlet(np.ones(42), size=42)
         stones = np.zeros((6, 7), dtype=int)
         stones[5, 3], stones[5, 2] = 1, 2
@@ -246,7 +246,7 @@ class TestGrid:
         assert frame.get_xy() == (2.5, 4.5)
         assert (axes.get_xlabel(), axes.get_ylabel()) == ("column", "row")
 
-    def test_beside_an_image(self) -> None:
+    def test_heatmap_beside_an_image(self) -> None:
         picture = attention_grid(np.full(196, 1 / 196), 14, 14, square=(0, 0), image=np.zeros((28, 28, 3)))
         assert picture.figure.axes[0].get_title() == "image"
 

@@ -38,7 +38,7 @@ class TestCodes:
             or abs(written - x) <= abs(float(f"{x:.3g}") - x) * 1.001
         )
 
-    def test_edges(self) -> None:
+    def test_codes_at_the_ends_of_the_range(self) -> None:
         codes = encoding.three_digits(np.array([0.0, 1e-72, 9.995e-5, 9.994e-5, 0.0001, 1.0, 0.03125]))
         assert codes[0] == codes[1] == 0
         assert codes[2] == codes[4] == codes[3] + 1
@@ -64,7 +64,7 @@ class TestCodes:
 
 
 class TestFile:
-    def test_it_is_whole_and_alone(self, tmp_path: Path) -> None:
+    def test_the_file_is_complete_and_needs_no_other(self, tmp_path: Path) -> None:
         page = attention_page(random_weights(), TOKENS, title="A & B <i>")
         text = page.save(tmp_path / "x.html").read_text(encoding="utf-8")
         assert "<title>A &amp; B &lt;i&gt;</title>" in text
@@ -258,7 +258,7 @@ class TestInBrowser:
         small.tab.locator("#theme").click()
         assert small.tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 31)"
 
-    def test_a_telephone_in_the_dark(self, browser: Browser, tmp_path: Path) -> None:
+    def test_the_page_fits_a_phone_with_dark_theme(self, browser: Browser, tmp_path: Path) -> None:
         file = attention_page(random_weights(12, 12), TOKENS).save(tmp_path / "x.html")
         opened = Opened(browser, file, width=390, scheme="dark")
         assert opened.tab.evaluate("document.documentElement.dataset.theme") == "dark"

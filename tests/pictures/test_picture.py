@@ -23,17 +23,17 @@ class TestSaving:
         ("ending", "start"),
         [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF"), (".html", b"<!DOCTYPE html>")],
     )
-    def test_the_ending_says_the_format(self, tmp_path: Path, ending: str, start: bytes) -> None:
+    def test_the_ending_determines_the_format(self, tmp_path: Path, ending: str, start: bytes) -> None:
         path = bars().save(tmp_path / f"x{ending}")
         assert path.read_bytes().startswith(start)
         assert [p.name for p in tmp_path.iterdir()] == [f"x{ending}"]  # nothing temporary is left
 
-    def test_other_endings_are_refused_and_leave_nothing(self, tmp_path: Path) -> None:
+    def test_other_endings_are_rejected_and_no_file_is_written(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"saved as \.png, \.svg, \.pdf or \.html, got 'x\.gif'"):
             bars().save(tmp_path / "x.gif")
         assert not list(tmp_path.iterdir())
 
-    def test_a_file_is_replaced_whole_or_not_at_all(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_files_are_replaced_atomically(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = tmp_path / "x.svg"
         path.write_text("before")
         monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
@@ -66,7 +66,7 @@ class TestSaving:
             assert bars().save(tmp_path / "2.png").read_bytes() == plain
             assert matplotlib.rcParams["font.size"] == 30
 
-    def test_an_unknown_theme_is_named(self) -> None:
+    def test_the_error_for_an_unknown_theme_names_it(self) -> None:
         with pytest.raises(ValueError, match="theme must be one of light, dark, got 'sepia'"):
             bars(theme="sepia")
 
@@ -85,7 +85,7 @@ def oklab(table: np.ndarray) -> np.ndarray:
 
 class TestColours:
     @pytest.mark.parametrize("theme", THEMES)
-    def test_lightness_goes_one_way_and_steps_are_even(self, theme: str) -> None:
+    def test_lightness_is_monotonic_and_steps_are_equal(self, theme: str) -> None:
         lab = oklab(colour_table(theme).astype(float))
         light = lab[::5, 0]
         assert (np.diff(light) < 0).all() or (np.diff(light) > 0).all()
@@ -128,9 +128,7 @@ class TestFonts:
         finally:
             fonts.families.cache_clear()
 
-    def test_without_such_a_font_there_are_numbers_and_a_warning_not_boxes(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_without_a_font_code_points_are_drawn_with_a_warning(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fonts, "families", lambda: ("DejaVu Sans",))
         with pytest.warns(UserWarning, match=r"猫 \(U\+732B\).*install one, such as fonts-noto-cjk"):
             assert fonts.labels(["猫", "a"]) == ["U+732B", "a"]
@@ -139,10 +137,10 @@ class TestFonts:
         ("token", "shown"),
         [("$x$", "$x$"), ("\n", "↵"), ("  ", "␣␣"), ("a\u200db", "aU+200Db"), ("", ""), ("Ġcat", "Ġcat")],
     )
-    def test_tokens_that_are_hard_to_see(self, token: str, shown: str) -> None:
+    def test_invisible_characters_are_replaced(self, token: str, shown: str) -> None:
         assert fonts.labels([token]) == [shown]
 
-    def test_dollars_are_dollars(self, tmp_path: Path) -> None:
+    def test_dollar_signs_are_drawn_literally(self, tmp_path: Path) -> None:
         picture = weight_bars([0.5, 0.5], ["$100", r"$\frac$"])
         picture.save(tmp_path / "x.png")
         assert r">$\frac$</text>" in picture.svg()

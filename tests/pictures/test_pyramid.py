@@ -1,4 +1,4 @@
-"""Long sequences: a pyramid gathered from strips is the dense reduction."""
+"""Long sequences: a pyramid computed from strips equals the dense reduction."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_pixels_differ_by_one_at_most() -> None:
     assert set(np.diff(found.row_edges)) == {10, 11}
 
 
-def test_32768_keys_never_stand_in_memory_at_once() -> None:
+def test_memory_stays_small_for_32768_keys() -> None:
     import tracemalloc
 
     S = 32_768

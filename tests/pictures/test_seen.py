@@ -1,4 +1,4 @@
-"""What was seen, saved: pages and overviews of real models, with the right names and the right numbers."""
+"""Saved recordings: pages and overviews of real models, with the right names and numbers."""
 
 from pathlib import Path
 
@@ -61,7 +61,7 @@ def test_the_small_picture_keeps_the_largest_weight_of_each_cell(length: int, ca
             np.testing.assert_allclose(small[:, i, j], expected, atol=1e-6)
 
 
-def test_fused_calls_are_saved_by_their_factors_with_what_they_hide() -> None:
+def test_fused_calls_are_saved_as_queries_keys_and_mask() -> None:
     layer = regard.nn.MultiHeadAttention(16, 4, kv_heads=2, causal=True)
     with torch.no_grad(), regard.watch(layer) as seen:
         layer(torch.randn(2, 5, 16), mask=regard.masks.padding([5, 3]))
@@ -90,7 +90,7 @@ def test_layers_of_different_lengths_share_a_page() -> None:
     ("shape", "queries", "keys"),
     [((6, 6), WORDS, WORDS), ((1, 4), ["on"], WORDS[:4]), ((6, 9), WORDS, None), ((3, 9), None, None)],
 )
-def test_names_are_given_by_length(shape, queries, keys) -> None:
+def test_names_are_assigned_by_length(shape, queries, keys) -> None:
     class Named:
         def __init__(self, *shape: int) -> None:
             self.shape = (1, 1, *shape)
@@ -108,7 +108,7 @@ def test_saving(tmp_path: Path) -> None:
     assert Recording(nn.Linear(1, 1))._repr_html_() is None
 
 
-def test_what_holds_no_weights_still_has_an_overview(tmp_path: Path) -> None:
+def test_recordings_of_statistics_have_an_overview(tmp_path: Path) -> None:
     seen = bert_seen(keep="statistics")
     assert len(seen_overview(seen).figure.axes) == 1  # the table alone
     with pytest.raises(ValueError, match="keep='statistics', which stores no queries and keys"):

@@ -1,4 +1,4 @@
-"""Who beats whom, drawn."""
+"""The crosstable of arena results."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ WINS = [[0, 6, 10], [2, 0, 7], [0, 3, 0]]
 DRAWS = [[0, 2, 0], [2, 0, 0], [0, 0, 0]]
 
 
-def test_what_is_drawn() -> None:
+def test_the_table_shows_scores_and_ratings() -> None:
     picture = crosstable(["a", "b", "c"], WINS, DRAWS, [10.0, 50.0, -60.0], [5.0, 6.0, 7.0], title="Arena")
     table, strengths = picture.figure.axes
     assert [tick.get_text() for tick in table.get_yticklabels()] == ["b", "a", "c"]  # strongest first
@@ -22,7 +22,7 @@ def test_what_is_drawn() -> None:
     assert [text.get_text() for text in strengths.texts] == ["+50", "+10", "−60"]
 
 
-def test_saved_without_strengths(tmp_path: Path) -> None:
+def test_a_table_without_ratings_can_be_saved(tmp_path: Path) -> None:
     names = ["mcts:1000", "a/very/long/path/to/an/agent/main.py", "猫"]
     for theme in ("light", "dark"):
         picture = crosstable(names, WINS, np.zeros((3, 3)), theme=theme)
@@ -30,7 +30,7 @@ def test_saved_without_strengths(tmp_path: Path) -> None:
     assert len(picture.figure.axes) == 1
 
 
-def test_nothing_played_is_left_blank() -> None:
+def test_pairs_without_games_are_blank() -> None:
     assert len(crosstable(["a", "b"], np.zeros((2, 2)), np.zeros((2, 2))).figure.axes[0].texts) == 0
 
 
