@@ -5,7 +5,7 @@ from typing import Any
 
 
 def check_integer(name: str, value: Any, minimum: int, reason: str = "") -> int:
-    """Return `value` as an int; raise if it is not a whole number or less than `minimum`.
+    """Return `value` as an int; raise if it is not a whole number, or if it is less than `minimum`.
 
     >>> check_integer("window(keys=…)", 0, 1, "the query's own position is one of them")
     Traceback (most recent call last):

@@ -303,7 +303,7 @@ def _normalize(norm: nn.RMSNorm, x: Float[Tensor, "*b heads n d_k"]) -> Float[Te
 
 
 def _apply_rows(projection: nn.Linear, rows: slice, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n width"]:
-    """Apply some rows of a packed projection."""
+    """Apply only these rows of a packed projection to x."""
     return F.linear(x, projection.weight[rows], None if projection.bias is None else projection.bias[rows])
 
 

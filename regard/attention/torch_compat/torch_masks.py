@@ -75,7 +75,7 @@ def values_readable(x: Tensor) -> bool:
 
 
 def _is_causal(mask: Tensor) -> bool:
-    """Return whether it is the causal mask (L, L); three entries exclude most other masks before all are read."""
+    """Return whether `mask` is the causal mask (L, L); three entries exclude most others before all are read."""
     hides = True if mask.dtype == torch.bool else -torch.inf
     if mask.dim() != 2 or mask.requires_grad or mask[0, -1] != hides or mask[-1, 0] != 0 or mask[-1, -1] != 0:
         return False

@@ -44,7 +44,7 @@ class Match:
 
     @property
     def result(self) -> str:
-        """won, drawn or lost; if the match is not valid, its status."""
+        """The result as a word: won, drawn or lost; if the match is not valid, its status."""
         if not self.valid or self.reward is None:
             return self.status
         return {1: "won", 0: "drawn", -1: "lost"}[int(self.reward)]

@@ -26,7 +26,7 @@ ADDED_PLANES = 4 + 2 * OPEN_LINE_PLANES
 
 
 class LinePlanes(nn.Module):
-    """Planes (B, 2, rows, columns) → (B, 18, rows, columns).
+    """Adds the sixteen planes to the two of the stones: (B, 2, rows, columns) → (B, 18, rows, columns).
 
     >>> planes = torch.zeros(1, 2, 6, 7)
     >>> planes[0, 0, 5, 1:4] = 1                                 # three in the bottom row

@@ -38,7 +38,7 @@ class Sampling:
         return torch.multinomial(self.probabilities(scores), 1, generator=generator)[:, 0]
 
     def probabilities(self, scores: Float[Tensor, "b v"]) -> Float[Tensor, "b v"]:
-        """Return the probability of each token to be sampled, (B, V).
+        """Return the probability with which each token is sampled, (B, V).
 
         >>> Sampling(1.0, top_k=2).probabilities(torch.tensor([[0.0, 0.0, -9.0]]))
         tensor([[0.5000, 0.5000, 0.0000]])

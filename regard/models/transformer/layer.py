@@ -31,7 +31,7 @@ def build_norm(config: TransformerConfig) -> nn.LayerNorm | nn.RMSNorm:
 
 
 class Layer(nn.Module):
-    """x (B, L, D) → (B, L, D).
+    """One transformer layer: x (B, L, D) → (B, L, D).
 
     config      sizes, norm, activation, positions, dropout
     causal      whether a token attends only to itself and to earlier tokens

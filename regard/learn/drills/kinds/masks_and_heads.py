@@ -27,7 +27,7 @@ def causal_padded(random: Random) -> Task:
 
 
 def self_attention(random: Random) -> Task:
-    """Return a drill from X and three weight matrices to the output."""
+    """Return a drill on self-attention, from X and three weight matrices to the output."""
     inputs = {
         "X": matrix([[random.randint(0, 2) for _ in range(2)] for _ in range(2)]),
         "W_q": matrix([[times(random.randint(0, 2), ln(random.choice((2, 3))))] for _ in range(2)]),
