@@ -18,7 +18,7 @@ from regard.claims.charts.labels import label
 from regard.claims.result import stored_conclusion
 from regard.lab.api.claims import all_claims, run_claim
 from regard.lab.server.job_queue import Job, JobStopped
-from support.lab_page import Opened, needs_axe
+from support.lab_page import WORK_PATIENCE, Opened, needs_axe
 
 Open = Callable[..., Opened]
 Results = dict[str, dict[str, Any]]
@@ -206,7 +206,7 @@ def test_a_small_run_and_a_file_that_opens_without_a_network(opened: Open, tmp_p
     page.tab.locator("[data-do=run]").click()
     expect(page.tab.locator("[data-do=stop]")).to_be_visible()
     tried_here = page.tab.locator(".claims-tried")
-    expect(tried_here).to_be_visible()
+    expect(tried_here).to_be_visible(timeout=WORK_PATIENCE)
     expect(tried_here.locator(".bar")).to_have_count(4)
     assert figures(page) == numbers  # the stored result stays
     small = tried_here.locator(".value").all_inner_texts()

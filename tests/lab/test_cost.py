@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from regard.costs import Recurrent, cost
 from regard.lab.api.cost import LENGTHS, VARIANTS, predict
 from regard.lab.server.request_fields import FieldError
-from support.lab_page import Opened
+from support.lab_page import WORK_PATIENCE, Opened
 
 Open = Callable[..., Opened]
 
@@ -24,8 +24,8 @@ def open_cost(opened: Open, asked: str = "", **options: Any) -> Opened:
 
 
 def shown(page: Opened, variant: str, kind: str) -> list[int]:
-    cells = page.tab.locator(f".cost-all td[data-variant={variant}][data-kind={kind}]").all()
-    return [int(cell.get_attribute("data-value") or -1) for cell in cells]
+    cells = page.tab.locator(f".cost-all td[data-variant={variant}][data-kind={kind}]")
+    return [int(value) for value in cells.evaluate_all("(all) => all.map((cell) => cell.dataset.value)")]
 
 
 def test_the_numbers_are_those_of_regard_cost(opened: Open) -> None:
@@ -112,7 +112,7 @@ def test_measured_beside_predict(opened: Open) -> None:
     page.tab.get_by_role("button", name="Measure on this machine").click()
     expect(page.tab.locator("[data-do=stop]")).to_be_visible()
     rows = page.tab.locator(".cost-measured tbody tr")
-    expect(rows.nth(3)).to_be_visible()  # points come one by one
+    expect(rows.nth(3)).to_be_visible(timeout=WORK_PATIENCE)  # points come one by one
     page.tab.get_by_role("button", name="Stop").click()
     expect(page.tab.get_by_role("button", name="Measure again")).to_be_visible()
     many = rows.count()

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from regard.lab.server.live_page import view_names
 from regard.lab.server.saved_page import saved_page_template
-from support.lab_page import Opened, needs_axe
+from support.lab_page import WORK_PATIENCE, Opened, needs_axe
 
 Open = Callable[..., Opened]
 VIEWS = view_names()
@@ -147,7 +147,7 @@ def open_all(opened: Open, link: str, **options: Any) -> Opened:
     """Open a link, wait until the view is drawn, and open the table of numbers if the view has one."""
     page = opened(link, **options)
     if link.startswith("#/model"):
-        page.tab.wait_for_selector(".model-map canvas")
+        page.tab.wait_for_selector(".model-map canvas", timeout=WORK_PATIENCE)
     page.settle()
     if link.startswith(("#/model", "#/heads")):
         page.tab.locator("details:is(.model-numbers, .heads-numbers) summary").click()

@@ -14,7 +14,7 @@ from regard.lab.models import board_attention as heads
 from regard.lab.models.board_attention import find_network
 from regard.models import BoardNet, Evaluator, load, save
 from support.four_page import LATE, done_thinking, press_column
-from support.lab_page import Opened, needs_axe, opening
+from support.lab_page import WORK_PATIENCE, Opened, needs_axe, opening
 
 Open = Callable[..., Opened]
 
@@ -102,7 +102,7 @@ class TestNetwork:
 
     def test_policy_value_and_heads_on_the_page(self, networked: Open, folder: Path) -> None:
         page = networked(f"#/four?opponent=friend&moves={LATE}&truth=true&square=17&sort=column")
-        page.tab.wait_for_selector(".policy li")
+        page.tab.wait_for_selector(".policy li", timeout=WORK_PATIENCE)
         done_thinking(page)
         board = Board.from_moves(LATE)
         policy, value = NetworkPlayer(Evaluator(load(folder), mirror=True)).evaluate(board)
@@ -127,14 +127,14 @@ class TestNetwork:
     def test_it_plays(self, networked: Open) -> None:
         page = networked(f"#/four?opponent=network&moves={LATE}")
         press_column(page, Board.from_moves(LATE).legal[0] + 1)
-        expect(page.tab.locator(".move-list .move")).to_have_count(len(LATE) + 2)
+        expect(page.tab.locator(".move-list .move")).to_have_count(len(LATE) + 2, timeout=WORK_PATIENCE)
         options = page.tab.get_by_label("Strength").locator("option").all_inner_texts()
         assert options == ["policy only, no search", "25 simulations", "200 simulations"]
 
     @needs_axe
     def test_axe_finds_nothing_serious(self, networked: Open) -> None:
         page = networked("#/four?opponent=friend&moves=4455", color_scheme="dark", reduced_motion="reduce")
-        page.tab.wait_for_selector(".head")
+        page.tab.wait_for_selector(".head", timeout=WORK_PATIENCE)
         assert page.violations() == []
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from regard.connectx import Board, Solver
 from support.four_page import GAME, LATE, done_thinking, expected_stones, moves_of, press_column, stones
-from support.lab_page import Opened, needs_axe
+from support.lab_page import WORK_PATIENCE, Opened, needs_axe
 
 Open = Callable[..., Opened]
 
@@ -74,13 +74,13 @@ class TestPlaying:
         page = opened(f"#/four?opponent={opponent}&moves={LATE}")
         column = Board.from_moves(LATE).legal[-1] + 1
         press_column(page, column)
-        expect(page.tab.locator(".move-list .move")).to_have_count(len(LATE) + 2)
+        expect(page.tab.locator(".move-list .move")).to_have_count(len(LATE) + 2, timeout=WORK_PATIENCE)
         assert Board.from_moves(moves_of(page)).stones == len(LATE) + 2
         expect(page.tab.locator(".status")).to_contain_text(re.compile("Your turn: Red|wins"))
 
     def test_they_begin_and_can_be_let_move_for_you(self, opened: Open) -> None:
         page = opened("#/four?opponent=greedy&begins=false")
-        expect(page.tab.locator(".move-list .move")).to_have_count(1)
+        expect(page.tab.locator(".move-list .move")).to_have_count(1, timeout=WORK_PATIENCE)
         expect(page.tab.locator(".status")).to_contain_text("Your turn: Yellow")
         page.tab.get_by_role("button", name="Let the computer move").click()
         expect(page.tab.locator(".move-list .move")).to_have_count(3)
@@ -131,7 +131,7 @@ class TestTruth:
 
     def test_what_is_not_known_is_said_and_nobody_waits_for_it(self, opened: Open) -> None:
         page = opened("#/four?opponent=friend&rows=7&columns=8&moves=44&truth=true")  # no book, and much to solve
-        expect(page.tab.locator(".truth-line")).to_contain_text("columns done")
+        expect(page.tab.locator(".truth-line")).to_contain_text("columns done", timeout=WORK_PATIENCE)
         token = page.lab.settings.token
         took = page.tab.evaluate(
             """async (token) => {
@@ -159,7 +159,7 @@ class TestGame:
         page = opened("#/four")
         page.tab.get_by_role("textbox", name="Moves").fill(str([int(sign) - 1 for sign in moves]))
         page.tab.get_by_role("button", name="Load").click()
-        page.tab.wait_for_selector(".bar-ply[data-ply='20']:not([data-value=''])")
+        page.tab.wait_for_selector(".bar-ply[data-ply='20']:not([data-value=''])", timeout=WORK_PATIENCE)
         done_thinking(page)
         expected, wrong = {}, {}
         for ply in range(20, len(moves)):
@@ -191,7 +191,7 @@ class TestGame:
     def test_it_can_be_stopped_and_what_is_known_stays(self, opened: Open) -> None:
         moves = "1226355413776851168677334413633664787255"  # no book for this size: only how it ends is known soon
         page = opened(f"#/four?opponent=friend&rows=7&columns=8&moves={moves}&game=true")
-        page.tab.wait_for_selector(".bar-ply[data-ply='30']:not([data-value=''])")
+        page.tab.wait_for_selector(".bar-ply[data-ply='30']:not([data-value=''])", timeout=WORK_PATIENCE)
         page.tab.get_by_role("button", name="Stop").click()
         done_thinking(page)
         expect(page.tab.locator(".summary")).to_contain_text("could not be solved in time")
@@ -251,7 +251,7 @@ def test_axe_finds_nothing_serious(opened: Open, options: dict[str, Any]) -> Non
     done_thinking(page)
     assert page.violations() == []
     page.tab.locator(".four-analysis .primary").click()
-    page.tab.wait_for_selector(".mistakes tbody tr")
+    page.tab.wait_for_selector(".mistakes tbody tr", timeout=WORK_PATIENCE)
     assert page.violations() == []
 
 

@@ -20,7 +20,7 @@ from regard.lab.models import watched_models as remembered
 from regard.lab.models.watched_models import load_model, watch_text
 from regard.lab.server.request_fields import FieldError
 from regard.watching import Recording, named_models
-from support.lab_page import Opened
+from support.lab_page import WORK_PATIENCE, Opened
 
 Open = Callable[..., Opened]
 TEXT, OTHER = "The cat sat on the mat", "The dog sat under the table"
@@ -44,7 +44,7 @@ def translated(text: str) -> Recording:
 
 
 def shown(page: Opened) -> Opened:
-    page.tab.wait_for_selector(".model-map canvas")
+    page.tab.wait_for_selector(".model-map canvas", timeout=WORK_PATIENCE)
     page.settle()
     return page
 

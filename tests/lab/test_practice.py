@@ -15,7 +15,7 @@ from regard.learn import (
     checklist,
     find_drill,
 )
-from support.lab_page import Opened, needs_axe
+from support.lab_page import WORK_PATIENCE, Opened, needs_axe
 from support.practice_page import WRONG_AXIS, Open, file_of, of_a_beginner
 
 TABS = ["progress", "exercises", "drills", "cards", "interview", "diagram"]
@@ -212,7 +212,7 @@ class TestLinksAndLooks:
             if tab == "exercises":
                 page.tab.locator(".editor-text").fill(WRONG_AXIS.source)
                 page.tab.locator("[data-do=run]").click()
-                page.tab.wait_for_selector(".verdict.wrong")
+                page.tab.wait_for_selector(".verdict.wrong", timeout=WORK_PATIENCE)
                 page.tab.locator("[data-do=hint]").click()
                 page.tab.wait_for_selector(".hints li")
             if tab == "diagram":
@@ -227,7 +227,7 @@ class TestLinksAndLooks:
             page.tab.locator(f"[data-tab={tab}]").click()
             page.tab.wait_for_selector(f".part-{tab} h2")
             place = ".part button, .part h2, .part h3, .part label"
-            said = " ".join(one.inner_text() for one in page.tab.locator(place).all())
+            said = " ".join(page.tab.locator(place).all_inner_texts())
             allowed = {
                 "softmax",
                 "einsum",

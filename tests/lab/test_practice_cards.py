@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from regard.lab import Lab
 from regard.learn import Deck, Progress, all_cards, find_card, find_drill
 from regard.learn.drills.matrices import format_answer
-from support.lab_page import Opened
+from support.lab_page import WORK_PATIENCE, Opened
 from support.practice_page import Open, file_of, of_a_beginner
 
 
@@ -177,7 +177,9 @@ class TestCards:
         page.tab.get_by_role("button", name="Show the answer").click()
         expect(page.tab.locator(".myth")).to_contain_text("every key is hidden is harmless")
         page.tab.locator("[data-do=show]").click()
-        expect(page.tab.locator(".printed pre")).to_contain_text("except where a query sees nothing")
+        expect(page.tab.locator(".printed pre")).to_contain_text(
+            "except where a query sees nothing", timeout=WORK_PATIENCE
+        )
         page.tab.get_by_role("link", name="Open in Trace").click()
         expect(page.tab.locator("[aria-current=step]")).to_be_visible()
         assert page.tab.get_by_label("Rule").input_value() == "causal & ~prefix(2)"

@@ -12,7 +12,7 @@ from regard.learn import (
     Progress,
     find_exercise,
 )
-from support.lab_page import Opened
+from support.lab_page import WORK_PATIENCE, Opened
 from support.practice_page import SOFTMAX, WRONG_AXIS, Open, file_of, of_a_beginner, run, write
 
 
@@ -87,14 +87,14 @@ class TestExercises:
         write(page, "def softmax(x):\n    while True:\n        pass\n")
         page.tab.keyboard.press("Control+Enter")
         expect(page.tab.locator(".verdict .how-far")).to_contain_text("Running")
-        expect(page.tab.locator(".verdict h3")).to_contain_text("timed out")
+        expect(page.tab.locator(".verdict h3")).to_contain_text("timed out", timeout=WORK_PATIENCE)
         assert Progress.load(file_of(lab)).exercise_record(SOFTMAX).last == "timeout"
 
     def test_in_chinese(self, opened: Open) -> None:
         page = opened("#/practice?tab=exercises", locale="zh-CN")
         write(page, WRONG_AXIS.source)
         page.tab.keyboard.press("Control+Enter")
-        expect(page.tab.locator(".verdict h3")).to_contain_text("softmax 的轴弄错了")
+        expect(page.tab.locator(".verdict h3")).to_contain_text("softmax 的轴弄错了", timeout=WORK_PATIENCE)
         page.tab.locator("[data-do=hint]").click()
         expect(page.tab.locator(".hints li")).to_contain_text("三步")
 

@@ -1,7 +1,7 @@
 """The page of Connect Four as tests use it: what is drawn there, and how to play."""
 
 from regard.connectx import Board
-from support.lab_page import Opened
+from support.lab_page import WORK_PATIENCE, Opened
 
 GAME = "2252576253462244111563365343671351441"  # 37 moves, not over
 LATE = GAME[:26]
@@ -42,4 +42,4 @@ def press_column(page: Opened, *columns: int) -> None:
 
 
 def done_thinking(page: Opened) -> None:
-    page.tab.wait_for_function("() => !document.querySelector('.thinking:not([hidden])')")
+    page.tab.wait_for_function("() => !document.querySelector('.thinking:not([hidden])')", timeout=WORK_PATIENCE)

@@ -33,6 +33,7 @@ FLAGS = [
     "--disable-features=SpareRendererForSitePerProcess,IsolateOrigins,site-per-process",
 ]
 PATIENCE = 30_000  # milliseconds: a busy machine is slow, not wrong
+WORK_PATIENCE = 120_000  # for answers that need a model, a search, a training or a process of their own
 expect.set_options(timeout=PATIENCE)
 
 
@@ -80,7 +81,7 @@ class Opened:
             self.complaints.append(message.text)
 
     def ready(self) -> None:
-        self.tab.wait_for_selector("html[data-ready]")
+        self.tab.wait_for_selector("html[data-ready]", timeout=WORK_PATIENCE)
 
     def go(self, link: str) -> None:
         """Follow a permanent link in a fresh page."""
@@ -149,14 +150,15 @@ class Opened:
         if self.tab.is_closed():
             return
         self.release()  # a test that fails before it releases them would leave the page busy forever
-        self.tab.wait_for_selector("html:not([data-busy])", state="attached")
+        self.tab.wait_for_selector("html:not([data-busy])", state="attached", timeout=WORK_PATIENCE)
         self.context.set_offline(False)
         self.tab.evaluate("localStorage.clear()")
         self.tab.close()
 
     def violations(self) -> list[str]:
         """What axe-core finds that is serious or critical, one line each."""
-        self.tab.evaluate(AXE.read_text(encoding="utf-8"))
+        if not self.tab.evaluate("'axe' in window"):
+            self.tab.evaluate(AXE.read_text(encoding="utf-8"))
         found = self.tab.evaluate(
             "axe.run(document, { resultTypes: ['violations'] }).then((found) => found.violations)"
         )

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, expect
 
 from regard.lab import Lab
 from regard.learn import find_exercise
-from support.lab_page import Opened
+from support.lab_page import WORK_PATIENCE, Opened
 
 Open = Callable[..., Opened]
 SOFTMAX = find_exercise("softmax")
@@ -35,5 +35,5 @@ def write(page: Opened, source: str) -> None:
 def run(page: Opened) -> Locator:
     """Run what is written, and wait for the verdict."""
     page.tab.get_by_role("button", name="Run and grade").click()
-    expect(page.tab.locator(".verdict")).to_have_class(re.compile("right|wrong"))
+    expect(page.tab.locator(".verdict")).to_have_class(re.compile("right|wrong"), timeout=WORK_PATIENCE)
     return page.tab.locator(".verdict")
