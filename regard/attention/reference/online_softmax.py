@@ -4,8 +4,8 @@ Softmax does not need all scores of a row at once. After some of the keys, keep 
 
     m = max of the scores so far        s = Σ exp(x_j − m)        a = Σ exp(x_j − m) v_j
 
-If a tile with scores y and values u has a larger maximum m', the sums so far are too large by exp(m' − m). One
-multiplication corrects them:
+If a tile with scores y and values u has a larger maximum m', the sums so far are too large by the factor
+exp(m' − m). One multiplication corrects them:
 
     m' = max(m, max y)
     s' = s · exp(m − m') + Σ exp(y_j − m')

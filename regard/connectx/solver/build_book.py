@@ -86,7 +86,7 @@ def _indices(positions, masks, stones, shape, ways, choose):  # type: ignore[no-
 
 
 def positions_with(stones: int, rows: int = 6, columns: int = 7, inarow: int = 4) -> tuple[Bits, Bits]:
-    """Return every position of unfinished games with this many stones, of mirror images one: (positions, masks).
+    """Return every unfinished position with this many stones, one of each mirror pair: (positions, masks).
 
     >>> [positions_with(stones)[0].size for stones in range(6)]
     [1, 4, 25, 121, 568, 2144]

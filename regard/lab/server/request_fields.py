@@ -42,7 +42,7 @@ def number(fields: Fields, field: str, default: float, least: float, most: float
 
 
 def boolean(fields: Fields, field: str, default: bool) -> bool:
-    """Return true or false."""
+    """Return the value of a field that must be true or false."""
     value = fields.get(field, default)
     if not isinstance(value, bool):
         raise FieldError(field, "truth", f"{field} must be true or false, got {value!r}")
