@@ -20,7 +20,7 @@ from regard.cli.cost import cost
 from regard.cli.generate import generate
 from regard.cli.lab import lab
 from regard.cli.learn import learn
-from regard.cli.options import flag, group
+from regard.cli.options import add_command, flag, group
 from regard.cli.trace import trace
 from regard.cli.train import train
 from regard.cli.watch import watch
@@ -32,7 +32,7 @@ app = group(
     pretty_exceptions_enable=False,
 )
 for command in (lab, trace, watch, cost, train, generate):
-    app.command()(command)
+    add_command(app, command, command.__name__)
 app.add_typer(connectx)
 app.add_typer(learn)
 app.add_typer(claims)

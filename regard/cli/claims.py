@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.errors import report_user_errors
-from regard.cli.options import argument, flag, group, option
+from regard.cli.options import add_command, argument, flag, group, option
 from regard.languages import choose_language
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ Lang = Annotated[str | None, option("CODE", "Language: en or zh. Default: that o
 
 
 @app.callback(invoke_without_command=True)
+@report_user_errors("claims")
 def list_claims(context: typer.Context, out: Folder = None, lang: Lang = None) -> None:
     """List the claims with their verdicts.
 
@@ -27,15 +28,13 @@ def list_claims(context: typer.Context, out: Folder = None, lang: Lang = None) -
     """
     if context.invoked_subcommand is not None:
         return
-    with report_user_errors("claims"):
-        from rich.console import Console
+    from rich.console import Console
 
-        from regard.claims import claims, claims_table
+    from regard.claims import claims, claims_table
 
-        Console().print(claims_table(claims(), out, choose_language(lang)))
+    Console().print(claims_table(claims(), out, choose_language(lang)))
 
 
-@app.command()
 def run(
     names: Annotated[list[str] | None, argument("NAME...", "Claims to run; `regard claims` lists their names.")] = None,
     every: Annotated[bool, flag("--all", "Run all claims.")] = False,
@@ -49,18 +48,16 @@ def run(
 
     Example: regard claims run scale positions
     """
-    with report_user_errors("claims run"):
-        if every == bool(names):
-            raise ValueError("name the claims to run, or give --all; regard claims lists them")
-        if full and tiny:
-            raise ValueError("--full and --tiny exclude each other")
-        from regard.claims import NAMES, claim_named
+    if every == bool(names):
+        raise ValueError("name the claims to run, or give --all; regard claims lists them")
+    if full and tiny:
+        raise ValueError("--full and --tiny exclude each other")
+    from regard.claims import NAMES, claim_named
 
-        selection = [claim_named(name) for name in (NAMES if every else dict.fromkeys(names or ()))]
-        _run(selection, "full" if full else "tiny" if tiny else "default", seeds, again, out)
+    selection = [claim_named(name) for name in (NAMES if every else dict.fromkeys(names or ()))]
+    _run(selection, "full" if full else "tiny" if tiny else "default", seeds, again, out)
 
 
-@app.command()
 def show(
     name: Annotated[str, argument("NAME", "Claim to show; `regard claims` lists the names.")],
     picture: Annotated[str | None, option("FILE", "Write the chart to a .png, .svg, .pdf or .html file.")] = None,
@@ -71,21 +68,19 @@ def show(
 
     Example: regard claims show quadratic --picture quadratic.png
     """
-    with report_user_errors("claims show"):
-        from rich.console import Console
+    from rich.console import Console
 
-        from regard.claims import claim_named, claim_text, find
+    from regard.claims import claim_named, claim_text, find
 
-        claim = claim_named(name)
-        Console(highlight=False, markup=False).print(claim_text(claim, out, choose_language(lang)))
-        if picture is not None:
-            result = find(name, out)
-            if result is None or not result.complete:
-                raise ValueError(f"there is no complete result of {name} to draw; run: regard claims run {name}")
-            typer.echo(f"wrote {claim.draw(result.rows).save(picture)}", err=True)
+    claim = claim_named(name)
+    Console(highlight=False, markup=False).print(claim_text(claim, out, choose_language(lang)))
+    if picture is not None:
+        result = find(name, out)
+        if result is None or not result.complete:
+            raise ValueError(f"there is no complete result of {name} to draw; run: regard claims run {name}")
+        typer.echo(f"wrote {claim.draw(result.rows).save(picture)}", err=True)
 
 
-@app.command()
 def report(
     file: Annotated[str, argument("FILE", "Markdown file; plots go to a folder of the same name.")] = "docs/claims.md",
     out: Annotated[str | None, option("DIR", "Folder with result files. Default: the shipped results.")] = None,
@@ -94,11 +89,14 @@ def report(
 
     Example: regard claims report claims.md --out claims
     """
-    with report_user_errors("claims report"):
-        from regard.claims import SHIPPED, write_report
+    from regard.claims import SHIPPED, write_report
 
-        for path in write_report(file, SHIPPED if out is None else out):
-            typer.echo(f"wrote {path}")
+    for path in write_report(file, SHIPPED if out is None else out):
+        typer.echo(f"wrote {path}")
+
+
+for command in (run, show, report):
+    add_command(app, command, f"claims {command.__name__}")
 
 
 def _run(claims: "list[Claim]", size: "Size", seeds: int | None, again: bool, out: str) -> None:

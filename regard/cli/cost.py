@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from regard.cli.errors import read_mask, report_user_errors
+from regard.cli.errors import read_mask
 from regard.cli.options import flag, option, write_text
 
 
@@ -29,22 +29,21 @@ def cost(
 
     Example: regard cost --mask "window(keys=256)" --backward --measure
     """
-    with report_user_errors("cost"):
-        from regard.costs import cost as predict
+    from regard.costs import cost as predict
 
-        prediction = predict(
-            d_model=d_model, heads=heads, kv_heads=kv_heads, seq=parse_lengths(seq), batch=batch, queries=queries,
-            mask=read_mask(mask), dtype=dtype, backward=backward, cached=cached, materialised=materialised,
-        )  # fmt: skip
-        measured = prediction.measure() if measure else None
-        if plot is not None:
-            prediction.plot(plot)
-            typer.echo(f"wrote {plot}", err=True)
-        write_text((measured or prediction).to_json(), json)
-        if json != "-":
-            Console().print(prediction.table())
-            if measured is not None:
-                Console().print(measured.table())
+    prediction = predict(
+        d_model=d_model, heads=heads, kv_heads=kv_heads, seq=parse_lengths(seq), batch=batch, queries=queries,
+        mask=read_mask(mask), dtype=dtype, backward=backward, cached=cached, materialised=materialised,
+    )  # fmt: skip
+    measured = prediction.measure() if measure else None
+    if plot is not None:
+        prediction.plot(plot)
+        typer.echo(f"wrote {plot}", err=True)
+    write_text((measured or prediction).to_json(), json)
+    if json != "-":
+        Console().print(prediction.table())
+        if measured is not None:
+            Console().print(measured.table())
 
 
 def parse_lengths(text: str) -> list[int]:

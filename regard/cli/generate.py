@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import report_user_errors
 from regard.cli.options import argument, option
 
 
@@ -30,7 +29,7 @@ def generate(
 
     Example: regard generate phrases "The cat sat on the mat" --picture alignment.png
     """
-    with report_user_errors("generate"), warnings.catch_warnings(record=True) as messages:
+    with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always", UserWarning)
         from regard import training
 

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import report_user_errors
 from regard.cli.options import option
 
 
@@ -27,14 +26,13 @@ def lab(
 
     Example: regard lab --no-browser --port 9000
     """
-    with report_user_errors("lab"):
-        from regard.lab import Lab, Settings
-        from regard.lab.server.serve import serve
+    from regard.lab import Lab, Settings
+    from regard.lab.server.serve import serve
 
-        def print_address(lab: Lab) -> None:
-            if port not in (0, lab.port):
-                typer.echo(f"Port {port} is taken; using {lab.port}.", err=True)
-            typer.echo(f"The lab is at {lab.url}\nPress Ctrl-C to stop it.")
+    def print_address(lab: Lab) -> None:
+        if port not in (0, lab.port):
+            typer.echo(f"Port {port} is taken; using {lab.port}.", err=True)
+        typer.echo(f"The lab is at {lab.url}\nPress Ctrl-C to stop it.")
 
-        settings = Settings(runner=runner, network=network)
-        serve(settings, host=host, port=port, browser=browser, on_start=print_address)
+    settings = Settings(runner=runner, network=network)
+    serve(settings, host=host, port=port, browser=browser, on_start=print_address)

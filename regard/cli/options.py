@@ -1,10 +1,12 @@
 """Short forms of typer's declarations of command-line parameters, and the output of options such as `--json FILE`."""
 
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
 import typer
 
+from regard.cli.errors import report_user_errors
 from regard.files import write_atomic
 
 
@@ -27,6 +29,11 @@ def group(name: str, text: str, **settings: Any) -> typer.Typer:
     """Return a group of commands whose help also appears with -h."""
     names = {"help_option_names": ["-h", "--help"]}
     return typer.Typer(name=name, help=text, rich_markup_mode="markdown", context_settings=names, **settings)
+
+
+def add_command(app: typer.Typer, function: Callable[..., None], path: str) -> None:
+    """Add a command to a group; `path` is what follows `regard` on the command line and in reports of mistakes."""
+    app.command(path.rpartition(" ")[2])(report_user_errors(path)(function))
 
 
 def write_text(text: str, file: str | PathLike[str] | None, end: str = "\n") -> None:

@@ -2,6 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
 
 
 @contextmanager
@@ -10,21 +14,14 @@ def count_bar(description: str, total: int) -> Iterator[Callable[..., None]]:
 
     Yields `advance(steps=1, total=None)`: call it after each step, with a new total if that changes.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
+    from rich.progress import MofNCompleteColumn, ProgressColumn, Task
     from rich.text import Text
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
             return Text(f"{task.speed:.3g}/s" if task.speed else "", style="dim")
 
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), Remaining(),
-        console=console, transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
-    with bar:
+    with _bar(MofNCompleteColumn(), Rate()) as bar:
         task = bar.add_task(description, total=total)
 
         def advance(steps: int = 1, total: int | None = None) -> None:
@@ -41,17 +38,11 @@ def time_bar(description: str, minutes: float) -> Iterator[Callable[..., None]]:
     """
     from time import monotonic
 
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import TextColumn
 
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]:,}"),
-        TextColumn("{task.fields[rate]:.3g}/s", style="dim"), TimeRemainingColumn(),
-        console=console, transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
     start, count = monotonic(), 0
-    with bar:
+    rate = TextColumn("{task.fields[rate]:.3g}/s", style="dim")
+    with _bar(TextColumn("{task.fields[count]:,}"), rate) as bar:
         task = bar.add_task(description, total=60 * minutes, count=0, rate=0.0)
 
         def advance(steps: int = 1) -> None:
@@ -61,3 +52,12 @@ def time_bar(description: str, minutes: float) -> Iterator[Callable[..., None]]:
             bar.update(task, completed=seconds, count=count, rate=count / max(seconds, 1e-9))
 
         yield advance
+
+
+def _bar(*columns: "ProgressColumn") -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    parts = (TextColumn("{task.description}"), BarColumn(), *columns, TimeRemainingColumn())
+    return Progress(*parts, console=console, transient=True, disable=not console.is_terminal)

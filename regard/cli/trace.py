@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import read_mask, report_user_errors
+from regard.cli.errors import read_mask
 from regard.cli.options import argument, option, write_text
 
 
@@ -30,30 +30,29 @@ def trace(
 
     Example: regard trace "The cat sat on the mat" --mask causal
     """
-    with report_user_errors("trace"):
-        from regard.attention import embed, print_trace, projections, tokenize, trace_layer
+    from regard.attention import embed, print_trace, projections, tokenize, trace_layer
 
-        words = tokenize(text)
-        others = None if context is None else tokenize(context)
-        if not words or others == []:
-            which = "--context" if words else "the text"
-            raise ValueError(f'{which} must contain at least one word, got none; try "The cat sat on the mat"')
-        result = trace_layer(
-            embed(words, d_model, seed), *projections(d_model, seed), heads=heads,
-            context=None if others is None else embed(others, d_model, seed), mask=read_mask(mask),
-            scale=None if scale else 1.0, tokens=words, context_tokens=others,
-            note=f"Vectors of width {d_model} are computed from the tokens' letters, weights from seed {seed}. "
-            "No positions are added: a word has the same vector at every position.",
-        )  # fmt: skip
-        if save is not None:
-            from regard.lab import trace_page
+    words = tokenize(text)
+    others = None if context is None else tokenize(context)
+    if not words or others == []:
+        which = "--context" if words else "the text"
+        raise ValueError(f'{which} must contain at least one word, got none; try "The cat sat on the mat"')
+    result = trace_layer(
+        embed(words, d_model, seed), *projections(d_model, seed), heads=heads,
+        context=None if others is None else embed(others, d_model, seed), mask=read_mask(mask),
+        scale=None if scale else 1.0, tokens=words, context_tokens=others,
+        note=f"Vectors of width {d_model} are computed from the tokens' letters, weights from seed {seed}. "
+        "No positions are added: a word has the same vector at every position.",
+    )  # fmt: skip
+    if save is not None:
+        from regard.lab import trace_page
 
-            if not save.lower().endswith((".html", ".htm")):
-                raise ValueError(f"--save writes a page, FILE.html, got {save!r}")
-            rule = read_mask(mask)
-            settings = {"text": text, "heads": heads, "d_model": d_model, "seed": seed, "scale": scale, "head": head}
-            write_text(trace_page(result, mask="none" if rule is None else repr(rule), **settings), save, end="")
-        elif json is None:
-            print_trace(result, head=head, steps=step or None, decimals=decimals, rows=rows)
-        else:
-            write_text(result.to_json(), json)
+        if not save.lower().endswith((".html", ".htm")):
+            raise ValueError(f"--save writes a page, FILE.html, got {save!r}")
+        rule = read_mask(mask)
+        settings = {"text": text, "heads": heads, "d_model": d_model, "seed": seed, "scale": scale, "head": head}
+        write_text(trace_page(result, mask="none" if rule is None else repr(rule), **settings), save, end="")
+    elif json is None:
+        print_trace(result, head=head, steps=step or None, decimals=decimals, rows=rows)
+    else:
+        write_text(result.to_json(), json)

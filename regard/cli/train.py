@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.errors import report_user_errors
 from regard.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
@@ -62,55 +61,49 @@ def train(
 
     Example: regard train translate --data dates
     """
-    with report_user_errors("train"):
-        if (task is None) == (resume is None):
-            raise ValueError("give either a task (translate, language or masked) or --resume RUN")
-        from rich.console import Console
+    if (task is None) == (resume is None):
+        raise ValueError("give either a task (translate, language or masked) or --resume RUN")
+    from rich.console import Console
 
-        from regard import training
-        from regard.training.interrupts import Interrupted
-        from regard.training.launch import free_folder
-        from regard.training.progress import show_progress
-        from regard.training.run import find_run, read_run
-        from regard.training.run_config import RunConfig
+    from regard import training
+    from regard.training.interrupts import Interrupted
+    from regard.training.launch import free_folder
+    from regard.training.progress import show_progress
+    from regard.training.run import find_run, read_run
+    from regard.training.run_config import RunConfig
 
-        console = Console(stderr=True, quiet=os.environ.get("RANK", "0") != "0")
-        sizes = {"d_model": d_model, "layers": layers, "heads": heads, "context": context, "dropout": dropout}
-        settings = {
-            "steps": steps, "minutes": minutes, "batch": batch, "accumulate": accumulate, "optimizer": optimizer,
-            "learning_rate": learning_rate, "warmup": warmup, "weight_decay": weight_decay, "clip": clip,
-            "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every, "patience": patience,
-            "precision": precision, "store": store, "seed": seed, "threads": threads,
-        }  # fmt: skip
-        others = {"data": data, "model": model, "tokenizer": tokenizer, "vocabulary": vocabulary, "out": out}
-        if resume is not None:
-            refuse_with_resume(sizes | settings | others)
-            folder = find_run(resume)
-            config = RunConfig.from_json(read_run(folder)["plan"])
-        else:
-            config = training.make_run_config(
-                str(task), tuple(data or ()), model=model or "transformer", tokenizer=tokenizer,
-                vocabulary=vocabulary or 1024, sizes=without_none(sizes), settings=without_none(settings),
-            )  # fmt: skip
-            folder = Path(out) if out is not None else free_folder(config)
-        try:
-            with show_progress(config.settings, console) as report:
-                options: dict[str, Any] = {"device": device, "tensorboard": tensorboard, "report": report}
-                if resume is None:
-                    result = training.train(config, folder, **options)
-                else:
-                    result = training.resume(folder, **options)
-        except Interrupted:
-            console.print(
-                f"stopped; a checkpoint is saved. Continue with: regard train --resume {folder}", highlight=False
-            )
-            raise typer.Exit(130) from None
-        except KeyboardInterrupt:
-            how = f"continue from the last checkpoint with: regard train --resume {folder}"
-            console.print(f"stopped at once; {how if (folder / 'run.json').exists() else 'nothing was written yet'}")
-            raise typer.Exit(130) from None
-        if result.first:
-            _print_result(result, console)
+    console = Console(stderr=True, quiet=os.environ.get("RANK", "0") != "0")
+    sizes = {"d_model": d_model, "layers": layers, "heads": heads, "context": context, "dropout": dropout}
+    settings = {
+        "steps": steps, "minutes": minutes, "batch": batch, "accumulate": accumulate, "optimizer": optimizer,
+        "learning_rate": learning_rate, "warmup": warmup, "weight_decay": weight_decay, "clip": clip,
+        "evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every, "patience": patience,
+        "precision": precision, "store": store, "seed": seed, "threads": threads,
+    }  # fmt: skip
+    others = {"data": data, "model": model, "tokenizer": tokenizer, "vocabulary": vocabulary, "out": out}
+    if resume is not None:
+        refuse_with_resume(sizes | settings | others)
+        folder = find_run(resume)
+        config = RunConfig.from_json(read_run(folder)["plan"])
+    else:
+        config = training.make_run_config(
+            str(task), tuple(data or ()), model=model or "transformer", tokenizer=tokenizer,
+            vocabulary=vocabulary or 1024, sizes=without_none(sizes), settings=without_none(settings),
+        )  # fmt: skip
+        folder = Path(out) if out is not None else free_folder(config)
+    try:
+        with show_progress(config.settings, console) as report:
+            options: dict[str, Any] = {"device": device, "tensorboard": tensorboard, "report": report}
+            result = training.train(config, folder, **options) if resume is None else training.resume(folder, **options)
+    except Interrupted:
+        console.print(f"stopped; a checkpoint is saved. Continue with: regard train --resume {folder}", highlight=False)
+        raise typer.Exit(130) from None
+    except KeyboardInterrupt:
+        how = f"continue from the last checkpoint with: regard train --resume {folder}"
+        console.print(f"stopped at once; {how if (folder / 'run.json').exists() else 'nothing was written yet'}")
+        raise typer.Exit(130) from None
+    if result.first:
+        _print_result(result, console)
 
 
 def without_none(options: dict[str, Any]) -> dict[str, Any]:

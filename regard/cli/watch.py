@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.errors import report_user_errors
 from regard.cli.options import argument, flag, option
 from regard.files import write_atomic
 
@@ -39,40 +38,39 @@ def watch(
     Examples: regard watch minilm "The cat sat on the mat" --save heads.html;
     regard watch phrases "The cat sat on the mat"; regard watch my_models:build --input batch.npz --causal
     """
-    with report_user_errors("watch"):
-        from regard.pictures.weights.recorded_heads import token_names
-        from regard.watching.named_models import run_watched
-        from regard.watching.terminal_tables import (
-            most_informative_head,
-            print_findings,
-            print_head_weights,
-            print_summary,
-        )
+    from regard.pictures.weights.recorded_heads import token_names
+    from regard.watching.named_models import run_watched
+    from regard.watching.terminal_tables import (
+        most_informative_head,
+        print_findings,
+        print_head_weights,
+        print_summary,
+    )
 
-        if (text is None) == (input is None):
-            got = "neither" if text is None else "both"
-            raise ValueError(f"give the model either TEXT or --input FILE.npz, got {got}")
-        named_model, inputs = _load(model, text, input)
-        recording = run_watched(named_model, inputs, only=only, max_calls=max_calls)
-        rows = recording.summary()
-        if json == "-":
-            typer.echo(json_format.dumps(rows, indent=1))
-            return
-        from rich.console import Console
+    if (text is None) == (input is None):
+        got = "neither" if text is None else "both"
+        raise ValueError(f"give the model either TEXT or --input FILE.npz, got {got}")
+    named_model, inputs = _load(model, text, input)
+    recording = run_watched(named_model, inputs, only=only, max_calls=max_calls)
+    rows = recording.summary()
+    if json == "-":
+        typer.echo(json_format.dumps(rows, indent=1))
+        return
+    from rich.console import Console
 
-        console = Console()
-        print_summary(recording, console)
-        call, index = most_informative_head(recording) if head is None else _parse_head(head, recording.calls)
-        names = token_names(recording.calls, inputs.tokens)[recording.calls.index(call)]
-        print_head_weights(call, index, *names, console)
-        print_findings(recording.check(padding=inputs.padding, causal=causal), console)
-        for file in save or []:
-            console.print(f"wrote {recording.save(file, inputs.tokens)}", highlight=False)
-        if json is not None:
-            write_atomic(json, json_format.dumps(rows, indent=1) + "\n")
-            console.print(f"wrote {json}", highlight=False)
-        if not save:
-            console.print("To explore every head, add --save heads.html", highlight=False)
+    console = Console()
+    print_summary(recording, console)
+    call, index = most_informative_head(recording) if head is None else _parse_head(head, recording.calls)
+    names = token_names(recording.calls, inputs.tokens)[recording.calls.index(call)]
+    print_head_weights(call, index, *names, console)
+    print_findings(recording.check(padding=inputs.padding, causal=causal), console)
+    for file in save or []:
+        console.print(f"wrote {recording.save(file, inputs.tokens)}", highlight=False)
+    if json is not None:
+        write_atomic(json, json_format.dumps(rows, indent=1) + "\n")
+        console.print(f"wrote {json}", highlight=False)
+    if not save:
+        console.print("To explore every head, add --save heads.html", highlight=False)
 
 
 def _load(name: str, text: str | None, file: str | None) -> "tuple[NamedModel, ModelInput]":

@@ -11,11 +11,11 @@ from regard.cli.connectx.quality import quality
 from regard.cli.connectx.solve import solve
 from regard.cli.connectx.train import train
 from regard.cli.connectx.validate import validate
-from regard.cli.options import group
+from regard.cli.options import add_command, group
 
 app = group(
     "connectx", "Connect Four of any board size: play, train, measure and export players.", no_args_is_help=True
 )
 
 for command in (play, solve, arena, quality, label, train, memorize, compare, book, export, validate):
-    app.command()(command)
+    add_command(app, command, f"connectx {command.__name__}")

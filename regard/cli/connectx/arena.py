@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.connectx.options import JsonFile, Size, read_size, write_json
-from regard.cli.errors import report_user_errors
 from regard.cli.options import argument, flag, option
 from regard.cli.progress_bar import count_bar
 from regard.connectx.players.registry import PLAYER_NAMES
@@ -37,44 +36,43 @@ def arena(
 
     Example: regard connectx arena greedy minimax:4 mcts:500 --games 40 --out games.jsonl --picture table.png
     """
-    with report_user_errors("connectx arena"):
-        from regard.connectx.arena import report
-        from regard.connectx.arena.round_robin import ArenaPlan
-        from regard.cpu_count import available_cores
+    from regard.connectx.arena import report
+    from regard.connectx.arena.round_robin import ArenaPlan
+    from regard.cpu_count import available_cores
 
-        plan = ArenaPlan(
-            tuple(players), games=games, opening=openings, size=read_size(size), plies=plies, seed=seed, stop_at=stop
-        )
-        results, stopped = _play(plan, out, processes or available_cores())
-        summary = results.to_dict()
-        grades = None
-        if quality and not stopped:
-            grades = _grade(results)
-            summary["quality"] = {
-                name: {str(ply): grade.to_dict() for ply, grade in sorted(by_ply.items())}
-                for name, by_ply in grades.items()
-            }
-        if json != "-":
-            from rich.console import Console
+    plan = ArenaPlan(
+        tuple(players), games=games, opening=openings, size=read_size(size), plies=plies, seed=seed, stop_at=stop
+    )
+    results, stopped = _play(plan, out, processes or available_cores())
+    summary = results.to_dict()
+    grades = None
+    if quality and not stopped:
+        grades = _grade(results)
+        summary["quality"] = {
+            name: {str(ply): grade.to_dict() for ply, grade in sorted(by_ply.items())}
+            for name, by_ply in grades.items()
+        }
+    if json != "-":
+        from rich.console import Console
 
-            console = Console()
-            console.print(report.players_table(summary))
-            if len(plan.pairings) > 1 or stop:
-                console.print(report.pairings_table(summary))
-            if grades is not None:
-                console.print(report.quality_table(grades))
-        write_json(summary, json)
-        if picture is not None:
-            from regard.pictures import crosstable
+        console = Console()
+        console.print(report.players_table(summary))
+        if len(plan.pairings) > 1 or stop:
+            console.print(report.pairings_table(summary))
+        if grades is not None:
+            console.print(report.quality_table(grades))
+    write_json(summary, json)
+    if picture is not None:
+        from regard.pictures import crosstable
 
-            elo = [entry["elo"] for entry in summary["players"]]
-            margins = [entry["elo_margin"] for entry in summary["players"]]
-            crosstable(players, *results.counts(), elo, margins, title=f"Arena on {size}").save(picture)
-            typer.echo(f"wrote {picture}", err=True)
-        if stopped:
-            hint = f"the same command continues from {out}" if out else "with --out FILE it could be continued"
-            typer.echo(f"stopped after {len(results.games)} games; {hint}", err=True)
-            raise typer.Exit(130)
+        elo = [entry["elo"] for entry in summary["players"]]
+        margins = [entry["elo_margin"] for entry in summary["players"]]
+        crosstable(players, *results.counts(), elo, margins, title=f"Arena on {size}").save(picture)
+        typer.echo(f"wrote {picture}", err=True)
+    if stopped:
+        hint = f"the same command continues from {out}" if out else "with --out FILE it could be continued"
+        typer.echo(f"stopped after {len(results.games)} games; {hint}", err=True)
+        raise typer.Exit(130)
 
 
 def _play(plan: "ArenaPlan", out: str | None, processes: int) -> tuple["ArenaResults", bool]:

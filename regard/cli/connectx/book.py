@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from regard.cli.connectx.options import Columns, InARow, Rows
-from regard.cli.errors import report_user_errors
 from regard.cli.options import option
 
 if TYPE_CHECKING:
@@ -37,13 +36,12 @@ def book(
 
     Example: regard connectx book --stones 4 --stones 5 --stones 6 --table-bits 28 --out my.book
     """
-    with report_user_errors("connectx book"):
-        from regard.cpu_count import available_cores
+    from regard.cpu_count import available_cores
 
-        build_book(
-            stones, out=out, rows=rows, columns=columns, inarow=inarow, folder=folder,
-            threads=available_cores() if threads is None else threads, table_bits=table_bits, minutes=minutes,
-        )  # fmt: skip
+    build_book(
+        stones, out=out, rows=rows, columns=columns, inarow=inarow, folder=folder,
+        threads=available_cores() if threads is None else threads, table_bits=table_bits, minutes=minutes,
+    )  # fmt: skip
 
 
 def build_book(

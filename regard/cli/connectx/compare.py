@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import report_user_errors
 from regard.cli.options import argument, option
 
 
@@ -29,33 +28,32 @@ def compare(
 
     Example: regard connectx compare small small,attn_every=none --budget 20m --labels labels
     """
-    with report_user_errors("connectx compare"):
-        from rich.console import Console
+    from rich.console import Console
 
-        from regard import pictures
-        from regard.cli.connectx.train import describe_evaluation
-        from regard.connectx.training import compare as comparing
-        from regard.training.interrupts import Interrupted
-        from regard.training.metrics import Metrics
+    from regard import pictures
+    from regard.cli.connectx.train import describe_evaluation
+    from regard.connectx.training import compare as comparing
+    from regard.training.interrupts import Interrupted
+    from regard.training.metrics import Metrics
 
-        console = Console(stderr=True)
-        folder = Path(out)
-        limit = comparing.Budget.parse(budget)
-        folder.mkdir(parents=True, exist_ok=True)
+    console = Console(stderr=True)
+    folder = Path(out)
+    limit = comparing.Budget.parse(budget)
+    folder.mkdir(parents=True, exist_ok=True)
 
-        def report(row: Metrics) -> None:
-            if row["split"] != "train":
-                console.print("  " + describe_evaluation(row), highlight=False, soft_wrap=True)
+    def report(row: Metrics) -> None:
+        if row["split"] != "train":
+            console.print("  " + describe_evaluation(row), highlight=False, soft_wrap=True)
 
-        try:
-            comparison = comparing.compare(
-                a, b, limit, folder, method=method, labels=labels, seeds=seeds, games=games,
-                announce=lambda text: console.print(text, highlight=False), report=report,
-            )  # fmt: skip
-        except Interrupted:
-            console.print("stopped; a checkpoint is saved. The same command continues", highlight=False)
-            raise typer.Exit(130) from None
-        Console().print(comparison.table())
-        typer.echo(comparison.verdict)
-        path = pictures.comparison(comparison.results).save(picture or folder / "comparison.png")
-        typer.echo(f"wrote {path} and {folder / 'comparison.json'}", err=True)
+    try:
+        comparison = comparing.compare(
+            a, b, limit, folder, method=method, labels=labels, seeds=seeds, games=games,
+            announce=lambda text: console.print(text, highlight=False), report=report,
+        )  # fmt: skip
+    except Interrupted:
+        console.print("stopped; a checkpoint is saved. The same command continues", highlight=False)
+        raise typer.Exit(130) from None
+    Console().print(comparison.table())
+    typer.echo(comparison.verdict)
+    path = pictures.comparison(comparison.results).save(picture or folder / "comparison.png")
+    typer.echo(f"wrote {path} and {folder / 'comparison.json'}", err=True)

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import report_user_errors
 from regard.cli.options import argument, option
 
 
@@ -18,8 +17,7 @@ def export(
 
     Example: regard connectx export minimax:900ms --out submission.py
     """
-    with report_user_errors("connectx export"):
-        from regard.connectx import export as write
+    from regard.connectx import export as write
 
-        path = write(player, out)
-        typer.echo(f"wrote {path}, {path.stat().st_size:,} bytes; check it with: regard connectx validate {path}")
+    path = write(player, out)
+    typer.echo(f"wrote {path}, {path.stat().st_size:,} bytes; check it with: regard connectx validate {path}")

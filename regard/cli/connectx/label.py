@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from regard.cli.connectx.options import Size, read_size
-from regard.cli.errors import report_user_errors
 from regard.cli.options import argument, option
 
 
@@ -47,49 +46,48 @@ def label(
 
     Example: regard connectx label labels --minutes 30
     """
-    with report_user_errors("connectx label"):
-        from regard.cli.progress_bar import count_bar, time_bar
-        from regard.connectx import Book, LabelOptions, Solver, label_openings, load_book
-        from regard.connectx import label as make_labels
-        from regard.connectx.solver.build_book import load_layers
-        from regard.cpu_count import available_cores
+    from regard.cli.progress_bar import count_bar, time_bar
+    from regard.connectx import Book, LabelOptions, Solver, label_openings, load_book
+    from regard.connectx import label as make_labels
+    from regard.connectx.solver.build_book import load_layers
+    from regard.cpu_count import available_cores
 
-        board_size = read_size(size)
-        shares = {name: share for name, share in (("early", early), ("middle", middle)) if share is not None}
-        if shares and most is not None:
-            raise ValueError(f"--most cannot be combined with --{' and --'.join(shares)}; leave one of them out")
-        options = LabelOptions(
-            board_size, fewest=fewest, most=most, follow=follow, network=network, seed=seed, **shares
-        )  # fmt: skip
-        loaded_book: Book | None = None
-        if os.path.isdir(book):
-            loaded_book = load_layers(book, *board_size)
-        elif book != "shipped" or board_size == (6, 7, 4):
-            loaded_book = load_book(None if book == "shipped" else book)
-        if openings is not None and (positions is not None or minutes is not None or network is not None):
-            raise ValueError("--openings labels every position; leave out --positions, --minutes and --network")
-        bar = time_bar("labelling", minutes) if minutes is not None else count_bar("labelling", positions or 0)
-        count = 0
-        stopped = False
-        try:
-            with bar as advance:
+    board_size = read_size(size)
+    shares = {name: share for name, share in (("early", early), ("middle", middle)) if share is not None}
+    if shares and most is not None:
+        raise ValueError(f"--most cannot be combined with --{' and --'.join(shares)}; leave one of them out")
+    options = LabelOptions(
+        board_size, fewest=fewest, most=most, follow=follow, network=network, seed=seed, **shares
+    )  # fmt: skip
+    loaded_book: Book | None = None
+    if os.path.isdir(book):
+        loaded_book = load_layers(book, *board_size)
+    elif book != "shipped" or board_size == (6, 7, 4):
+        loaded_book = load_book(None if book == "shipped" else book)
+    if openings is not None and (positions is not None or minutes is not None or network is not None):
+        raise ValueError("--openings labels every position; leave out --positions, --minutes and --network")
+    bar = time_bar("labelling", minutes) if minutes is not None else count_bar("labelling", positions or 0)
+    count = 0
+    stopped = False
+    try:
+        with bar as advance:
 
-                def report(new: int, *total: int) -> None:
-                    nonlocal count
-                    count += new
-                    advance(new, *total)
+            def report(new: int, *total: int) -> None:
+                nonlocal count
+                count += new
+                advance(new, *total)
 
-                if openings is not None:
-                    solver = Solver(*board_size, book=loaded_book, table_bits=table_bits)
-                    label_openings(folder, openings, solver, report=report)
-                else:
-                    make_labels(
-                        folder, options, positions=positions, minutes=minutes, processes=processes or available_cores(),
-                        book=loaded_book, table_bits=table_bits, report=report,
-                    )  # fmt: skip
-        except KeyboardInterrupt:
-            stopped = True
-        typer.echo(f"{count:,} positions labelled in {folder}", err=True)
-        if stopped:
-            typer.echo("stopped; the same command continues", err=True)
-            raise typer.Exit(130)
+            if openings is not None:
+                solver = Solver(*board_size, book=loaded_book, table_bits=table_bits)
+                label_openings(folder, openings, solver, report=report)
+            else:
+                make_labels(
+                    folder, options, positions=positions, minutes=minutes, processes=processes or available_cores(),
+                    book=loaded_book, table_bits=table_bits, report=report,
+                )  # fmt: skip
+    except KeyboardInterrupt:
+        stopped = True
+    typer.echo(f"{count:,} positions labelled in {folder}", err=True)
+    if stopped:
+        typer.echo("stopped; the same command continues", err=True)
+        raise typer.Exit(130)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import report_user_errors
 from regard.cli.options import argument, option
 
 
@@ -29,46 +28,45 @@ def memorize(
 
     Example: regard connectx memorize runs/mine --out runs/mine-with-openings
     """
-    with report_user_errors("connectx memorize"):
-        from pathlib import Path
+    from pathlib import Path
 
-        from regard import models
-        from regard.cli.connectx.options import read_size
-        from regard.cli.progress_bar import count_bar
-        from regard.connectx import Solver, load_network
-        from regard.connectx import memorize as learn
-        from regard.connectx.arena import move_quality as quality
-        from regard.cpu_count import available_cores
+    from regard import models
+    from regard.cli.connectx.options import read_size
+    from regard.cli.progress_bar import count_bar
+    from regard.connectx import Solver, load_network
+    from regard.connectx import memorize as learn
+    from regard.connectx.arena import move_quality as quality
+    from regard.cpu_count import available_cores
 
-        folder = Path(out)
-        if (folder / "model.json").exists():
-            raise ValueError(f"{folder} contains a model already; choose another folder with --out")
-        solver = Solver(*read_size(size))
-        excluded = None if without is None else quality.set_bitboards(without)
-        net = load_network(network)
-        with ExitStack() as stack:
-            bars: dict[str, Callable[..., None]] = {}
+    folder = Path(out)
+    if (folder / "model.json").exists():
+        raise ValueError(f"{folder} contains a model already; choose another folder with --out")
+    solver = Solver(*read_size(size))
+    excluded = None if without is None else quality.set_bitboards(without)
+    net = load_network(network)
+    with ExitStack() as stack:
+        bars: dict[str, Callable[..., None]] = {}
 
-            def report(stage: str, done: int, total: int) -> None:
-                if stage not in bars:
-                    stack.close()
-                    bars[stage] = stack.enter_context(count_bar(stage, total))
-                bars[stage](done)
-
-            try:
-                result = learn(
-                    net, solver, stones=stones, bits=bits, passes=passes, without=excluded, seed=seed, folder=folder,
-                    processes=processes or available_cores(), report=report,
-                )  # fmt: skip
-            except KeyboardInterrupt:
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in bars:
                 stack.close()
-                typer.echo("stopped; the same command continues", err=True)
-                raise typer.Exit(130) from None
-        models.save(result.net, folder)
-        for file in folder.glob("values-*.npy"):
-            file.unlink()
-        typer.echo(f"{result.learnt:,} positions learnt, {result.held_out:,} held out; the network is in {folder}")
-        typer.echo("mean squared error of values     learnt   held out")
-        for when, error in (("before", result.before), ("after", result.after)):
-            learnt, held_out = ("–" if value is None else f"{value:.4f}" for value in error)
-            typer.echo(f"{when:<30}{learnt:>9}{held_out:>11}")
+                bars[stage] = stack.enter_context(count_bar(stage, total))
+            bars[stage](done)
+
+        try:
+            result = learn(
+                net, solver, stones=stones, bits=bits, passes=passes, without=excluded, seed=seed, folder=folder,
+                processes=processes or available_cores(), report=report,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            stack.close()
+            typer.echo("stopped; the same command continues", err=True)
+            raise typer.Exit(130) from None
+    models.save(result.net, folder)
+    for file in folder.glob("values-*.npy"):
+        file.unlink()
+    typer.echo(f"{result.learnt:,} positions learnt, {result.held_out:,} held out; the network is in {folder}")
+    typer.echo("mean squared error of values     learnt   held out")
+    for when, error in (("before", result.before), ("after", result.after)):
+        learnt, held_out = ("–" if value is None else f"{value:.4f}" for value in error)
+        typer.echo(f"{when:<30}{learnt:>9}{held_out:>11}")

@@ -4,7 +4,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
 from regard.cli.connectx.options import Size, read_size
-from regard.cli.errors import report_user_errors
 from regard.cli.options import argument, flag, option
 from regard.connectx.players.registry import PLAYER_NAMES
 
@@ -23,17 +22,16 @@ def play(
 
     Example: regard connectx play solver --second --hints
     """
-    with report_user_errors("connectx play"):
-        from regard.connectx import Board, Solver, play_in_terminal, player
-        from regard.connectx.game.bitboard import fits_in_64_bits
+    from regard.connectx import Board, Solver, play_in_terminal, player
+    from regard.connectx.game.bitboard import fits_in_64_bits
 
-        board = Board.from_moves(moves, *read_size(size))
-        if board.over:
-            raise ValueError(f"the game {moves} is over; give fewer moves")
+    board = Board.from_moves(moves, *read_size(size))
+    if board.over:
+        raise ValueError(f"the game {moves} is over; give fewer moves")
 
-        @cache
-        def solver() -> "Solver":  # created at the first hint, because it takes memory and may have to be compiled
-            return Solver(board.rows, board.columns, board.inarow)
+    @cache
+    def solver() -> "Solver":  # created at the first hint, because it takes memory and may have to be compiled
+        return Solver(board.rows, board.columns, board.inarow)
 
-        scores = (lambda board: solver().scores(board)) if fits_in_64_bits(board.shape) else None
-        play_in_terminal(player(opponent), board, side=2 if second else 1, hints=scores, always=hints)
+    scores = (lambda board: solver().scores(board)) if fits_in_64_bits(board.shape) else None
+    play_in_terminal(player(opponent), board, side=2 if second else 1, hints=scores, always=hints)

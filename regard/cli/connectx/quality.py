@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from regard.cli.connectx.options import JsonFile, write_json
-from regard.cli.errors import report_user_errors
 from regard.cli.options import argument, option
 from regard.cli.progress_bar import count_bar
 from regard.connectx.players.registry import PLAYER_NAMES
@@ -24,20 +23,19 @@ def quality(
 
     Example: regard connectx quality random minimax:6 mcts:1000
     """
-    with report_user_errors("connectx quality"):
-        from rich.console import Console
+    from rich.console import Console
 
-        from regard.connectx import player
-        from regard.connectx.arena import move_quality, report
+    from regard.connectx import player
+    from regard.connectx.arena import move_quality, report
 
-        built = {name: player(name, seed=0) for name in players}
-        files = move_quality.find_sets(sets or move_quality.SHIPPED_SETS)
-        positions = {name: move_quality.read_positions(file)[: first or None] for name, file in files.items()}
-        grades: dict[str, dict[str, move_quality.Grades]] = {name: {} for name in players}
-        with count_bar("choosing moves", len(players) * sum(map(len, positions.values()))) as advance:
-            for name, chosen in built.items():
-                for set_name, boards in positions.items():
-                    grades[name][set_name] = move_quality.grade_positions(chosen, boards, advance)
-        if json != "-":
-            Console().print(report.sets_table(grades))
-        write_json({name: {s: g.to_dict() for s, g in by_set.items()} for name, by_set in grades.items()}, json)
+    built = {name: player(name, seed=0) for name in players}
+    files = move_quality.find_sets(sets or move_quality.SHIPPED_SETS)
+    positions = {name: move_quality.read_positions(file)[: first or None] for name, file in files.items()}
+    grades: dict[str, dict[str, move_quality.Grades]] = {name: {} for name in players}
+    with count_bar("choosing moves", len(players) * sum(map(len, positions.values()))) as advance:
+        for name, chosen in built.items():
+            for set_name, boards in positions.items():
+                grades[name][set_name] = move_quality.grade_positions(chosen, boards, advance)
+    if json != "-":
+        Console().print(report.sets_table(grades))
+    write_json({name: {s: g.to_dict() for s, g in by_set.items()} for name, by_set in grades.items()}, json)

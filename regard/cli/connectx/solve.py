@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.connectx.options import Columns, InARow, Rows
-from regard.cli.errors import report_user_errors
 from regard.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
@@ -27,12 +26,11 @@ def solve(
 
     Example: regard connectx solve 44444
     """
-    with report_user_errors("connectx solve"):
-        from regard.connectx import Board, Solver
+    from regard.connectx import Board, Solver
 
-        solver = Solver(rows, columns, inarow, book=None if book == "none" else book)
-        board = Board.from_moves(moves, rows, columns, inarow)
-        typer.echo(solution_json(solver, board, moves) if json else solution_text(solver, board))
+    solver = Solver(rows, columns, inarow, book=None if book == "none" else book)
+    board = Board.from_moves(moves, rows, columns, inarow)
+    typer.echo(solution_json(solver, board, moves) if json else solution_text(solver, board))
 
 
 def solution_text(solver: "Solver", board: "Board") -> str:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.errors import report_user_errors
 from regard.cli.options import flag, option
 from regard.cli.train import refuse_with_resume, without_none
 from regard.durations import format_duration
@@ -67,56 +66,53 @@ def train(
 
     Example: regard connectx train --method distill --labels labels --minutes 60 --out runs/mine
     """
-    with report_user_errors("connectx train"):
-        from rich.console import Console
+    from rich.console import Console
 
-        from regard.connectx.training import run as board_run
-        from regard.training.interrupts import Interrupted
-        from regard.training.progress import show_progress
+    from regard.connectx.training import run as board_run
+    from regard.training.interrupts import Interrupted
+    from regard.training.progress import show_progress
 
-        console = Console(stderr=True, quiet=os.environ.get("RANK", "0") != "0")
-        changes: dict[str, Any] = {
-            "minutes": minutes, "steps": steps, "batch": batch, "optimizer": optimizer,
-            "learning_rate": learning_rate, "weight_decay": weight_decay, "evaluate_every": evaluate_every,
-            "checkpoint_every": checkpoint_every, "seed": seed, "threads": threads,
-        }  # fmt: skip
-        sizes: dict[str, Any] = {
-            "channels": channels, "layers": layers, "attn_every": attn_every, "heads": heads, "sees": sees
-        }  # fmt: skip
-        if resume is not None:
-            others = {"method": method, "labels": labels, "without": without, "out": out, "start": start}
-            refuse_with_resume(changes | sizes | others)
-            folder = Path(resume)
-            config, network, settings = board_run.read_board_configs(folder)
-        else:
-            if method is None or out is None:
-                raise ValueError(
-                    "give a method (--method distill, ppo or zero) and the folder of the new run (--out RUN)"
-                )
-            folder = Path(out)
-            schedule = parse_heads(heads) if heads else ()
-            sizes |= {"heads": schedule[0][1] if schedule else None, "sees": tuple(sees.split(",")) if sees else None}
-            sizes = without_none(sizes) | ({} if start is not None else {"lines": 4 if lines else None})
-            network = board_run.network_config(method, preset, start, **sizes)
-            settings = board_run.default_settings(method, **without_none(changes))
-            config = board_run.BoardRunConfig(
-                method, labels=labels, excluded_sets=without, start=start,
-                head_schedule=schedule if len(schedule) > 1 else (),
-                options=board_run.parse_options(method, set_ or []),
-            )  # fmt: skip
-        try:
-            with show_progress(settings, console, unit="positions", describe=describe_row) as report:
-                options: dict[str, Any] = {"device": device, "tensorboard": tensorboard, "report": report}
-                if resume is not None:
-                    result = board_run.resume_run(folder, new_labels=more, **options)
-                else:
-                    result = board_run.start_run(config, network, settings, folder, **options)
-        except Interrupted:
-            again = f"regard connectx train --resume {folder}"
-            console.print(f"stopped; a checkpoint is saved. Continue with: {again}", highlight=False, soft_wrap=True)
-            raise typer.Exit(130) from None
-        if result.first:
-            _print_result(result.folder, result.results, console)
+    console = Console(stderr=True, quiet=os.environ.get("RANK", "0") != "0")
+    changes: dict[str, Any] = {
+        "minutes": minutes, "steps": steps, "batch": batch, "optimizer": optimizer,
+        "learning_rate": learning_rate, "weight_decay": weight_decay, "evaluate_every": evaluate_every,
+        "checkpoint_every": checkpoint_every, "seed": seed, "threads": threads,
+    }  # fmt: skip
+    sizes: dict[str, Any] = {
+        "channels": channels, "layers": layers, "attn_every": attn_every, "heads": heads, "sees": sees
+    }  # fmt: skip
+    if resume is not None:
+        others = {"method": method, "labels": labels, "without": without, "out": out, "start": start}
+        refuse_with_resume(changes | sizes | others)
+        folder = Path(resume)
+        config, network, settings = board_run.read_board_configs(folder)
+    else:
+        if method is None or out is None:
+            raise ValueError("give a method (--method distill, ppo or zero) and the folder of the new run (--out RUN)")
+        folder = Path(out)
+        schedule = parse_heads(heads) if heads else ()
+        sizes |= {"heads": schedule[0][1] if schedule else None, "sees": tuple(sees.split(",")) if sees else None}
+        sizes = without_none(sizes) | ({} if start is not None else {"lines": 4 if lines else None})
+        network = board_run.network_config(method, preset, start, **sizes)
+        settings = board_run.default_settings(method, **without_none(changes))
+        config = board_run.BoardRunConfig(
+            method, labels=labels, excluded_sets=without, start=start,
+            head_schedule=schedule if len(schedule) > 1 else (),
+            options=board_run.parse_options(method, set_ or []),
+        )  # fmt: skip
+    try:
+        with show_progress(settings, console, unit="positions", describe=describe_row) as report:
+            options: dict[str, Any] = {"device": device, "tensorboard": tensorboard, "report": report}
+            if resume is not None:
+                result = board_run.resume_run(folder, new_labels=more, **options)
+            else:
+                result = board_run.start_run(config, network, settings, folder, **options)
+    except Interrupted:
+        again = f"regard connectx train --resume {folder}"
+        console.print(f"stopped; a checkpoint is saved. Continue with: {again}", highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    if result.first:
+        _print_result(result.folder, result.results, console)
 
 
 def parse_heads(text: str) -> tuple[tuple[float, int], ...]:

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from regard.cli.connectx.options import JsonFile, write_json
-from regard.cli.errors import report_user_errors
 from regard.cli.options import argument, option
 from regard.cli.progress_bar import count_bar
 
@@ -22,25 +21,24 @@ def validate(
 
     Example: regard connectx validate submission.py
     """
-    with report_user_errors("connectx validate"):
-        from dataclasses import asdict
+    from dataclasses import asdict
 
-        from rich.console import Console
+    from rich.console import Console
 
-        from regard.connectx.arena import report
-        from regard.connectx.kaggle import validation
+    from regard.connectx.arena import report
+    from regard.connectx.kaggle import validation
 
-        episodes = validation.plan(games)
-        matches = []
-        with count_bar("playing", len(episodes)) as advance:
-            for match in validation.validate(file, episodes):
-                matches.append(match)
-                advance()
-        if json != "-":
-            Console().print(report.validation_table(Path(file).name, matches))
-        failures = sum(not match.valid for match in matches)
-        write_json({"file": file, "valid": not failures, "matches": [asdict(match) for match in matches]}, json)
-        if failures:
-            typer.echo(f"failed in {failures} of {len(matches)} matches", err=True)
-            raise typer.Exit(1)
-        typer.echo(f"valid in all {len(matches)} matches", err=True)
+    episodes = validation.plan(games)
+    matches = []
+    with count_bar("playing", len(episodes)) as advance:
+        for match in validation.validate(file, episodes):
+            matches.append(match)
+            advance()
+    if json != "-":
+        Console().print(report.validation_table(Path(file).name, matches))
+    failures = sum(not match.valid for match in matches)
+    write_json({"file": file, "valid": not failures, "matches": [asdict(match) for match in matches]}, json)
+    if failures:
+        typer.echo(f"failed in {failures} of {len(matches)} matches", err=True)
+        raise typer.Exit(1)
+    typer.echo(f"valid in all {len(matches)} matches", err=True)

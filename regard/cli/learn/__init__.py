@@ -4,7 +4,7 @@ from regard.cli.learn.cards import cards, interview
 from regard.cli.learn.drills import diagram, drill
 from regard.cli.learn.exercises import hint, next_exercise, run, solution, status, watch
 from regard.cli.learn.progress import checklist, export, reset
-from regard.cli.options import group
+from regard.cli.options import add_command, group
 
 learn = group(
     "learn",
@@ -12,7 +12,7 @@ learn = group(
     no_args_is_help=True,
 )
 
-learn.command()(status)
-learn.command("next")(next_exercise)
+add_command(learn, status, "learn status")
+add_command(learn, next_exercise, "learn next")
 for command in (run, watch, hint, solution, reset, export, cards, interview, drill, diagram, checklist):
-    learn.command()(command)
+    add_command(learn, command, f"learn {command.__name__}")

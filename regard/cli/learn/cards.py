@@ -7,7 +7,6 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
-from regard.cli.errors import report_user_errors
 from regard.cli.learn.prompts import Lang, Terminal, load_progress
 from regard.cli.options import argument, flag, option
 
@@ -30,33 +29,32 @@ def cards(
 
     Answer aloud, read the standard answer, then grade yourself. Example: regard learn cards --topic masks
     """
-    with report_user_errors("learn cards"):
-        from regard.learn import Deck, all_cards, find_card, find_topic
+    from regard.learn import Deck, all_cards, find_card, find_topic
 
-        terminal = Terminal(lang)
-        if card is not None:
-            print_card(find_card(card), terminal, detail=True)
-            return
-        progress = load_progress()
-        deck = Deck(all_cards() if topic is None else find_topic(topic).cards, progress.cards)
-        if list_all:
-            print_deck(deck, terminal)
-            return
-        count = 0
-        with terminal.until_stopped():
-            while count < limit:
-                now = datetime.now(UTC)
-                terminal.say("deck", **_counts(deck, now))
-                due = deck.next(now)
-                if due is None:
-                    coming = deck.next_due() or now
-                    terminal.say("nothing-due", when=_describe_wait(coming - now, terminal))
-                    break
-                ask(due, deck, progress, terminal)
-                count += 1
-                now = datetime.now(UTC)
-                terminal.say("due", when=_describe_wait(deck.due_at(due.id) - now, terminal))
-        terminal.print(terminal.text("saved", n=count, file=progress.file), style="dim", wrapped=False)
+    terminal = Terminal(lang)
+    if card is not None:
+        print_card(find_card(card), terminal, detail=True)
+        return
+    progress = load_progress()
+    deck = Deck(all_cards() if topic is None else find_topic(topic).cards, progress.cards)
+    if list_all:
+        print_deck(deck, terminal)
+        return
+    count = 0
+    with terminal.until_stopped():
+        while count < limit:
+            now = datetime.now(UTC)
+            terminal.say("deck", **_counts(deck, now))
+            due = deck.next(now)
+            if due is None:
+                coming = deck.next_due() or now
+                terminal.say("nothing-due", when=_describe_wait(coming - now, terminal))
+                break
+            ask(due, deck, progress, terminal)
+            count += 1
+            now = datetime.now(UTC)
+            terminal.say("due", when=_describe_wait(deck.due_at(due.id) - now, terminal))
+    terminal.print(terminal.text("saved", n=count, file=progress.file), style="dim", wrapped=False)
 
 
 def interview(
@@ -69,26 +67,25 @@ def interview(
 
     You grade yourself; the summary shows your weakest topics first.
     """
-    with report_user_errors("learn interview"):
-        from regard.learn import Deck, all_cards, find_topic
-        from regard.learn.cards.interview import InterviewAnswer, draw_questions, results_by_topic
+    from regard.learn import Deck, all_cards, find_topic
+    from regard.learn.cards.interview import InterviewAnswer, draw_questions, results_by_topic
 
-        terminal = Terminal(lang)
-        seed = datetime.now(UTC).toordinal() if seed is None else seed
-        question_cards = draw_questions(all_cards(), seed, questions)
-        progress = load_progress()
-        deck = Deck(all_cards(), progress.cards)
-        answers: list[InterviewAnswer] = []
-        with terminal.until_stopped():
-            for number, card in enumerate(question_cards, 1):
-                title = find_topic(card.topic).title[terminal.language]
-                terminal.say("question", i=number, n=questions, topic=title, seconds=seconds)
-                grade, took = ask(card, deck, progress, terminal, seconds)
-                answers.append(InterviewAnswer(card, grade, took))
-        if answers:
-            print_summary(results_by_topic(answers, seconds), terminal)
-        terminal.print(terminal.text("saved", n=len(answers), file=progress.file), style="dim", wrapped=False)
-        terminal.say("same-questions", seed=seed)
+    terminal = Terminal(lang)
+    seed = datetime.now(UTC).toordinal() if seed is None else seed
+    question_cards = draw_questions(all_cards(), seed, questions)
+    progress = load_progress()
+    deck = Deck(all_cards(), progress.cards)
+    answers: list[InterviewAnswer] = []
+    with terminal.until_stopped():
+        for number, card in enumerate(question_cards, 1):
+            title = find_topic(card.topic).title[terminal.language]
+            terminal.say("question", i=number, n=questions, topic=title, seconds=seconds)
+            grade, took = ask(card, deck, progress, terminal, seconds)
+            answers.append(InterviewAnswer(card, grade, took))
+    if answers:
+        print_summary(results_by_topic(answers, seconds), terminal)
+    terminal.print(terminal.text("saved", n=len(answers), file=progress.file), style="dim", wrapped=False)
+    terminal.say("same-questions", seed=seed)
 
 
 def ask(

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.errors import report_user_errors
 from regard.cli.learn.prompts import Lang, Terminal, load_progress
 from regard.cli.options import argument, flag, option
 
@@ -34,29 +33,28 @@ def drill(
 
     Example: regard learn drill --level 3
     """
-    with report_user_errors("learn drill"):
-        from regard.learn.drills.drill import all_passed
-        from regard.learn.drills.matrices import format_answer
+    from regard.learn.drills.drill import all_passed
+    from regard.learn.drills.matrices import format_answer
 
-        terminal, progress = Terminal(lang), load_progress()
-        task = _choose_drill(progress, level, kind, seed)
-        terminal.say("drill", level=task.level, title=task.title[terminal.language], seed=task.seed)
-        terminal.print(f"\n{task.statement[terminal.language]}\n")
-        if solution:
-            for step in task.steps:
-                _print_step(terminal, step.name, step.instruction[terminal.language], "")
-                terminal.print(f"    {format_answer(task.answers()[step.name])}")
-            return
-        answers = list(answer) if answer else _ask_steps(terminal, task)
-        if not any(answers):
-            return
-        results = task.check(answers)
-        _print_results(terminal, results)
-        progress.record_drill(task, results, datetime.now(UTC))
-        passed = all_passed(results)
-        terminal.say("drill-passed" if passed else "drill-failed", level=task.level, kind=task.kind, seed=task.seed)
-        if not passed:
-            raise typer.Exit(1)
+    terminal, progress = Terminal(lang), load_progress()
+    task = _choose_drill(progress, level, kind, seed)
+    terminal.say("drill", level=task.level, title=task.title[terminal.language], seed=task.seed)
+    terminal.print(f"\n{task.statement[terminal.language]}\n")
+    if solution:
+        for step in task.steps:
+            _print_step(terminal, step.name, step.instruction[terminal.language], "")
+            terminal.print(f"    {format_answer(task.answers()[step.name])}")
+        return
+    answers = list(answer) if answer else _ask_steps(terminal, task)
+    if not any(answers):
+        return
+    results = task.check(answers)
+    _print_results(terminal, results)
+    progress.record_drill(task, results, datetime.now(UTC))
+    passed = all_passed(results)
+    terminal.say("drill-passed" if passed else "drill-failed", level=task.level, kind=task.kind, seed=task.seed)
+    if not passed:
+        raise typer.Exit(1)
 
 
 def diagram(
@@ -68,20 +66,19 @@ def diagram(
 
     Every order that computes attention is accepted. Otherwise the first error is named, and the exit code is 1.
     """
-    with report_user_errors("learn diagram"):
-        from regard.learn import DIAGRAMS, check_order
+    from regard.learn import DIAGRAMS, check_order
 
-        if name not in DIAGRAMS:
-            raise ValueError(f"the diagrams are {', '.join(DIAGRAMS)}, got {name!r}")
-        terminal, progress = Terminal(lang), load_progress()
-        pieces_in_order = [part.strip() for part in order.split(",")] if order else _ask_order(terminal, name)
-        if not pieces_in_order:
-            return
-        result = check_order(DIAGRAMS[name], pieces_in_order)
-        terminal.print(result.message[terminal.language])
-        progress.record_diagram(name, result.correct, datetime.now(UTC))
-        if not result.correct:
-            raise typer.Exit(1)
+    if name not in DIAGRAMS:
+        raise ValueError(f"the diagrams are {', '.join(DIAGRAMS)}, got {name!r}")
+    terminal, progress = Terminal(lang), load_progress()
+    pieces_in_order = [part.strip() for part in order.split(",")] if order else _ask_order(terminal, name)
+    if not pieces_in_order:
+        return
+    result = check_order(DIAGRAMS[name], pieces_in_order)
+    terminal.print(result.message[terminal.language])
+    progress.record_diagram(name, result.correct, datetime.now(UTC))
+    if not result.correct:
+        raise typer.Exit(1)
 
 
 def _choose_drill(progress: "Progress", level: int, kind: str | None, seed: int | None) -> "Drill":

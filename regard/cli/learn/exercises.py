@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.errors import report_user_errors
 from regard.cli.learn.prompts import Lang, Terminal, load_progress
 from regard.cli.options import argument, flag, option
 from regard.files import write_atomic
@@ -20,11 +19,10 @@ ExerciseName = Annotated[str | None, option("NAME", "Exercise, if the file is no
 
 def status(lang: Lang = None) -> None:
     """List all exercises with your runs, hints and results."""
-    with report_user_errors("learn status"):
-        from regard.learn.terminal import print_status
+    from regard.learn.terminal import print_status
 
-        terminal = Terminal(lang)
-        print_status(load_progress(), terminal.language, terminal.console)
+    terminal = Terminal(lang)
+    print_status(load_progress(), terminal.language, terminal.console)
 
 
 def next_exercise(
@@ -37,24 +35,23 @@ def next_exercise(
 
     Example: regard learn next, then regard learn watch 01-softmax.py
     """
-    with report_user_errors("learn next"):
-        from regard.learn.terminal import print_exercise
+    from regard.learn.terminal import print_exercise
 
-        terminal = Terminal(lang)
-        exercise = _choose_exercise(name, load_progress())
-        if exercise is None:
-            terminal.console.print(terminal.text("finished"))
-            return
-        if not folder.is_dir():
-            raise ValueError(f"--folder must be a folder that exists, got {folder}")
-        print_exercise(exercise, terminal.language, terminal.console)
-        file = folder / f"{exercise.name}.py"
-        terminal.console.print()
-        if file.exists() and not overwrite:
-            terminal.console.print(terminal.text("kept", file=file), highlight=False)
-        else:
-            write_atomic(file, exercise.starter)
-        terminal.console.print(terminal.text("written", file=file), highlight=False, soft_wrap=True)
+    terminal = Terminal(lang)
+    exercise = _choose_exercise(name, load_progress())
+    if exercise is None:
+        terminal.console.print(terminal.text("finished"))
+        return
+    if not folder.is_dir():
+        raise ValueError(f"--folder must be a folder that exists, got {folder}")
+    print_exercise(exercise, terminal.language, terminal.console)
+    file = folder / f"{exercise.name}.py"
+    terminal.console.print()
+    if file.exists() and not overwrite:
+        terminal.console.print(terminal.text("kept", file=file), highlight=False)
+    else:
+        write_atomic(file, exercise.starter)
+    terminal.console.print(terminal.text("written", file=file), highlight=False, soft_wrap=True)
 
 
 def run(
@@ -68,61 +65,58 @@ def run(
 
     The code runs in a separate process, limited to 5 seconds and 1 GB, that cannot change your files.
     """
-    with report_user_errors("learn run"):
-        from regard.learn import grade
-        from regard.learn.terminal import print_verdict
+    from regard.learn import grade
+    from regard.learn.terminal import print_verdict
 
-        terminal = Terminal(lang)
-        exercise = _exercise_of_file(file, exercise_name)
-        verdict = grade(exercise, _read(file), seed)
-        load_progress().record_attempt(exercise, verdict, file)
-        if json:
-            import json as json_format
+    terminal = Terminal(lang)
+    exercise = _exercise_of_file(file, exercise_name)
+    verdict = grade(exercise, _read(file), seed)
+    load_progress().record_attempt(exercise, verdict, file)
+    if json:
+        import json as json_format
 
-            typer.echo(json_format.dumps(verdict.to_json(), ensure_ascii=False, indent=1))
-        else:
-            print_verdict(verdict, terminal.language, terminal.console)
-        raise typer.Exit(0 if verdict.passed else 1)
+        typer.echo(json_format.dumps(verdict.to_json(), ensure_ascii=False, indent=1))
+    else:
+        print_verdict(verdict, terminal.language, terminal.console)
+    raise typer.Exit(0 if verdict.passed else 1)
 
 
 def watch(file: File, exercise_name: ExerciseName = None, lang: Lang = None) -> None:
     """Grade your code every time you save it, until it passes. Press Ctrl-C to stop."""
-    with report_user_errors("learn watch"):
-        from regard.learn import grade
-        from regard.learn.file_changes import watch_file
-        from regard.learn.terminal import print_verdict
+    from regard.learn import grade
+    from regard.learn.file_changes import watch_file
+    from regard.learn.terminal import print_verdict
 
-        terminal, progress = Terminal(lang), load_progress()
-        exercise = _exercise_of_file(file, exercise_name)
-        _read(file)
-        terminal.console.print(terminal.text("watching", file=file), style="dim", highlight=False)
-        try:
-            for source in watch_file(file):
-                verdict = grade(exercise, source)
-                progress.record_attempt(exercise, verdict, file)
-                terminal.console.rule(style="dim")
-                print_verdict(verdict, terminal.language, terminal.console)
-                if verdict.passed:
-                    return
-        except KeyboardInterrupt:
-            terminal.console.print("\n" + terminal.text("stopped"), style="dim")
+    terminal, progress = Terminal(lang), load_progress()
+    exercise = _exercise_of_file(file, exercise_name)
+    _read(file)
+    terminal.console.print(terminal.text("watching", file=file), style="dim", highlight=False)
+    try:
+        for source in watch_file(file):
+            verdict = grade(exercise, source)
+            progress.record_attempt(exercise, verdict, file)
+            terminal.console.rule(style="dim")
+            print_verdict(verdict, terminal.language, terminal.console)
+            if verdict.passed:
+                return
+    except KeyboardInterrupt:
+        terminal.console.print("\n" + terminal.text("stopped"), style="dim")
 
 
 def hint(name: Name = None, lang: Lang = None) -> None:
     """Show the next hint of an exercise; the last one is nearly the solution."""
-    with report_user_errors("learn hint"):
-        from regard.learn.terminal import print_hint
+    from regard.learn.terminal import print_hint
 
-        terminal, progress = Terminal(lang), load_progress()
-        exercise = _choose_exercise(name, progress)
-        if exercise is None:
-            terminal.console.print(terminal.text("finished"))
-            return
-        shown_hints = progress.exercise_record(exercise).hints
-        which = min(shown_hints, len(exercise.hints(terminal.language)) - 1)
-        print_hint(exercise, which, terminal.language, terminal.console)
-        if which == shown_hints:
-            progress.record_hint(exercise)
+    terminal, progress = Terminal(lang), load_progress()
+    exercise = _choose_exercise(name, progress)
+    if exercise is None:
+        terminal.console.print(terminal.text("finished"))
+        return
+    shown_hints = progress.exercise_record(exercise).hints
+    which = min(shown_hints, len(exercise.hints(terminal.language)) - 1)
+    print_hint(exercise, which, terminal.language, terminal.console)
+    if which == shown_hints:
+        progress.record_hint(exercise)
 
 
 def solution(
@@ -132,19 +126,18 @@ def solution(
     lang: Lang = None,
 ) -> None:
     """Show the reference solution of an exercise that you have passed."""
-    with report_user_errors("learn solution"):
-        from regard.learn import exercises
-        from regard.learn.terminal import print_solution
+    from regard.learn import exercises
+    from regard.learn.terminal import print_solution
 
-        terminal, progress = Terminal(lang), load_progress()
-        exercise = _choose_exercise(name, progress) or exercises()[-1]
-        passed = progress.exercise_record(exercise).passed is not None
-        if not passed and not force:
-            raise ValueError(
-                f"{exercise.name} is not passed yet; run regard learn hint {exercise.name} for a hint, "
-                "or add --force to see the solution now"
-            )
-        print_solution(exercise, terminal.language, terminal.console, forced=not passed, way=way)
+    terminal, progress = Terminal(lang), load_progress()
+    exercise = _choose_exercise(name, progress) or exercises()[-1]
+    passed = progress.exercise_record(exercise).passed is not None
+    if not passed and not force:
+        raise ValueError(
+            f"{exercise.name} is not passed yet; run regard learn hint {exercise.name} for a hint, "
+            "or add --force to see the solution now"
+        )
+    print_solution(exercise, terminal.language, terminal.console, forced=not passed, way=way)
 
 
 def _choose_exercise(name: str | None, progress: "Progress") -> "Exercise | None":

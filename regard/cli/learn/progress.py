@@ -5,21 +5,19 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.errors import report_user_errors
 from regard.cli.learn.prompts import Lang, Terminal, load_progress
 from regard.cli.options import argument, flag, write_text
 
 
 def checklist(lang: Lang = None) -> None:
     """Show the checklist of mastery and how much of it you have done."""
-    with report_user_errors("learn checklist"):
-        from regard.learn import checklist as items
+    from regard.learn import checklist as items
 
-        terminal = Terminal(lang)
-        terminal.say("mastery")
-        for item in items(load_progress()):
-            mark = "[x]" if item.done else "[ ]"
-            terminal.print(f" {mark} {item.title[terminal.language]} ({min(item.have, item.need)}/{item.need})")
+    terminal = Terminal(lang)
+    terminal.say("mastery")
+    for item in items(load_progress()):
+        mark = "[x]" if item.done else "[ ]"
+        terminal.print(f" {mark} {item.title[terminal.language]} ({min(item.have, item.need)}/{item.need})")
 
 
 def reset(
@@ -36,31 +34,27 @@ def reset(
 
     Example: regard learn reset --cards --drills
     """
-    with report_user_errors("learn reset"):
-        from regard.learn import find_exercise
+    from regard.learn import find_exercise
 
-        terminal = Terminal(lang)
-        options = {"exercises": exercises, "drills": drills, "cards": cards, "flow": diagrams}
-        sections = [section for section, selected in options.items() if selected or everything]
-        if (name is None) == (not sections):
-            raise ValueError(
-                "name what to delete: one exercise, or --exercises, --drills, --cards, --diagrams or --all"
-            )
-        if name is not None:
-            exercise = find_exercise(name)
-            load_progress().clear_exercise(exercise)
-            what = exercise.name
-        else:
-            what = ("、" if terminal.language == "zh" else ", ").join(terminal.text(section) for section in sections)
-            if not sure and not typer.confirm(terminal.text("sure", what=what)):
-                raise typer.Exit(1)
-            progress = load_progress()
-            progress.clear(*sections)
-            progress.save()
-        typer.echo(terminal.text("forgotten", what=what))
+    terminal = Terminal(lang)
+    options = {"exercises": exercises, "drills": drills, "cards": cards, "flow": diagrams}
+    sections = [section for section, selected in options.items() if selected or everything]
+    if (name is None) == (not sections):
+        raise ValueError("name what to delete: one exercise, or --exercises, --drills, --cards, --diagrams or --all")
+    if name is not None:
+        exercise = find_exercise(name)
+        load_progress().clear_exercise(exercise)
+        what = exercise.name
+    else:
+        what = ("、" if terminal.language == "zh" else ", ").join(terminal.text(section) for section in sections)
+        if not sure and not typer.confirm(terminal.text("sure", what=what)):
+            raise typer.Exit(1)
+        progress = load_progress()
+        progress.clear(*sections)
+        progress.save()
+    typer.echo(terminal.text("forgotten", what=what))
 
 
 def export(file: Annotated[Path | None, argument("FILE", "File to write; default: standard output.")] = None) -> None:
     """Write your progress as JSON, as a backup or to move it to another machine."""
-    with report_user_errors("learn export"):
-        write_text(load_progress().to_json(), "-" if file is None else file, end="")
+    write_text(load_progress().to_json(), "-" if file is None else file, end="")
