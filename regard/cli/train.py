@@ -148,6 +148,4 @@ def draw_alignment(alignment: Any) -> Any:
     from regard import pictures
 
     title = f"{alignment.source} → {alignment.translation}\nmean of the {alignment.heads} heads of the last layer"
-    return pictures.cross_attention(
-        alignment.weights, alignment.written_tokens, alignment.source_tokens, title=title
-    )  # fmt: skip
+    return pictures.cross_attention(alignment.weights, alignment.written_tokens, alignment.source_tokens, title=title)

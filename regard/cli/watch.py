@@ -40,12 +40,7 @@ def watch(
     """
     from regard.pictures.weights.recorded_heads import token_names
     from regard.watching.named_models import run_watched
-    from regard.watching.terminal_tables import (
-        most_informative_head,
-        print_findings,
-        print_head_weights,
-        print_summary,
-    )
+    from regard.watching.terminal_tables import most_informative_head, print_findings, print_head_weights, print_summary
 
     if (text is None) == (input is None):
         got = "neither" if text is None else "both"

@@ -75,7 +75,15 @@ def cost(*module_and_inputs: Any, backward: bool = False, **options: Any) -> Cos
         raise TypeError(
             f"cost expects a module and its input, or sizes by name such as cost(d_model=512, heads=8); got {module!r}"
         )
-    return _cost_of_module(module, tuple(inputs), options, backward)
+    if not inputs and not options:
+        raise TypeError(f"cost of a module needs its input: cost({type(module).__name__.lower()}, x)")
+    if isinstance(module, nn.MultiheadAttention) and len(inputs) == 1 and "key" not in options:
+        inputs = inputs * 3
+    calls = find_calls(module, tuple(inputs), options)
+    estimate = estimate_layers([call.layer(backward=backward) for call in calls], backward=backward)
+    description = type(module).__name__ + (f", {len(calls)} calls of attention layers" if len(calls) > 1 else "")
+    prepares = tuple(partial(call.prepare, backward=backward) for call in calls)
+    return Cost((estimate,), backward, description, (prepares,))
 
 
 def _cost_of_sizes(
@@ -102,7 +110,10 @@ def _cost_of_sizes(
     for name, value in [*counts.items(), *(("seq", length) for length in lengths)]:
         if value is not None:
             check_integer(name, value, 1)
-    rule, number_type = _combined_mask(mask, causal), _parsed_dtype(dtype)
+    rule = _combined_mask(mask, causal)
+    number_type = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    if not isinstance(number_type, torch.dtype) or not number_type.is_floating_point:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if cached and backward:
         raise ValueError("a KV cache is for decoding and has no backward pass; leave out cached or backward")
     if cached and rule is None and (queries or 1) > 1:
@@ -141,18 +152,6 @@ def _cost_of_sizes(
     )
 
 
-def _cost_of_module(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any], backward: bool) -> Cost:
-    if not inputs and not kwargs:
-        raise TypeError(f"cost of a module needs its input: cost({type(module).__name__.lower()}, x)")
-    if isinstance(module, nn.MultiheadAttention) and len(inputs) == 1 and "key" not in kwargs:
-        inputs = inputs * 3
-    calls = find_calls(module, inputs, kwargs)
-    estimate = estimate_layers([call.layer(backward=backward) for call in calls], backward=backward)
-    description = type(module).__name__ + (f", {len(calls)} calls of attention layers" if len(calls) > 1 else "")
-    prepares = tuple(partial(call.prepare, backward=backward) for call in calls)
-    return Cost((estimate,), backward, description, (prepares,))
-
-
 def _combined_mask(mask: Mask | str | None, causal: bool) -> Mask | None:
     rule = masks.parse(mask) if isinstance(mask, str) else mask
     if rule is not None and not isinstance(rule, Mask):
@@ -162,10 +161,3 @@ def _combined_mask(mask: Mask | str | None, causal: bool) -> Mask | None:
     if not causal:
         return rule
     return masks.causal() if rule is None else masks.causal() & rule
-
-
-def _parsed_dtype(dtype: torch.dtype | str) -> torch.dtype:
-    number_type = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
-    if not isinstance(number_type, torch.dtype) or not number_type.is_floating_point:
-        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
-    return number_type

@@ -1,7 +1,6 @@
 """Tables of predicted and measured cost for the terminal."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import Literal
 
@@ -30,30 +29,24 @@ def cost_table(estimates: Sequence[Estimate], title: str, *, backward: bool) -> 
     for estimate in estimates:
         table.add_column(f"S = {estimate.seq:,}", justify="right", no_wrap=True)
 
-    def row(name: str, text: Callable[[Estimate], str], style: str = "", end: bool = False) -> None:
-        table.add_row(name, *map(text, estimates), style=style, end_section=end)
-
-    def part_operations(part: str, x: Estimate) -> str:
-        return _with_share(x.operations[part].total, x.total.total)
-
-    def part_bytes(part: str, x: Estimate) -> str:
-        return bytes_text(x.bytes[part])
+    def row(name: str, texts: Iterable[str], style: str = "", end: bool = False) -> None:
+        table.add_row(name, *texts, style=style, end_section=end)
 
     for part in PARTS:
         if any(x.operations[part].total for x in estimates):
-            row(part, partial(part_operations, part), end=part == PARTS[-1])
+            row(part, (_with_share(x.operations[part].total, x.total.total) for x in estimates), end=part == PARTS[-1])
     if backward:
-        row("forward", lambda x: operations_text(x.total.forward))
-        row("backward", lambda x: operations_text(x.total.backward))
-    row("total", lambda x: operations_text(x.total.total), "bold", end=True)
-    row("visible pairs", lambda x: _with_share(x.pairs.visible, x.pairs.all))
-    row("computed pairs", lambda x: _with_share(x.pairs.computed, x.pairs.all))
-    row("matmuls computed", lambda x: operations_text(x.matmul.total), end=True)
-    row("bytes", lambda x: "", "dim")
+        row("forward", (operations_text(x.total.forward) for x in estimates))
+        row("backward", (operations_text(x.total.backward) for x in estimates))
+    row("total", (operations_text(x.total.total) for x in estimates), "bold", end=True)
+    row("visible pairs", (_with_share(x.pairs.visible, x.pairs.all) for x in estimates))
+    row("computed pairs", (_with_share(x.pairs.computed, x.pairs.all) for x in estimates))
+    row("matmuls computed", (operations_text(x.matmul.total) for x in estimates), end=True)
+    row("bytes", (), "dim")
     for part in estimates[0].bytes:
         if any(x.bytes[part] for x in estimates):
-            row(part, partial(part_bytes, part))
-    row("peak of the call", lambda x: bytes_text(x.peak), "bold")
+            row(part, (bytes_text(x.bytes[part]) for x in estimates))
+    row("peak of the call", (bytes_text(x.peak) for x in estimates), "bold")
     return table
 
 

@@ -114,7 +114,8 @@ class Recurrent(nn.Module):
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         packed_states, (hidden, cell) = self.encoder(packed)
         states, _ = pad_packed_sequence(packed_states, batch_first=True, total_length=length)  # (B, S, D)
-        hidden, cell = (self._join_directions(x) for x in (hidden, cell))  # (layers, B, D)
+        # The last states of both directions, (layers · 2, B, D/2), become (layers, B, D).
+        hidden, cell = (x.unflatten(0, (self.config.layers, 2)).transpose(1, 2).flatten(2) for x in (hidden, cell))
         keys = states if self.additive is None else self.additive.key(states)
         real = torch.arange(length, device=source.device) < lengths.to(source.device)[:, None]
         first = torch.tanh(self.first_hidden(hidden)), self.first_cell(cell)
@@ -191,10 +192,6 @@ class Recurrent(nn.Module):
             contexts.append(context)
         stacked = torch.stack(maps, 1) if maps else None
         return torch.stack(outputs, 1), torch.stack(contexts, 1), stacked, state
-
-    def _join_directions(self, last: Tensor) -> Tensor:
-        """Return the last states (layers · 2, B, D/2) of both directions joined to (layers, B, D)."""
-        return last.unflatten(0, (self.config.layers, 2)).transpose(1, 2).flatten(2)
 
     def _dropout(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.config.dropout, self.training)

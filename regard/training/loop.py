@@ -116,8 +116,9 @@ class Loop:
         metrics_file = MetricsFile(self.folder, state.step, self.tensorboard) if ranks.first else None
         started, cpu_started = time.monotonic() - state.seconds, time.process_time() - state.processor_seconds
         last_report, last_count = time.monotonic(), state.count
+        cuda = [ranks.device.index or 0] if ranks.device.type == "cuda" else []
 
-        with stop_requested() as stop, using_threads(settings.threads), torch.random.fork_rng(_cuda(ranks.device)):
+        with stop_requested() as stop, using_threads(settings.threads), torch.random.fork_rng(cuda):
             while True:
                 elapsed = time.monotonic() - started
                 # Every rank learns the time and the requests to stop from the same sum, so that all decide alike.
@@ -141,7 +142,9 @@ class Loop:
 
                 if self._evaluation_due(state.step) or state.step % self.report_every == 0:
                     speed = (state.count - last_count) / max(1e-9, time.monotonic() - last_report)
-                    row = {"step": state.step, "split": "train", **self._mean_metrics(state)}
+                    sums = self._summed_metrics(state)
+                    means = {name: value / (state.metric_count * ranks.world) for name, value in sums.items()}
+                    row = {"step": state.step, "split": "train", **means}
                     row |= {"learning_rate": learning_rate, "seconds": round(state.seconds, 2)}
                     self._write(metrics_file, {**row, f"{unit}_per_second": round(speed, 1)})
                     state.metric_sums, state.metric_count = {}, 0
@@ -158,10 +161,6 @@ class Loop:
 
     def _evaluation_due(self, step: int) -> bool:
         return step == self.settings.steps or step % self.settings.evaluate_every == 0
-
-    def _mean_metrics(self, state: TrainingState) -> Metrics:
-        sums = self._summed_metrics(state)
-        return {name: value / (state.metric_count * self.ranks.world) for name, value in sums.items()}
 
     def _summed_metrics(self, state: TrainingState) -> Metrics:
         """Return the sums since the last report, added up over ranks; raise an error if the loss is not finite."""
@@ -181,8 +180,10 @@ class Loop:
         if value < state.best_metric:
             state.best_metric, state.best_step, state.evaluations_since_best = value, state.step, 0
             if self.ranks.first:
+                if self.settings.store != "float32":
+                    network = copy.deepcopy(network).to(getattr(torch, self.settings.store))
                 with explain_disk_errors(self.folder):
-                    self.save(in_precision(network, self.settings.store), self.folder)
+                    self.save(network, self.folder)
         else:
             state.evaluations_since_best += 1
 
@@ -228,11 +229,6 @@ class Loop:
             self.report(row)
 
 
-def in_precision(network: nn.Module, dtype: str) -> nn.Module:
-    """Return the network, or a copy of it in "float16" or "bfloat16"."""
-    return network if dtype == "float32" else copy.deepcopy(network).to(getattr(torch, dtype))
-
-
 @contextmanager
 def using_threads(count: int | None) -> Iterator[None]:
     """Set torch's number of CPU threads temporarily; None leaves it as it is."""
@@ -242,7 +238,3 @@ def using_threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _cuda(device: torch.device) -> list[int]:
-    return [device.index or 0] if device.type == "cuda" else []

@@ -47,9 +47,7 @@ def make_optimizer(model: nn.Module, settings: Settings, device: torch.device) -
     return torch.optim.AdamW(groups, **options)
 
 
-def apply_gradients(
-    network: nn.Module, optimizer: torch.optim.Optimizer, learning_rate: float, clip: float
-) -> Tensor:  # fmt: skip
+def apply_gradients(network: nn.Module, optimizer: torch.optim.Optimizer, learning_rate: float, clip: float) -> Tensor:
     """Clip the gradients, do one optimizer step, clear the gradients; return their norm before clipping."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from regard.training.data.batches import BatchOrder, every_nth
+from regard.training.data.batches import BatchOrder
 from regard.training.data.examples import IGNORED, Examples
 from regard.training.distributed import Ranks
 from regard.training.metrics import Metrics
@@ -58,24 +58,22 @@ class Supervised:
         """Do one optimizer step on the batch of this step, in `settings.accumulate` rounds."""
         rounds, world, rank = self.settings.accumulate, self.ranks.world, self.ranks.rank
         indices, key = self.order(step), (self.settings.seed, step // self.order.per_epoch, step)
-        parts = [every_nth(rank * rounds + number, world * rounds) for number in range(rounds)]
+        parts = [slice(rank * rounds + number, None, world * rounds) for number in range(rounds)]
         batches = [self.examples.batch(indices, part, key).to(self.ranks.device) for part in parts]
         (count,) = self.ranks.total(sum(batch.targets for batch in batches))
         torch.manual_seed(hash((self.settings.seed, step, rank)))
         self.network.train()
         total = torch.zeros((), device=self.ranks.device)
         for number, batch in enumerate(batches):
-            with self._without_exchange(number < rounds - 1):
+            # The ranks exchange gradients in the last round only.
+            postpone = number < rounds - 1 and isinstance(self.loss, DistributedDataParallel)
+            with self.loss.no_sync() if postpone else nullcontext():
                 with autocast(self.settings, self.ranks.device):
                     loss = self.loss(*batch.tensors)
                 (loss * (world / count)).backward()  # DDP divides the sum of the ranks' gradients by their number
             total += loss.detach()
         norm = apply_gradients(self.network, self.optimizer, learning_rate, self.settings.clip)
         return {"loss": total * (world / count), "gradient_norm": norm, "tokens": count}
-
-    def _without_exchange(self, skip: bool) -> AbstractContextManager[Any]:
-        """Skip the exchange of gradients in all rounds but the last."""
-        return self.loss.no_sync() if skip and isinstance(self.loss, DistributedDataParallel) else nullcontext()
 
     def network_for_evaluation(self) -> nn.Module:
         """Return the model that is trained."""
@@ -94,7 +92,7 @@ def mean_loss(model: nn.Module, examples: Examples, settings: Settings, ranks: R
     loss = SummedLoss(model).eval()
     order = sorted(range(len(examples.lengths)), key=lambda i: examples.lengths[i])
     total, targets = torch.zeros((), dtype=torch.float64, device=ranks.device), 0
-    part = every_nth(ranks.rank, ranks.world)
+    part = slice(ranks.rank, None, ranks.world)
     with torch.no_grad():
         for start in range(0, len(order), settings.batch):
             indices = order[start : start + settings.batch]

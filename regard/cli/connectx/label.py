@@ -56,9 +56,7 @@ def label(
     shares = {name: share for name, share in (("early", early), ("middle", middle)) if share is not None}
     if shares and most is not None:
         raise ValueError(f"--most cannot be combined with --{' and --'.join(shares)}; leave one of them out")
-    options = LabelOptions(
-        board_size, fewest=fewest, most=most, follow=follow, network=network, seed=seed, **shares
-    )  # fmt: skip
+    options = LabelOptions(board_size, fewest=fewest, most=most, follow=follow, network=network, seed=seed, **shares)
     loaded_book: Book | None = None
     if os.path.isdir(book):
         loaded_book = load_layers(book, *board_size)

@@ -19,9 +19,7 @@ def win_rates(
     network plays both sides of each start.
     """
     evaluator = Evaluator(network)
-    return {
-        f"won_against_{name.replace(':', '_')}": _score(evaluator, name, games, size, seed) for name in opponents
-    }  # fmt: skip
+    return {f"won_against_{name.replace(':', '_')}": _score(evaluator, name, games, size, seed) for name in opponents}
 
 
 def _score(evaluator: Evaluator, name: str, games: int, size: tuple[int, int, int], seed: int) -> float:

@@ -88,13 +88,8 @@ def attention_page(
         )
     lists: dict[tuple[str, ...], int] = {}  # index of each distinct list of names, which is stored once
     layer_facts = []
-    for layer_name, shape, own, own_keys in zip(
-        layer_names,
-        shapes,
-        _for_each("tokens", tokens, shapes),
-        _for_each("key_tokens", key_tokens, shapes),
-        strict=True,
-    ):
+    names_of_queries, names_of_keys = _for_each("tokens", tokens, shapes), _for_each("key_tokens", key_tokens, shapes)
+    for layer_name, shape, own, own_keys in zip(layer_names, shapes, names_of_queries, names_of_keys, strict=True):
         queries, keys = _token_names(own, own_keys, shape[1], shape[2])
         indices = {"queries": lists.setdefault(queries, len(lists)), "keys": lists.setdefault(keys, len(lists))}
         layer_facts.append({"name": layer_name, **indices})
@@ -126,13 +121,8 @@ def attention_page(
             blocks.append(block(f"head-{len(heads) - 1}", content))
     blocks += [block(f"mask-{i}", [bits]) for bits, i in masks.items()]
     blocks.append(block("thumbnails", [b"".join(thumbnails)]))
-    page_facts = {
-        "title": title,
-        "tokens": list(lists),
-        "layers": layer_facts,
-        "heads": heads,
-        "colours": {theme: colour_table(theme).reshape(-1).tolist() for theme in ("light", "dark")},
-    }
+    colours = {theme: colour_table(theme).reshape(-1).tolist() for theme in ("light", "dark")}
+    page_facts = {"title": title, "tokens": list(lists), "layers": layer_facts, "heads": heads, "colours": colours}
     return Page(title, _assemble(title, page_facts, blocks))
 
 

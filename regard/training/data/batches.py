@@ -39,12 +39,3 @@ class BatchOrder:
         by_length = [chunk[np.argsort(self.lengths[chunk], kind="stable")] for chunk in chunks]
         batches = np.concatenate(by_length).reshape(self.per_epoch, self.batch)
         return batches[rng.permutation(self.per_epoch)]
-
-
-def every_nth(number: int, parts: int) -> slice:
-    """Return the slice that selects one of `parts` parts of a batch, for a rank or a round of accumulation.
-
-    >>> [list(range(6))[every_nth(number, 3)] for number in range(3)]
-    [[0, 3], [1, 4], [2, 5]]
-    """
-    return slice(number, None, parts)
