@@ -11,7 +11,7 @@ from regard.cli.options import add_command, argument, flag, group, option
 from regard.languages import choose_language
 
 if TYPE_CHECKING:
-    from regard.claims import Claim, Size
+    from regard.claims import Size
 
 app = group("claims", "Textbook claims about attention, tested by experiments with a verdict.")
 
@@ -52,10 +52,32 @@ def run(
         raise ValueError("name the claims to run, or give --all; regard claims lists them")
     if full and tiny:
         raise ValueError("--full and --tiny exclude each other")
-    from regard.claims import NAMES, claim_named
+    from rich.console import Console
+    from rich.markup import escape
 
-    selection = [claim_named(name) for name in (NAMES if every else dict.fromkeys(names or ()))]
-    _run(selection, "full" if full else "tiny" if tiny else "default", seeds, again, out)
+    from regard import claims
+    from regard.cli.progress_bar import count_bar
+
+    size: Size = "full" if full else "tiny" if tiny else "default"
+    selection = [claims.claim_named(name) for name in (claims.NAMES if every else dict.fromkeys(names or ()))]
+    console, done, name = Console(stderr=True, highlight=False, soft_wrap=True), 0, ""
+    total = sum(claims.count(claim, size, seeds) for claim in selection)
+    try:
+        for claim in selection:
+            name = claim.name
+            with count_bar(name, claims.count(claim, size, seeds)) as advance:
+
+                def on_part(_: object, advance: Callable[..., None] = advance) -> None:
+                    nonlocal done
+                    done += 1
+                    advance()
+
+                result = claims.run(claim, size, seeds=seeds, folder=out, again=again, on_part=on_part)
+            typer.echo(f"{name}: {claims.verdict_text(claim.judge(result.rows))}")
+            console.print(escape(f"  {result.seconds:,.0f} s; {os.path.join(out, name)}.json"), style="dim")
+    except KeyboardInterrupt:
+        console.print(f"stopped in {name} after {done} of {total} parts; the same command resumes the run")
+        raise typer.Exit(130) from None
 
 
 def show(
@@ -97,30 +119,3 @@ def report(
 
 for command in (run, show, report):
     add_command(app, command, f"claims {command.__name__}")
-
-
-def _run(claims: "list[Claim]", size: "Size", seeds: int | None, again: bool, out: str) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-
-    from regard.claims import count, run, verdict_text
-    from regard.cli.progress_bar import count_bar
-
-    console, done, name = Console(stderr=True, highlight=False, soft_wrap=True), 0, ""
-    total = sum(count(claim, size, seeds) for claim in claims)
-    try:
-        for claim in claims:
-            name = claim.name
-            with count_bar(name, count(claim, size, seeds)) as advance:
-
-                def on_part(_: object, advance: Callable[..., None] = advance) -> None:
-                    nonlocal done
-                    done += 1
-                    advance()
-
-                result = run(claim, size, seeds=seeds, folder=out, again=again, on_part=on_part)
-            typer.echo(f"{name}: {verdict_text(claim.judge(result.rows))}")
-            console.print(escape(f"  {result.seconds:,.0f} s; {os.path.join(out, name)}.json"), style="dim")
-    except KeyboardInterrupt:
-        console.print(f"stopped in {name} after {done} of {total} parts; the same command resumes the run")
-        raise typer.Exit(130) from None

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,10 +37,10 @@ def generate(
         source = sys.stdin.read().strip() if text == "-" else text
         # Drawn first, so that an error is reported before anything is printed.
         alignment = None if picture is None else model.alignment(source)
+        options: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        options["new_tokens"] = new_tokens
         if model.task == "language" and beams == 1:
-            pieces = model.stream(
-                source, new_tokens=new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
-            )
+            pieces = model.stream(source, **options)
             first = next(pieces, "")  # reports wrong options before anything is printed
             typer.echo(source + first, nl=False)
             try:
@@ -51,9 +51,7 @@ def generate(
                 pass
             typer.echo()
         else:
-            written = model.generate(
-                source, new_tokens=new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, beams=beams, seed=seed
-            )
+            written = model.generate(source, beams=beams, **options)
             typer.echo(source + written if model.task == "language" else written)
         if alignment is not None and picture is not None:
             from regard.cli.train import draw_alignment

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.cli import main
-from regard.cli.connectx.book import build_book
+from regard.cli.connectx.book import book as build_book
 from regard.connectx import Board, Book, Solver, load_book
 from regard.connectx.solver.build_book import load_layers, positions_with, solve_layer
 from regard.connectx.solver.position_index import index_tables, layer_size, position_index

@@ -1,6 +1,5 @@
 """`regard connectx book`: build an opening book, with progress, safe to interrupt."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,19 +35,6 @@ def book(
 
     Example: regard connectx book --stones 4 --stones 5 --stones 6 --table-bits 28 --out my.book
     """
-    from regard.cpu_count import available_cores
-
-    build_book(
-        stones, out=out, rows=rows, columns=columns, inarow=inarow, folder=folder,
-        threads=available_cores() if threads is None else threads, table_bits=table_bits, minutes=minutes,
-    )  # fmt: skip
-
-
-def build_book(
-    stones: Sequence[int], *, out: str | Path | None = None, rows: int = 6, columns: int = 7, inarow: int = 4,
-    folder: str | Path | None = None, threads: int = 1, table_bits: int = 25, minutes: float | None = None,
-) -> None:  # fmt: skip
-    """Solve layers of the book with a progress bar; then, or after Ctrl-C, write the book to `out`."""
     import time
     from dataclasses import replace
 
@@ -59,6 +45,7 @@ def build_book(
     from regard.connectx.solver.build_book import load_layers, solve_layer, whole_layers
     from regard.connectx.solver.perfect_solver import Solver
     from regard.connectx.solver.position_index import MAX_STONES, layer_size
+    from regard.cpu_count import available_cores
 
     most = min(MAX_STONES, rows * columns - 2)
     for n in stones:
@@ -66,9 +53,10 @@ def build_book(
             raise ValueError(f"stones must be between 0 and {most}, got {n}")
         if layer_size(rows, columns, n) > MAX_LAYER_SIZE:
             raise ValueError(f"a layer of {n} stones on {rows}×{columns} does not fit into memory; use fewer stones")
+    threads = available_cores() if threads is None else threads
     if threads < 1:
         raise ValueError(f"threads must be at least 1, got {threads}")
-    folder = Path(folder) if folder is not None else Path(user_cache_dir("regard")) / "connectx-book"
+    cache = Path(user_cache_dir("regard")) / "connectx-book" if folder is None else Path(folder)
     console = Console(stderr=True)
     bar = bars.Progress(
         bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn(),
@@ -78,7 +66,7 @@ def build_book(
     size = (rows, columns, inarow)
     try:
         with bar:
-            solver = Solver(*size, book=load_layers(folder, *size), table_bits=table_bits)
+            solver = Solver(*size, book=load_layers(cache, *size), table_bits=table_bits)
             for n in stones:
                 task = bar.add_task(f"positions with {n} stones", total=None, rate="generating positions")
 
@@ -88,13 +76,13 @@ def build_book(
                     bar.update(task, total=progress.total, completed=progress.solved, rate=f"{rate:.1f}/s")
 
                 solve_layer(
-                    folder, n, rows=rows, columns=columns, inarow=inarow, threads=threads, report=report, solver=solver,
+                    cache, n, rows=rows, columns=columns, inarow=inarow, threads=threads, report=report, solver=solver,
                     seconds=None if end is None else end - time.monotonic(),
                 )  # fmt: skip
                 bar.stop_task(task)
     except KeyboardInterrupt:
-        console.print(f"Interrupted. The solved positions are in {folder}; the same command continues.")
-    result = load_layers(folder, *size)
+        console.print(f"Interrupted. The solved positions are in {cache}; the same command continues.")
+    result = load_layers(cache, *size)
     console.print("solved: " + ", ".join(f"{count} with {n} stones" for n, count in result.known.items()))
     if out is not None:
         bytes_written = replace(result, whole=whole_layers(result)).save(out)

@@ -10,9 +10,6 @@ import typer
 from regard.cli.options import option
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from regard.languages import Language
     from regard.learn import Progress
 
 Lang = Annotated[str | None, option("en|zh", "Language of the texts; default: that of your locale.")]
@@ -25,9 +22,6 @@ class Stopped(Exception):
 
 class Terminal:
     """Prints the texts of terminal.toml in one language and reads answers."""
-
-    language: "Language"
-    console: "Console"
 
     def __init__(self, lang: str | None) -> None:
         from rich.console import Console
