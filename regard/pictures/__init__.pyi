@@ -7,13 +7,13 @@ from .page import Factors as Factors
 from .page import Page as Page
 from .page import attention_page as attention_page
 from .picture import Picture as Picture
-from .results.board_training_curves import board_training_curves as board_training_curves
 from .results.comparison import comparison as comparison
 from .results.crosstable import crosstable as crosstable
+from .results.training_curves import board_training_curves as board_training_curves
 from .results.training_curves import training_curves as training_curves
+from .weights.bars import information_filter as information_filter
 from .weights.bars import weight_bars as weight_bars
 from .weights.cross_attention import cross_attention as cross_attention
-from .weights.head_heatmaps import head_heatmaps as head_heatmaps
 from .weights.head_lines import head_lines as head_lines
 from .weights.layer_overview import entropies as entropies
 from .weights.layer_overview import layer_overview as layer_overview
@@ -23,6 +23,6 @@ from .weights.long_heatmap import max_mean_pyramid as max_mean_pyramid
 from .weights.recorded_heads import seen_overview as seen_overview
 from .weights.recorded_heads import seen_page as seen_page
 from .weights.square_attention import attention_grid as attention_grid
-from .weights.threshold_filter import information_filter as information_filter
+from .weights.token_heatmaps import head_heatmaps as head_heatmaps
 from .weights.token_heatmaps import similarity_heatmap as similarity_heatmap
 from .weights.token_heatmaps import weight_heatmap as weight_heatmap

@@ -1,4 +1,4 @@
-"""Parts of a figure that several pictures share: frames, cell grids, numbers in cells, colour bars, bars of weights."""
+"""Parts of a figure that several pictures share: frames, cell grids, numbers in cells, colour bars."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,13 +6,10 @@ import numpy as np
 
 from regard.pictures.colours import ink_on, theme_named
 from regard.pictures.fonts import columns
-from regard.pictures.inputs import digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Array = np.ndarray
 
 LETTER = 0.082  # approximate inches per column of a 10-point label
 
@@ -57,25 +54,3 @@ def add_colour_bar(figure: "Figure", image: Any, axes: Any, label: str, aspect: 
     bar = figure.colorbar(image, ax=axes, label=label, aspect=aspect, **{"pad": 0.03, **options})
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8)
-
-
-def bar_figure_size(count: int, narrowest: float, height: float, margin: float) -> tuple[float, float]:
-    """Return the size of a figure with this many bars: vertical bars up to 24 keys, horizontal ones beyond."""
-    return (max(narrowest, 1.1 + 0.62 * count), height) if count <= 24 else (6.4, margin + 0.2 * count)
-
-
-def draw_weight_bars(axes: "Axes", weights: Array, names: list[str], end: float, theme: str, **style: Any) -> list[Any]:
-    """Draw one bar for each key with its number, up to `end` on the axis, and return the tick labels of the keys."""
-    places, numbers = np.arange(len(names)), [digits(weight) for weight in weights]
-    if len(names) <= 24:
-        axes.bar_label(axes.bar(places, weights, width=0.72, **style), numbers, padding=2, fontsize=9)
-        axes.set_xticks(places, names, rotation=90 if max(map(columns, names)) > 8 else 0)
-        axes.set(xlabel="key", ylabel="weight", ylim=(0, end), xlim=(-0.7, len(names) - 0.3))
-        ticks = axes.get_xticklabels()
-    else:
-        axes.bar_label(axes.barh(places, weights, height=0.72, **style), numbers, padding=3, fontsize=8)
-        axes.set_yticks(places, names, fontsize=8)
-        axes.set(ylabel="key", xlabel="weight", xlim=(0, end), ylim=(len(names) - 0.3, -0.7))
-        ticks = axes.get_yticklabels()
-    simplify_frame(axes, theme)
-    return list(ticks)

@@ -54,11 +54,9 @@ def head_lines(
         figure = new_figure(width, down * (0.55 + step * max(len(left), len(right))) + 0.8, title=title)
         grid = figure.subplots(down, across, squeeze=False)
         largest = float(array[indices].max()) or 1.0
+        shown = query is None or np.arange(len(queries))[:, None] == query
         for axes, head in zip(grid.flat, indices, strict=False):
-            shown = (
-                array[head] if query is None else np.where(np.arange(len(queries))[:, None] == query, array[head], 0)
-            )
-            draw_lines(axes, shown, least, largest, theme)
+            draw_lines(axes, np.where(shown, array[head], 0), least, largest, theme)
             name_sides(axes, left, right, 10 if step > 0.2 else 8, theme, strong=query)
             if len(indices) > 1:
                 axes.set_title(f"head {head}", fontsize=10)
@@ -119,9 +117,7 @@ def spread(count: int, over: int) -> Array:
     return (np.arange(count) + 0.5) * over / count - 0.5
 
 
-def name_sides(
-    axes: "Axes", left: list[str], right: list[str], size: float, theme: str, strong: int | None = None
-) -> None:
+def name_sides(axes: "Axes", left: list[str], right: list[str], size: float, theme: str, strong: int | None) -> None:
     """Write the queries' names on the left and the keys' on the right, without frame."""
     longest = max(len(left), len(right))
     axes.set(xlim=(0, 1), ylim=(longest - 0.5, -0.5), xticks=[])

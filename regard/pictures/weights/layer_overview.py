@@ -70,11 +70,9 @@ def _draw(table: Array, maps: list[Array] | None, names: list[str], what: str, t
     down, across = table.shape
     with drawing(theme):
         side = 0.62
-        panel = side * across + 0.3
-        figure = new_figure(
-            (panel + 1.9) * (1 if maps is None else 2) - (0 if maps is None else 1.2), side * down + 1.4, title=title
-        )
-        panels = figure.subplots(1, 1 if maps is None else 2, squeeze=False)[0]
+        count = 1 if maps is None else 2
+        figure = new_figure(count * (side * across + 2.2) - 1.2 * (count - 1), side * down + 1.4, title=title)
+        panels = figure.subplots(1, count, squeeze=False)[0]
         low, high = float(np.nanmin(table)), float(np.nanmax(table))
         low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
         image = panels[0].imshow(table, cmap=colour_map(theme), vmin=low, vmax=high)

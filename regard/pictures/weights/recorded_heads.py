@@ -43,14 +43,9 @@ def seen_page(
             f"only= or max_calls=, save the overview as .png, or draw one head with "
             f"regard.pictures.long_heatmap (the longest call is {longest})"
         )
-    call_names = token_names(calls, tokens)
-    return attention_page(
-        [_layer(call, batch) for call in calls],
-        [queries for queries, _ in call_names],
-        [keys for _, keys in call_names],
-        names=_rows(calls),
-        title=_title(seen) if title is None else title,
-    )
+    queries, keys = zip(*token_names(calls, tokens), strict=True)
+    title = _title(seen) if title is None else title
+    return attention_page([_layer(call, batch) for call in calls], queries, keys, names=_rows(calls), title=title)
 
 
 def seen_overview(seen: Recording, *, batch: int = 0, title: str | None = None, theme: str = "light") -> Picture:
