@@ -1,7 +1,7 @@
 """Board network: policy and value of a position, from residual convolutions with spatial self-attention between them.
 
 `network` puts the parts together: `input_planes`, `convolution` (with `winograd`), `norm`, `attention_block` (with
-`attention_patterns` and `line_bias`), `output_heads` and `opening_table`. `config` describes a network, `evaluator`
-runs it for NumPy callers, `extend_network` adds blocks or an opening table to a trained one, `head_schedule` changes
-the number of heads during training.
+`attention_patterns` and `line_bias`) and `opening_table`. `config` describes a network, `evaluator` runs it for NumPy
+callers, `extend_network` adds blocks or an opening table to a trained one, `head_schedule` changes the number of heads
+during training.
 """

@@ -52,5 +52,4 @@ class BoardAttention(nn.Module):
     def _attend(self, squares: SpatialAttention, x: Tensor) -> Tensor:
         mask = head_masks(self.sees, squares.heads, *x.shape[-2:])
         bias = None if self.bias is None else self.bias(*x.shape[-2:], squares.heads)
-        y: Tensor = squares(x, mask=None if mask is None else mask.to(x.device), bias=bias)
-        return y
+        return squares(x, mask=None if mask is None else mask.to(x.device), bias=bias)

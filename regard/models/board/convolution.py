@@ -162,8 +162,7 @@ def _transformed_chunks(x: Tensor, outputs: int) -> Iterator[tuple[slice, Tensor
 
 def _as_array(x: Tensor) -> Floats:
     """Return (B, C, H, W) as an array (B, H, W·C), without a copy for channels-last tensors."""
-    array: Floats = x.detach().permute(0, 2, 3, 1).contiguous().view(len(x), x.shape[2], -1).numpy()
-    return array
+    return x.detach().permute(0, 2, 3, 1).contiguous().view(len(x), x.shape[2], -1).numpy()
 
 
 class _WinogradConvolution(torch.autograd.Function):

@@ -147,8 +147,7 @@ def _is_swapped(planes: Floats) -> NDArray[np.bool_]:
     """Return (N,) whether a position is larger than its mirror image at the first number that differs."""
     this, other = planes.reshape(len(planes), -1), planes[..., ::-1].reshape(len(planes), -1)
     first = (this != other).argmax(1)[:, None]
-    swapped: NDArray[np.bool_] = np.take_along_axis(this > other, first, 1)[:, 0]
-    return swapped
+    return np.take_along_axis(this > other, first, 1)[:, 0]
 
 
 def _mirror(x: NDArray[Any], which: NDArray[np.bool_]) -> NDArray[Any]:

@@ -95,5 +95,4 @@ class MaskedTokenHead(nn.Module):
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         hidden: Tensor = self.dense(x)
         hidden = F.gelu(hidden) if self.activation == "swiglu" else apply_activation(hidden, self.activation)
-        normed: Tensor = self.norm(hidden)
-        return normed
+        return self.norm(hidden)

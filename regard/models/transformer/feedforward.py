@@ -41,8 +41,7 @@ class FeedForward(nn.Module):
             inner = F.relu_(inner)  # in place: without hooks nobody else holds the tensor
         else:
             inner = apply_activation(inner, self.activation)
-        y: Tensor = self.down(inner)
-        return y
+        return self.down(inner)
 
 
 def apply_activation(x: Tensor, activation: Activation) -> Tensor:

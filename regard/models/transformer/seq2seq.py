@@ -40,8 +40,7 @@ class Seq2Seq(nn.Module):
 
     def encode(self, source: Int[Tensor, "b s"], source_lengths: Lengths = None) -> Float[Tensor, "b s d"]:
         """Return a vector for each source token, (B, S, D), for the decoder to attend to."""
-        memory: Tensor = self.encoder(source, source_lengths)
-        return memory
+        return self.encoder(source, source_lengths)
 
     def decode(
         self, target: Int[Tensor, "b t"], memory: Float[Tensor, "b s d"], source_lengths: Lengths = None,
