@@ -10,7 +10,9 @@ cannot run in parallel, and information from the first token passes through all 
 
 from dataclasses import dataclass
 
-from regard.costs.measurement import Measurement
+import torch
+
+from regard.costs.measurement import Measurement, measure_calls
 
 
 @dataclass(frozen=True)
@@ -47,15 +49,7 @@ class Recurrent:
         >>> result.operations == result.predicted_operations, result.peak == result.predicted_peak
         (True, True)
         """
-        import torch
-
-        from regard.costs.measurement import measure_calls
-
         layer = torch.nn.GRU(self.d_model, self.d_model, batch_first=True)
         x = torch.randn(self.batch, self.seq, self.d_model)
-
-        def run() -> object:
-            with torch.no_grad():
-                return layer(x)
-
+        run = torch.no_grad()(lambda: layer(x))
         return measure_calls(self.seq, self.operations, self.peak, [lambda: run], repeats)

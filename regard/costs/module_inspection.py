@@ -61,12 +61,7 @@ class ModuleCall:
         args = tuple(copied(x) for x in self.args)
         kwargs = {name: copied(x) if name in COPIED_KWARGS else x for name, x in self.kwargs.items()}
         if not backward:
-
-            def forward() -> object:
-                with torch.no_grad():
-                    return self.module(*args, **kwargs)
-
-            return forward
+            return torch.no_grad()(lambda: self.module(*args, **kwargs))
         for parameter in self.module.parameters():
             parameter.grad = None
         with torch.no_grad():

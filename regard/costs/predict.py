@@ -144,12 +144,9 @@ def _cost_of_sizes(
     description += [str(number_type).removeprefix("torch."), "" if rule is None else repr(rule)]
     description += ["with a KV cache" if cached else "", "weights stored" if materialised else ""]
     description += [f"L = {layers[0].queries}" if queries or cached else ""]
-    return Cost(
-        tuple(estimate_layers([layer], backward=backward) for layer in layers),
-        backward,
-        ", ".join(part for part in description if part),
-        tuple((partial(prepare, length),) for length in lengths),
-    )
+    estimates = tuple(estimate_layers([layer], backward=backward) for layer in layers)
+    calls = tuple((partial(prepare, length),) for length in lengths)
+    return Cost(estimates, backward, ", ".join(part for part in description if part), calls)
 
 
 def _combined_mask(mask: Mask | str | None, causal: bool) -> Mask | None:
