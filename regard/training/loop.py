@@ -45,12 +45,10 @@ class Algorithm(Protocol):
     @property
     def network(self) -> nn.Module:
         """The network that is trained."""
-        ...
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
         """The optimizer, whose state the checkpoint contains."""
-        ...
 
     def update(self, step: int, learning_rate: float, progress: float) -> Metrics:
         """Do one update and return its metrics on this rank; `progress` runs from 0 to 1 over the training.
@@ -58,19 +56,15 @@ class Algorithm(Protocol):
         The metrics contain "loss" and, under the name of `unit`, how many units all ranks processed. Values may be
         tensors; the loop averages them over updates and ranks, and reads them only when it reports.
         """
-        ...
 
     def network_for_evaluation(self) -> nn.Module:
         """Return the network to evaluate and save, for example with averaged weights."""
-        ...
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return what a checkpoint must hold beside weights and optimizer: tensors, and JSON values."""
-        ...
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Restore what `state` returned."""
-        ...
 
 
 @dataclass

@@ -104,7 +104,8 @@ class Run:
         """
         if self.task == "masked":
             return self.fill_masks(text)
-        options = self._generation_options(text, new_tokens, temperature, top_k, top_p, seed)
+        options = self._generation_options(text, new_tokens, seed)
+        options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         return self.tokenizer.decode(models.generate(self.model, **options, beams=beams, stop=END)[0].tolist())
 
     def stream(
@@ -115,7 +116,8 @@ class Run:
         if self.task == "masked":
             yield self.fill_masks(text)
             return
-        options = self._generation_options(text, new_tokens, temperature, top_k, top_p, seed)
+        options = self._generation_options(text, new_tokens, seed)
+        options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         ids: list[int] = []
         length = 0
         for token in models.stream(self.model, **options, stop=END):
@@ -205,16 +207,13 @@ class Run:
         words_read = ["<begin>", *words[:-1]]
         return RunInputs((source, target), {"encoder": keys, "*.cross": (words, keys), "decoder": words_read}, output)
 
-    def _generation_options(
-        self, text: str, new_tokens: int | None, temperature: float, top_k: int | None, top_p: float | None,
-        seed: int | None,
-    ) -> dict[str, Any]:  # fmt: skip
+    def _generation_options(self, text: str, new_tokens: int | None, seed: int | None) -> dict[str, Any]:
         ids = self._encode(text)
         source = {"source": [ids]} if self.task == "translate" else {}
         prompt = [BEGIN] if source else ids or [END]  # in the training data, <end> precedes every text
         most = self.context - len(prompt)
         return {
-            "prompt": [prompt], **source, "temperature": temperature, "top_k": top_k, "top_p": top_p,
+            "prompt": [prompt], **source,
             "new_tokens": min(most, 200) if new_tokens is None else new_tokens,
             "generator": None if seed is None else torch.Generator().manual_seed(seed),
         }  # fmt: skip

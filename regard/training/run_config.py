@@ -1,7 +1,9 @@
 """Configuration of a run (task, data, model, settings), and the model and data built from it."""
 
 import hashlib
+import os
 from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,14 +11,16 @@ from torch import nn
 
 from regard import models
 from regard.suggestions import suggest
-from regard.training.data.datasets import load_pairs
+from regard.training.data.dates import date_pairs
 from regard.training.data.examples import Examples, MaskedExamples, PairExamples, TextExamples
-from regard.training.data.pairs import Pair
+from regard.training.data.pairs import Pair, Pairs, read_tsv
+from regard.training.data.phrase_grammar import phrase_pairs
 from regard.training.data.text import PYTHON, load_text
 from regard.training.settings import Settings
 from regard.training.tokenizer import END, KINDS, Tokenizer
 
 TASKS = ("translate", "language", "masked")
+PAIRS = {"phrases": phrase_pairs, "dates": date_pairs}
 MODELS = ("transformer", "lstm", "lstm-attention")
 TOKENIZERS = {"phrases": "words", "dates": "characters"}  # of data sets for which bpe is not the default
 
@@ -134,6 +138,15 @@ def model_config(config: RunConfig, vocabulary: int, sizes: dict[str, Any]) -> A
 def prepare(config: RunConfig, tokenizer: Tokenizer | None = None) -> PreparedRun:
     """Read the data, train the tokenizer (unless one is given) and initialise the model."""
     return (_prepare_pairs if config.task == "translate" else _prepare_text)(config, tokenizer)
+
+
+def load_pairs(name: str) -> Pairs:
+    """Generate the data set "phrases" or "dates", or read the pairs of a file."""
+    if name in PAIRS:
+        return PAIRS[name]()
+    if name.endswith((".tsv", ".txt")) or os.sep in name or Path(name).exists():
+        return read_tsv(name)
+    raise ValueError(f"no data set {name!r}: give {suggest(name, PAIRS)}, or a file FILE.tsv with one pair per line")
 
 
 def _prepare_pairs(config: RunConfig, tokenizer: Tokenizer | None) -> PreparedRun:

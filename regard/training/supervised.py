@@ -28,8 +28,7 @@ class SummedLoss(nn.Module):
 
     def forward(self, *tensors: Tensor | None) -> Tensor:
         """Return the model's own loss for the tensors of a batch."""
-        loss: Tensor = self.model.loss(*tensors, ignore=IGNORED, reduction="sum")  # type: ignore[operator]
-        return loss
+        return self.model.loss(*tensors, ignore=IGNORED, reduction="sum")  # type: ignore[operator]
 
 
 @dataclass
@@ -65,9 +64,8 @@ class Supervised:
         self.network.train()
         total = torch.zeros((), device=self.ranks.device)
         for number, batch in enumerate(batches):
-            # The ranks exchange gradients in the last round only.
-            postpone = number < rounds - 1 and isinstance(self.loss, DistributedDataParallel)
-            with self.loss.no_sync() if postpone else nullcontext():
+            last = number == rounds - 1  # the ranks exchange gradients in the last round only
+            with self.loss.no_sync() if not last and isinstance(self.loss, DistributedDataParallel) else nullcontext():
                 with autocast(self.settings, self.ranks.device):
                     loss = self.loss(*batch.tensors)
                 (loss * (world / count)).backward()  # DDP divides the sum of the ranks' gradients by their number
