@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.connectx import Board, openings
-from regard.connectx.arena.round_robin import ArenaPlan, ArenaResults, read_games, run_arena
+from regard.connectx.arena.round_robin import ArenaPlan, ArenaResults, run_arena
 
 PLAN = ArenaPlan(("random", "greedy", "minimax:2"), games=6, opening="random", plies=4)
 
@@ -30,7 +30,7 @@ def test_a_round_robin(tmp_path: Path) -> None:
     assert sum(one["wins"] + one["losses"] + one["draws"] for one in found["players"]) == 36
     assert found["players"][0]["elo"] < found["players"][2]["elo"]
     json.dumps(found)
-    assert list(read_games(tmp_path / "games.jsonl")) == standing.games
+    assert run_arena(PLAN, file=tmp_path / "games.jsonl").games == standing.games
 
 
 def test_an_arena_is_repeatable() -> None:

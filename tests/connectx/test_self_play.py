@@ -12,7 +12,7 @@ from regard import models
 from regard.connectx import Board, LabelOptions, label
 from regard.connectx.training import run as board_run
 from regard.connectx.training.alphazero import AlphaZero, AlphaZeroOptions, ReplayBuffer
-from regard.connectx.training.evaluation_games import win_rates
+from regard.connectx.training.evaluation import win_rates
 from regard.connectx.training.ppo import Ppo, PpoOptions, Rollout, advantages
 from regard.training import Settings
 from regard.training.checkpoint import latest_checkpoint, load_checkpoint

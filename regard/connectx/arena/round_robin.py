@@ -27,6 +27,7 @@ from regard.connectx.players.registry import AGENT_FILES, player
 
 Array = np.ndarray
 Pair = tuple[Game, Game]
+Key = tuple[str, str, str]  # players and opening of a game
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def run_arena(
     with open(os.devnull if file is None else file, "a", encoding="utf-8") as stream:
         boards = openings(plan.opening, plan.games // 2, plan.size, plies=plan.plies, seed=plan.seed)
         finished = {_key(game) for game in results.games}
-        for pair in _play_pairs(plan, results, boards, processes):
+        for pair in _play_pairs(results, boards, finished, processes):
             for game in pair:
                 if _key(game) not in finished:  # after an interruption the file may contain one game of a pair
                     results.games.append(game)
@@ -174,9 +175,9 @@ def run_arena(
     return results
 
 
-def _play_pairs(plan: ArenaPlan, results: ArenaResults, boards: Iterable[Board], processes: int) -> Iterator[Pair]:
+def _play_pairs(results: ArenaResults, boards: Iterable[Board], finished: set[Key], processes: int) -> Iterator[Pair]:
     """Yield pairs of games as they end. All pairings play an opening before the next opening begins."""
-    finished = {_key(game) for game in results.games}
+    plan = results.plan
     remaining = (
         (a, b, board.moves)
         for board in boards
@@ -207,7 +208,7 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _key(game: Game) -> tuple[str, str, str]:
+def _key(game: Game) -> Key:
     return game.first, game.second, game.opening
 
 
@@ -251,17 +252,5 @@ def _read_own_games(file: str | os.PathLike[str], plan: ArenaPlan) -> list[Game]
         )
     if len(content) != end:
         os.truncate(path, end)
-    games = [_parse_game(line) for line in lines[1:]]
+    games = [Game(**entry | {"slowest": tuple(entry["slowest"])}) for entry in map(json.loads, lines[1:])]
     return [game for game in games if game.first in plan.players and game.second in plan.players]
-
-
-def _parse_game(line: str) -> Game:
-    entry = json.loads(line)
-    return Game(**entry | {"slowest": tuple(entry["slowest"])})
-
-
-def read_games(file: str | os.PathLike[str]) -> Iterator[Game]:
-    """Yield the games of a file that an arena wrote."""
-    with open(file, encoding="utf-8") as stream:
-        next(stream)
-        yield from map(_parse_game, stream)

@@ -10,15 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from regard.connectx.data.label_positions import SAVE_EVERY, label_boards
-from regard.connectx.data.label_storage import (
-    Bits,
-    Records,
-    canonical_keys,
-    open_folder,
-    read_labels,
-    shards,
-    write_shard,
-)
+from regard.connectx.data.label_storage import Records, canonical_keys, open_folder, read_labels, shards, write_shard
 from regard.connectx.solver.build_book import positions_with
 from regard.connectx.solver.perfect_solver import Solver
 from regard.training.interrupts import stop_requested
@@ -45,7 +37,12 @@ def label_openings(
     if not 0 <= stones <= most:
         raise ValueError(f"stones must be 0 to {most}, got {stones}")
     path, shape = open_folder(folder, size)
-    position, mask = _missing(path, stones)
+    layers = [positions_with(n, *size) for n in range(stones + 1)]
+    position, mask = (np.concatenate(parts) for parts in zip(*layers, strict=True))
+    labels = read_labels(path)
+    labelled = canonical_keys(labels.position, labels.mask, shape)
+    new = ~np.isin(canonical_keys(position, mask, shape), labelled)
+    position, mask = position[new], mask[new]
     number = int(shards(path)[-1].stem) + 1 if shards(path) else 0
     unsaved: list[Records] = []
     saved = time.monotonic()
@@ -64,14 +61,3 @@ def label_openings(
             if unsaved:
                 write_shard(path, number, np.concatenate(unsaved))
     return len(mask)
-
-
-def _missing(path: os.PathLike[str], stones: int) -> tuple[Bits, Bits]:
-    """Return the positions that are not labelled yet, those with few stones first."""
-    labels = read_labels(path)
-    shape = labels.shape
-    layers = [positions_with(n, shape.rows, shape.columns, shape.inarow) for n in range(stones + 1)]
-    position, mask = (np.concatenate(parts) for parts in zip(*layers, strict=True))
-    labelled = canonical_keys(labels.position, labels.mask, shape)
-    new = ~np.isin(canonical_keys(position, mask, shape), labelled)
-    return position[new], mask[new]

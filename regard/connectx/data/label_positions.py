@@ -19,9 +19,9 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,8 @@ def label(
             unsaved.clear()
 
     running: deque[Future[tuple[int, Records]]] = deque()
-    with stop_requested() as stop, _worker_pool(processes, options, book, table_bits) as (pool, cancel):
+    pool, cancel = _worker_pool(processes, options, book, table_bits)
+    with stop_requested() as stop, pool:
         try:
             while (positions is None or count < positions) and (end is None or time.monotonic() < end):
                 while len(running) < 2 * processes:
@@ -172,24 +173,18 @@ def label(
     return count
 
 
-@contextmanager
-def _worker_pool(
-    processes: int, options: LabelOptions, book: Book | None, table_bits: int
-) -> Iterator[tuple[Executor, Event]]:
-    """Yield a pool of labelling workers and the event that stops them.
+def _worker_pool(processes: int, options: LabelOptions, book: Book | None, table_bits: int) -> tuple[Executor, Event]:
+    """Return a pool of labelling workers and the event that stops them.
 
     With one process the worker is a thread, because the search does not block other threads.
     """
     cancel: Event
     if processes == 1:
         cancel = threading.Event()
-        with ThreadPoolExecutor(1, "labels", _prepare, (options, book, table_bits, cancel)) as thread:
-            yield thread, cancel
-        return
+        return ThreadPoolExecutor(1, "labels", _prepare, (options, book, table_bits, cancel)), cancel
     context = multiprocessing.get_context("spawn")  # threads do not survive a fork
     cancel = context.Event()  # a killed process might hold a lock, so the workers stop by themselves
-    with ProcessPoolExecutor(processes, context, _prepare, (options, book, table_bits, cancel)) as pool:
-        yield pool, cancel
+    return ProcessPoolExecutor(processes, context, _prepare, (options, book, table_bits, cancel)), cancel
 
 
 def label_boards(solver: Solver, position: Any, mask: Any, source: int, shape: Shape) -> Records:

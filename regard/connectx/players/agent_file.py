@@ -115,8 +115,7 @@ class AgentFile:
                 if not part:
                     return {"error": "the agent's process has ended"}
                 received += part
-        answer: dict[str, Any] = json.loads(received)
-        return answer
+        return json.loads(received)
 
     def _start(self) -> None:
         variables = ("PATH", "HOME", "TMPDIR", "LANG", "SYSTEMROOT", "NUMBA_CACHE_DIR")

@@ -19,8 +19,7 @@ OPENING = 8  # stones; from here on the solver is fast enough without a book
 
 def embedded_file(name: str) -> bytes | None:
     """Return a data file of the exported file that this module was loaded from; None if there is none."""
-    content: bytes | None = vars(sys.modules[__name__.partition(".")[0]]).get("files", {}).get(name)
-    return content
+    return vars(sys.modules[__name__.partition(".")[0]]).get("files", {}).get(name)
 
 
 def embedded_book() -> Any:
@@ -43,9 +42,7 @@ def embedded_network(budget: Budget) -> Player:
 
     network = NumpyNetwork(embedded_file("network") or b"")
     table = network.config.get("opening_table", ())
-    return NetworkPlayer(
-        network, budget.number, budget.seconds, search_evaluator=network.one_sided, opening_table=table
-    )
+    return NetworkPlayer(network, *budget, search_evaluator=network.one_sided, opening_table=table)
 
 
 class TimedSolverPlayer:

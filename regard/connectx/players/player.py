@@ -22,7 +22,6 @@ class Player(Protocol):
 
     def choose(self, board: "Board") -> int:
         """Return the column to play, counted from 0, as a plain int. The game is not over."""
-        ...
 
 
 class PlayerError(Exception):

@@ -1,7 +1,6 @@
 """Play against a player in the terminal."""
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from rich.console import Console
 from rich.text import Text
@@ -68,9 +67,11 @@ def play_in_terminal(
             console.print(board.moves or "no moves yet")
         elif command in ("", "?", "help"):
             console.print(HELP, style="dim")
+        elif command not in list(COLUMN_SIGNS[: board.columns]):
+            console.print(f"columns are 1 to {COLUMN_SIGNS[board.columns - 1]}, got {command!r}; {HELP}")
         else:
             try:
-                board = board.play(_parse_column(command, board))
+                board = board.play(COLUMN_SIGNS.index(command))
             except ValueError as error:
                 console.print(str(error))
     console.print(board)
@@ -112,10 +113,3 @@ def outcome_word(board: Board, score: int | None) -> str:
     second = board.turn - 1 if score > 0 else 2 - board.turn  # 1 if the second player wins
     stone = (board.rows * board.columns + 3 - second) // 2 - abs(score)
     return f"W{stone - board.stones // 2}" if score > 0 else f"L{stone - (board.stones + 1) // 2}"
-
-
-def _parse_column(text: str, board: Board) -> int:
-    with suppress(ValueError):
-        if 0 <= (column := COLUMN_SIGNS.index(text)) < board.columns and len(text) == 1:
-            return column
-    raise ValueError(f"columns are 1 to {COLUMN_SIGNS[board.columns - 1]}, got {text!r}; {HELP}")

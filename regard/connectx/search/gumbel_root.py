@@ -80,8 +80,7 @@ def _sigma(search: Puct, scale: float) -> Array:
     total = visits.sum(1)
     mixed = (search.value() + total * mean) / (1 + total)
     completed = np.where(tried, q, mixed[:, None])
-    sigma: Array = (50 + visits.max(1, keepdims=True)) * scale * (completed + 1) / 2
-    return sigma
+    return (50 + visits.max(1, keepdims=True)) * scale * (completed + 1) / 2
 
 
 def _schedule(moves: int, simulations: int) -> list[int]:

@@ -83,13 +83,14 @@ class Puct:
 
     def run(self, simulations: int, *, noise: float = 0.0, share: float = 0.25) -> None:
         """Run further simulations in each game; a `share` of the roots' priors is Dirichlet noise with α = `noise`."""
-        self._evaluate_roots()
+        any_column, done = np.full(len(self), -1), 0
+        if ((self._trees.kind[:, 0] == search_tree.NEW) & ~self.over).any():
+            self._round(any_column, 1, only_new_roots=True)
         if noise:
             legal = self.legal()
             draws = self.random.gamma(noise, size=legal.shape) * legal + 1e-12 * legal
             draws /= np.maximum(draws.sum(1, keepdims=True), 1e-12)
             self._trees.prior[:, 0] = (1 - share) * self._trees.prior[:, 0] + share * draws
-        any_column, done = np.full(len(self), -1), 0
         while done < simulations:
             self._round(any_column, min(self.width, simulations - done))
             done += min(self.width, simulations - done)
@@ -108,8 +109,7 @@ class Puct:
         These are the moves that win at once; if there are none, those that do not lose at once, or all if all do.
         """
         columns = np.array([column_squares(column, self.shape) for column in range(self.shape.columns)])
-        searched: Array = self.legal() & (self._trees.moves[:, :1] & columns != 0)
-        return searched
+        return self.legal() & (self._trees.moves[:, :1] & columns != 0)
 
     def visits(self) -> Array:
         """Return the visits of each move at the root, (games, columns)."""
@@ -187,10 +187,6 @@ class Puct:
             new[:, :nodes] = old
         larger.used[:] = self._trees.used
         self._trees = larger
-
-    def _evaluate_roots(self) -> None:
-        if ((self._trees.kind[:, 0] == search_tree.NEW) & ~self.over).any():
-            self._round(np.full(len(self), -1), 1, only_new_roots=True)
 
     def _round(self, columns: Array, width: int, only_new_roots: bool = False) -> None:
         """Descend every tree, evaluate the leaves, and add their values to the nodes passed."""

@@ -177,8 +177,7 @@ def _virtual_loss(game: int, node: int, trees: Trees) -> float:
     """Return the weight of the unfinished simulations through a node, each with the mean weight of the others."""
     visits = trees.visits[game, node]
     mean: float = trees.weight[game, node] / visits if visits else 1.0
-    loss: float = trees.waiting[game, node] * mean
-    return loss
+    return trees.waiting[game, node] * mean
 
 
 @compiled

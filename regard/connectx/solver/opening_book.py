@@ -9,7 +9,6 @@ The file is a line of JSON followed by the compressed layers. A position and its
 
 import json
 import lzma
-import os
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -45,17 +44,15 @@ class Book:
 
     def save(self, path: str | Path) -> int:
         """Write the book to a file and return its size in bytes."""
+        from regard.files import write_atomic  # not at the top, because an exported player has no such module
+
         layers = sorted(self.layers.items())
         header = {"kind": KIND, "rows": self.rows, "columns": self.columns, "inarow": self.inarow}
         header["layers"] = [[stones, layer.size] for stones, layer in layers]
         header["whole"] = list(self.whole)
         packed = lzma.compress(b"".join(layer.tobytes() for _, layer in layers), preset=9)
-        data = json.dumps(header).encode() + b"\n" + packed
-        part = Path(f"{path}.part{os.getpid()}")
-        part.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        part.replace(path)
-        return len(data)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return write_atomic(path, json.dumps(header).encode() + b"\n" + packed).stat().st_size
 
 
 def load_book(path: str | Path | None = None) -> Book:

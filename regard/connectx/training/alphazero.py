@@ -22,8 +22,7 @@ from regard import models
 from regard.connectx.game.board_batch import RUNNING, WON, Boards
 from regard.connectx.search.gumbel_root import gumbel_search
 from regard.connectx.search.puct_network_search import Puct
-from regard.connectx.training.distillation import DECAY, DistillationLoss, mirrored_inputs
-from regard.connectx.training.weight_average import WeightAverage
+from regard.connectx.training.distillation import DECAY, DistillationLoss, WeightAverage, mirrored_inputs
 from regard.models.transformer.config import check_whole
 from regard.training.distributed import Ranks
 from regard.training.metrics import Metrics
@@ -78,19 +77,16 @@ class AlphaZero:
 
     unit: ClassVar[str] = "positions"
 
-    def __init__(
-        self, network: models.BoardNet, settings: Settings, ranks: Ranks, options: AlphaZeroOptions,
-        size: tuple[int, int, int] = (6, 7, 4),
-    ) -> None:  # fmt: skip
+    def __init__(self, network: models.BoardNet, settings: Settings, ranks: Ranks, options: AlphaZeroOptions) -> None:
         self.network, self.settings, self.ranks, self.options = network.to(ranks.device), settings, ranks, options
         self.optimizer = make_optimizer(network, settings, ranks.device)
         self.loss = ranks.average_gradients(DistillationLoss(network))
-        self.boards = Boards(max(1, options.games // ranks.world), *size)
-        self.buffer = ReplayBuffer(options.buffer, size[1])
-        games, squares = len(self.boards), size[0] * size[1]
+        self.boards = Boards(max(1, options.games // ranks.world))
+        games, rows, columns = len(self.boards), self.boards.shape.rows, self.boards.shape.columns
+        self.buffer = ReplayBuffer(options.buffer, columns)
         # History of every game in progress, by number of stones: bitboards and improved policy.
-        self.position, self.mask = np.zeros((games, squares), np.int64), np.zeros((games, squares), np.int64)
-        self.policy = np.zeros((games, squares, size[1]), np.float32)
+        self.position, self.mask = (np.zeros((games, rows * columns), np.int64) for _ in range(2))
+        self.policy = np.zeros((games, rows * columns, columns), np.float32)
         self.average = WeightAverage(network)
 
     def update(self, step: int, learning_rate: float, progress: float) -> Metrics:

@@ -136,9 +136,8 @@ def compare(
             announce(f"{name}, seed {seed}")
             if not (run / "run.json").exists():
                 settings = _settings(method, budget, {**changes, "seed": seed})
-                board_run.start_run(
-                    board_run.BoardRunConfig(method, labels=labels), config, settings, run, report=report
-                )
+                plan = board_run.BoardRunConfig(method, labels=labels)
+                board_run.start_run(plan, config, settings, run, report=report)
             elif not board_run.read_board_run(run)["results"]:
                 board_run.resume_run(run, report=report)
             results = board_run.read_board_run(run)["results"]

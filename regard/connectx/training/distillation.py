@@ -23,6 +23,7 @@ Which positions are drawn:
 Evaluation and play use the moving average of the weights over about the last thousand updates.
 """
 
+import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -36,7 +37,6 @@ from regard import models
 from regard.connectx.data.label_storage import FULL, Labels
 from regard.connectx.game.bitboard import Shape
 from regard.connectx.game.board_batch import free_columns, planes_of
-from regard.connectx.training.weight_average import WeightAverage
 from regard.training.distributed import Ranks
 from regard.training.metrics import Metrics
 from regard.training.optimizers import apply_gradients, make_optimizer
@@ -102,8 +102,7 @@ def all_moves_equal(scores: NDArray[np.int8]) -> NDArray[np.bool_]:
     array([ True, False])
     """
     classes, legal = np.sign(scores), scores != FULL
-    equal: NDArray[np.bool_] = np.where(legal, classes, -2).max(1) == np.where(legal, classes, 2).min(1)
-    return equal
+    return np.where(legal, classes, -2).max(1) == np.where(legal, classes, 2).min(1)
 
 
 def sampling_weights(labels: Labels) -> NDArray[np.float64]:
@@ -126,11 +125,9 @@ def sampling_weights(labels: Labels) -> NDArray[np.float64]:
 
 def label_tensors(labels: Labels, mirrored: NDArray[np.bool_] | None = None) -> Batch:
     """Return planes, legal columns and the targets of policy, value and score, mirrored where `mirrored` is True."""
-    planes = planes_of(labels.position, labels.mask, labels.shape)
-    scores = labels.scores.astype(np.float32)
-    if mirrored is not None:
-        planes = np.where(mirrored[:, None, None, None], planes[..., ::-1], planes)
-        scores = np.where(mirrored[:, None], scores[:, ::-1], scores)
+    mirrored = np.zeros(len(labels), bool) if mirrored is None else mirrored
+    planes, _ = mirrored_inputs(labels.position, labels.mask, labels.shape, mirrored)
+    scores = np.where(mirrored[:, None], labels.scores[:, ::-1], labels.scores).astype(np.float32)
     legal = scores != FULL
     logits = np.where(legal, CLASS_LOGIT * np.sign(scores) + SCORE_LOGIT * scores, -np.inf)
     policy = np.exp(logits - logits.max(1, keepdims=True))
@@ -180,6 +177,30 @@ class DistillationLoss(nn.Module):
                 scores, targets = output.score, score.masked_fill(~legal, -1e9).amax(-1, keepdim=True)
             losses.append(SCORE_WEIGHT * (share * F.smooth_l1_loss(scores, targets, reduction="none")).mean())
         return torch.stack(losses)
+
+
+class WeightAverage:
+    """Exponential moving average of the weights and buffers of a network."""
+
+    def __init__(self, network: models.BoardNet) -> None:
+        self.network = network
+        self.tensors = {name: value.detach().clone() for name, value in network.state_dict().items()}
+
+    def update(self, decay: float) -> None:
+        """Replace each average by decay · average + (1 − decay) · current value."""
+        current = self.network.state_dict()
+        torch._foreach_lerp_(list(self.tensors.values()), [current[name] for name in self.tensors], 1 - decay)
+
+    def averaged_network(self) -> models.BoardNet:
+        """Return a copy of the network with averaged weights, in eval mode."""
+        network = copy.deepcopy(self.network)
+        network.load_state_dict(self.tensors)
+        return network.eval()
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Restore the averages by name."""
+        for name, value in tensors.items():
+            self.tensors[name].copy_(value)
 
 
 @dataclass

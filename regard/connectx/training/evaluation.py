@@ -1,14 +1,16 @@
-"""Evaluation of a network on solved positions that it has not learnt from."""
+"""Evaluation of a network: on solved positions that it has not learnt from, and in games against fixed opponents."""
 
 from typing import Any
 
 import numpy as np
 
 from regard.connectx.data.label_storage import FULL, Labels
-from regard.connectx.game.board_batch import planes_of
+from regard.connectx.game.board_batch import RUNNING, WON, Boards, planes_of
+from regard.connectx.players.registry import player
 from regard.models import BoardNet, Evaluator
 
 THIRDS = ("begin", "middle", "end")  # thirds of a game, by the share of occupied squares
+RANDOM_PLIES = 2  # random moves at the start of every pair of games, so that the games differ
 
 
 def balanced_sample(labels: Labels, count: int) -> Labels:
@@ -68,3 +70,37 @@ def evaluate_network(net: BoardNet, labels: Labels, *, mirror: bool = False, by_
 
 def _third(labels: Labels) -> np.ndarray:
     return np.minimum(3 * labels.stones // (labels.shape.rows * labels.shape.columns), 2)
+
+
+def win_rates(network: BoardNet, opponents: tuple[str, ...], *, games: int = 100) -> dict[str, float]:
+    """Return the network's score against each opponent, as {"won_against_NAME": score}; a draw counts half.
+
+    The network plays the most probable move of its policy, without search. Games start with two random moves; the
+    network plays both sides of each start.
+    """
+    evaluator = Evaluator(network)
+    return {f"won_against_{name.replace(':', '_')}": _score(evaluator, name, games) for name in opponents}
+
+
+def _score(evaluator: Evaluator, name: str, games: int) -> float:
+    pairs = max(1, games // 2)
+    boards = Boards(2 * pairs)
+    random = np.random.default_rng(0)
+    for _ in range(RANDOM_PLIES):
+        columns = random.integers(boards.shape.columns, size=pairs)
+        boards.step(np.concatenate([columns, columns]))
+    side = np.repeat([0, 1], pairs)  # the network is the first or the second player
+    opponent = player(name, seed=0)
+    points = np.full(2 * pairs, 0.5)
+    while (running := boards.status == RUNNING).any():
+        network_moves = running & (boards.stones() % 2 == side)
+        columns = np.zeros(2 * pairs, np.int64)
+        if network_moves.any():
+            evaluation = evaluator(boards.planes()[network_moves], boards.legal()[network_moves])
+            columns[network_moves] = evaluation.policy.argmax(1)
+        for game in np.flatnonzero(running & ~network_moves).tolist():
+            columns[game] = opponent.choose(boards[game])
+        boards.step(columns)
+        won = running & (boards.status == WON)
+        points[won] = network_moves[won]
+    return float(points.mean())

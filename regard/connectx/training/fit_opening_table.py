@@ -97,7 +97,10 @@ def memorize(
         return float(np.mean(errors)) if which.any() else None
 
     before = error(learnt), error(held)
-    indices = _repeat_by_stones(labels, np.flatnonzero(learnt))
+    stones_learnt = labels.stones[learnt]
+    count = np.bincount(stones_learnt)[stones_learnt]
+    # In a pass, positions with rare numbers of stones are repeated.
+    indices = np.repeat(np.flatnonzero(learnt), np.sqrt(count.max() / count).astype(np.int64))
     for number in range(passes):
         random = np.random.default_rng([seed, number])
         side = random.integers(0, 2, len(labels))
@@ -135,13 +138,6 @@ def solved_openings(solver: Solver, stones: int, report: Report = lambda what, d
             values[part, 0] = np.sign(scores)
             report("solving", len(scores), len(mask))
     return Labels(shape, position, mask, values, np.zeros(len(mask), np.uint8))
-
-
-def _repeat_by_stones(labels: Labels, which: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return these indices for one pass; those of rare numbers of stones are repeated."""
-    stones = labels.stones[which]
-    count = np.bincount(stones)[stones]
-    return np.repeat(which, np.sqrt(count.max() / count).astype(np.int64))
 
 
 def _entries(net: models.BoardNet, labels: Labels, report: Report) -> NDArray[np.int32]:

@@ -64,7 +64,7 @@ class PpoOptions:
 
 @dataclass
 class Rollout:
-    """The moves since the last update; each array has the shape (moves, games)."""
+    """The moves since the last update; each array has the shape (moves, games), or (moves · games,) in learning."""
 
     position: Array
     mask: Array
@@ -131,10 +131,7 @@ class Ppo:
 
     unit: ClassVar[str] = "positions"
 
-    def __init__(
-        self, network: models.BoardNet, settings: Settings, ranks: Ranks, options: PpoOptions,
-        size: tuple[int, int, int] = (6, 7, 4),
-    ) -> None:  # fmt: skip
+    def __init__(self, network: models.BoardNet, settings: Settings, ranks: Ranks, options: PpoOptions) -> None:
         if network.config.norm == "batch":
             raise ValueError(
                 "PPO compares the network's outputs in play and in training, between which batch norms differ; "
@@ -143,7 +140,7 @@ class Ppo:
         self.network, self.settings, self.ranks, self.options = network.to(ranks.device), settings, ranks, options
         self.optimizer = make_optimizer(network, settings, ranks.device)
         self.loss = ranks.average_gradients(PpoLoss(network, options))
-        self.boards = Boards(max(1, options.games // ranks.world), *size)
+        self.boards = Boards(max(1, options.games // ranks.world))
         self.pool: list[dict[str, Tensor]] = []
         self.opponent = np.full(len(self.boards), -1)  # of each game: index in the pool, −1 for the network itself
         self.side = np.zeros(len(self.boards), np.int64)  # player of the opponent; 0 moves first
@@ -204,12 +201,9 @@ class Ppo:
         random: np.random.Generator,
     ) -> list[list[float]]:  # fmt: skip
         """Do several passes over the moves and return the numbers of `PpoLoss` for each mini-batch."""
-        position, mask, columns, log_probability, own, mirrored, advantage, value_target = (
-            array.reshape(-1) for array in
-            (rollout.position, rollout.mask, rollout.column, rollout.log_probability, rollout.own, rollout.mirrored,
-             advantage, value_target)
-        )  # fmt: skip
-        advantage = (advantage - advantage[own].mean()) / (advantage[own].std() + 1e-8)
+        moves = Rollout(*(array.reshape(-1) for array in vars(rollout).values()))
+        advantage, value_target = advantage.reshape(-1), value_target.reshape(-1)
+        advantage = (advantage - advantage[moves.own].mean()) / (advantage[moves.own].std() + 1e-8)
         size = max(1, self.settings.batch // self.ranks.world)
         losses = []
         self.network.train()
@@ -217,11 +211,11 @@ class Ppo:
             order = random.permutation(len(value_target))
             for start in range(0, len(order), size):
                 batch = order[start : start + size]
-                flipped = mirrored[batch]
-                planes, legal = mirrored_inputs(position[batch], mask[batch], self.boards.shape, flipped)
-                column = np.where(flipped, legal.shape[1] - 1 - columns[batch], columns[batch])
+                flipped, column = moves.mirrored[batch], moves.column[batch]
+                planes, legal = mirrored_inputs(moves.position[batch], moves.mask[batch], self.boards.shape, flipped)
+                column = np.where(flipped, legal.shape[1] - 1 - column, column)
                 tensors = [torch.from_numpy(np.ascontiguousarray(array)) for array in (planes, legal, column)]
-                for array in (log_probability, advantage, value_target, own):
+                for array in (moves.log_probability, advantage, value_target, moves.own):
                     tensors.append(torch.from_numpy(array[batch].astype(np.float32)))
                 parts = self.loss(*(tensor.to(self.ranks.device) for tensor in tensors))
                 parts[0].backward()

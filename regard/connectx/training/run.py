@@ -15,12 +15,11 @@ from regard.connectx.data.label_storage import Labels, read_labels, shards
 from regard.connectx.players.network_player import load_network
 from regard.connectx.training.alphazero import AlphaZero, AlphaZeroOptions
 from regard.connectx.training.distillation import Distillation, LabelBatches
-from regard.connectx.training.evaluation import balanced_sample, evaluate_network
-from regard.connectx.training.evaluation_games import win_rates
+from regard.connectx.training.evaluation import balanced_sample, evaluate_network, win_rates
 from regard.connectx.training.ppo import Ppo, PpoOptions
 from regard.training.checkpoint import latest_checkpoint
 from regard.training.distributed import Ranks, join_ranks
-from regard.training.loop import Algorithm, Loop, TrainingState
+from regard.training.loop import Algorithm, Loop
 from regard.training.metrics import Metrics
 from regard.training.run_json import read_run_file, require_free_folder, write_run_file
 from regard.training.settings import Settings
@@ -271,7 +270,14 @@ def _train(
         selection_metric="doubt" if config.method == "distill" else "error", evaluation_split="grade",
         evaluate_on_all_ranks=False, reevaluate_best=reevaluate_best,
     ).run()  # fmt: skip
-    results = _final_results(state, path, sample)
+    network = load_network(path).float()
+    results = {
+        "steps": state.step, "positions": state.count, "seconds": round(state.seconds, 1),
+        "processor_seconds": round(state.processor_seconds, 1), "best_step": state.best_step,
+        "parameters": sum(parameter.numel() for parameter in network.parameters()), "graded_on": len(sample),
+        "alone": evaluate_network(network, sample),
+        "mirrored": evaluate_network(network, sample, mirror=True, by_ply=False),
+    }  # fmt: skip
     if ranks.first:
         _write(path, config, board_config, settings, results)
     ranks.wait()
@@ -304,18 +310,6 @@ def _load_labels(config: BoardRunConfig, path: Path, ranks: Ranks) -> tuple[Labe
         label(folder, LabelOptions(seed=EVALUATION_SEED, fewest=12), positions=EVALUATION_LABELS)
     ranks.wait()
     return None, read_labels(folder)
-
-
-def _final_results(state: TrainingState, path: Path, sample: Labels) -> dict[str, Any]:
-    """Return the metrics of the best network and what the training took."""
-    network = load_network(path).float()
-    return {
-        "steps": state.step, "positions": state.count, "seconds": round(state.seconds, 1),
-        "processor_seconds": round(state.processor_seconds, 1), "best_step": state.best_step,
-        "parameters": sum(parameter.numel() for parameter in network.parameters()), "graded_on": len(sample),
-        "alone": evaluate_network(network, sample),
-        "mirrored": evaluate_network(network, sample, mirror=True, by_ply=False),
-    }  # fmt: skip
 
 
 def _starting_network(folder: str | os.PathLike[str]) -> models.BoardNet:
