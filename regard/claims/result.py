@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.claims.claim import SIZES, Claim, Conclusion, Row, Settings, Size
-from regard.files import write_atomic
+from regard.files import dataclass_from_json, explain_damage, read_json, write_atomic
 
 FORMAT = 1
+EXPLANATION = "a result file of a claim", "run the claim again"  # of a damaged file
 SHIPPED = Path(__file__).parent / "results"  # results shown in docs/claims.md
 FOLDER = Path("claims")  # default output folder of `regard claims run`
 FIELDS = {"claim": str, "size": str, "settings": dict, "seeds": int, "wanted": int, "machine": dict, "command": str}
@@ -95,33 +96,30 @@ def read(file: str | os.PathLike[str]) -> Result:
     >>> read(SHIPPED / "mask.json").claim
     'mask'
     """
-    path = Path(file)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not a result file of a claim: {error}") from None
-    _check(isinstance(content, dict), path, "one JSON object")
-    _check(content.pop("format", None) == FORMAT, path, f"format {FORMAT}")
-    parts = content.pop("parts", None)
-    _check(isinstance(parts, list), path, "a list of parts")
-    _check(content.keys() == FIELDS.keys(), path, f"the entries format, {', '.join(FIELDS)} and parts")
-    for name, kind in FIELDS.items():
-        value = content[name]
-        _check(isinstance(value, kind) and not isinstance(value, bool), path, f"{name} of type {kind.__name__}")
-    _check(content["size"] in SIZES, path, f"a size among {', '.join(SIZES)}")
-    for part in parts:
-        complete = isinstance(part, dict) and {"load", *part} == Part.__dataclass_fields__.keys()
-        _check(complete, path, "seed, part, seconds and rows in every part, optionally load")
-        rows = part["rows"]
-        _check(isinstance(rows, list) and all(isinstance(row, dict) for row in rows), path, "rows that are objects")
-        values = [value for row in rows for value in row.values()]
-        plain = all(value is None or isinstance(value, str | int | float | bool) for value in values)
-        _check(plain, path, "rows of numbers, texts, booleans and null")
-    return Result(
-        expected_parts=content.pop("wanted"),
-        parts=tuple(Part(**{**part, "rows": tuple(part["rows"])}) for part in parts),
-        **content,
-    )
+    with explain_damage(file, *EXPLANATION):
+        content = read_json(file, *EXPLANATION)
+        _check(content.pop("format", None) == FORMAT, f"format {FORMAT}")
+        parts = content.pop("parts", None)
+        _check(isinstance(parts, list), "a list of parts")
+        _check(content.keys() == FIELDS.keys(), f"the entries format, {', '.join(FIELDS)} and parts")
+        for name, kind in FIELDS.items():
+            value = content[name]
+            _check(isinstance(value, kind) and not isinstance(value, bool), f"{name} of type {kind.__name__}")
+        _check(content["size"] in SIZES, f"a size among {', '.join(SIZES)}")
+        _check(content["machine"].keys() >= {"processor", "cores", "threads", "torch"}, "a description of the machine")
+        for part in parts:
+            complete = isinstance(part, dict) and {"load", *part} == Part.__dataclass_fields__.keys()
+            _check(complete, "seed, part, seconds and rows in every part, optionally load")
+            rows = part["rows"]
+            _check(isinstance(rows, list) and all(isinstance(row, dict) for row in rows), "rows that are objects")
+            values = [value for row in rows for value in row.values()]
+            plain = all(value is None or isinstance(value, str | int | float | bool) for value in values)
+            _check(plain, "rows of numbers, texts, booleans and null")
+        return Result(
+            expected_parts=content.pop("wanted"),
+            parts=tuple(dataclass_from_json(Part, {**part, "rows": tuple(part["rows"])}) for part in parts),
+            **content,
+        )
 
 
 def find(name: str, folder: str | os.PathLike[str] | None = None) -> Result | None:
@@ -141,7 +139,8 @@ def stored_conclusion(
 ) -> tuple[Conclusion | None, Result | None]:
     """Return the conclusion from the stored result, if that is complete, and the result, if there is one."""
     result = find(claim.name, folder)
-    return (claim.judge(result.rows) if result is not None and result.complete else None), result
+    with explain_damage(f"the stored result of {claim.name}", "of this version of the claim", "run the claim again"):
+        return (claim.judge(result.rows) if result is not None and result.complete else None), result
 
 
 def is_timing_unreliable(claim: Claim, result: Result) -> bool:
@@ -149,9 +148,9 @@ def is_timing_unreliable(claim: Claim, result: Result) -> bool:
     return claim.timed and (result.load is None or result.load > int(result.machine["cores"]) + 1)
 
 
-def _check(condition: bool, path: Path, expected: str) -> None:
+def _check(condition: bool, expected: str) -> None:
     if not condition:
-        raise ValueError(f"{path} is not a result file of a claim: expected {expected}; run the claim again")
+        raise ValueError(f"expected {expected}")
 
 
 def _to_json(value: Any) -> str:

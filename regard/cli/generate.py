@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.options import argument, option
+from regard.files import explain_damage
 
 
 def generate(
@@ -34,7 +35,8 @@ def generate(
         from regard import training
 
         model = training.load(run)
-        source = sys.stdin.read().strip() if text == "-" else text
+        with explain_damage("standard input", "text in UTF-8", "convert it to UTF-8"):
+            source = sys.stdin.read().strip() if text == "-" else text
         # Drawn first, so that an error is reported before anything is printed.
         alignment = None if picture is None else model.alignment(source)
         options: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}

@@ -27,6 +27,7 @@ def lab(
     Example: regard lab --no-browser --port 9000
     """
     from regard.lab import Lab, Settings
+    from regard.lab.models.board_attention import describe_network
     from regard.lab.server.serve import serve
 
     def print_address(lab: Lab) -> None:
@@ -34,5 +35,7 @@ def lab(
             typer.echo(f"Port {port} is taken; using {lab.port}.", err=True)
         typer.echo(f"The lab is at {lab.url}\nPress Ctrl-C to stop it.")
 
+    if network is not None:
+        describe_network(network)  # reports a folder without a network
     settings = Settings(runner=runner, network=network)
     serve(settings, host=host, port=port, browser=browser, on_start=print_address)

@@ -69,8 +69,7 @@ def train(
     from regard.training.interrupts import Interrupted
     from regard.training.launch import free_folder
     from regard.training.progress import show_progress
-    from regard.training.run import find_run, read_run
-    from regard.training.run_config import RunConfig
+    from regard.training.run import find_run, read_config
 
     console = Console(stderr=True, quiet=os.environ.get("RANK", "0") != "0")
     sizes = {"d_model": d_model, "layers": layers, "heads": heads, "context": context, "dropout": dropout}
@@ -84,7 +83,7 @@ def train(
     if resume is not None:
         refuse_with_resume(sizes | settings | others)
         folder = find_run(resume)
-        config = RunConfig.from_json(read_run(folder)["plan"])
+        config = read_config(folder)
     else:
         config = training.make_run_config(
             str(task), tuple(data or ()), model=model or "transformer", tokenizer=tokenizer,

@@ -31,6 +31,7 @@ from regard.learn.grader.verdict import Verdict
 
 VERSION = 1
 COURSE_SECTIONS = ("exercises", "cards", "drills", "flow")  # the sections that `Progress.clear` can empty
+COUNTS = ("attempts", "hints", "level", "tries", "reviews")  # whole numbers in the entries of the sections
 SECTIONS = (*COURSE_SECTIONS, "settings")
 
 Section = dict[str, Any]
@@ -218,8 +219,12 @@ def _read(path: Path) -> dict[str, Any]:
             "update regard, or set REGARD_HOME to another folder"
         )
     for name in SECTIONS:
-        if not isinstance(document.get(name, {}), dict):
+        section = document.get(name, {})
+        if not isinstance(section, dict):
             raise UnreadableProgress(f'its section "{name}" must be a JSON object')
+        for entry in section.values() if name in COURSE_SECTIONS else ():
+            if not isinstance(entry, dict) or any(not isinstance(entry.get(count, 0), int) for count in COUNTS):
+                raise UnreadableProgress(f'its section "{name}" contains {entry!r}')
     return document
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor, nn
 
-from regard.files import write_atomic
+from regard.files import explain_damage, read_json, write_atomic
 from regard.models.board.config import FIELD_NAMES, BoardConfig
 from regard.models.board.network import BoardNet
 from regard.models.recurrent import Recurrent
@@ -97,38 +97,28 @@ def _read_description(path: Path) -> tuple[Any, Any]:
         entries = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else None
         state = "does not exist" if entries is None else f"contains {', '.join(entries[:5]) or 'nothing'}"
         raise ValueError(f"{path} is missing, so {path.parent} is not a saved model: the folder {state}")
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid JSON ({error}); it is damaged, or save() did not write it") from None
-    stored_config = description.get("config") if isinstance(description, dict) else None
-    if not isinstance(stored_config, dict) or "kind" not in description:
-        raise ValueError(f'{path} must contain an object with "kind" and "config"; save() did not write it')
+    advice = "restore a copy, or save the model again"
+    description = read_json(path, "written by save()", advice, "kind", "config")
+    kind, stored_config = str(description["kind"]), description["config"]
     if description.get("format") != FORMAT:
         raise ValueError(f"{path} has format {description.get('format')!r}; this version of regard reads {FORMAT}")
-    if description["kind"] not in KINDS:
-        raise ValueError(f"{path} has the kind {description['kind']!r}; the known kinds are {', '.join(KINDS)}")
-    cls, config = KINDS[description["kind"]]
-    known_names = {field.name for field in fields(config)} | set(FIELD_NAMES)
-    if unknown := sorted(set(stored_config) - known_names):
-        raise ValueError(f"{path}: {config.__name__} has no {', '.join(unknown)}; a newer version of regard wrote it")
-    try:
+    if kind not in KINDS:
+        raise ValueError(f"{path} has the kind {kind!r}; the known kinds are {', '.join(KINDS)}")
+    cls, config = KINDS[kind]
+    with explain_damage(path, f"a valid {config.__name__}", advice):
+        known_names = {field.name for field in fields(config)} | set(FIELD_NAMES)
+        if unknown := sorted(set(stored_config) - known_names):
+            raise ValueError(f"{config.__name__} has no {', '.join(unknown)}; a newer version of regard wrote it")
         return cls, config.from_dict(stored_config) if config is BoardConfig else config(**stored_config)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} contains an invalid configuration: {error}") from None
 
 
 def _read_weights(path: Path, device: str) -> dict[str, Tensor]:
-    if not path.exists():
+    if not path.is_file():
         raise ValueError(f"{path} is missing: the folder has model.json but no weights")
-    try:
-        with safe_open(path, framework="pt", device=device) as file:
-            # Cloned, because a file that is mapped into memory must not be overwritten by the next save.
-            return {TENSOR_NAMES.get(name, name): file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ValueError(
-            f"{path} cannot be read ({error}): it is cut off or damaged ({path.stat().st_size} bytes)"
-        ) from None
+    kind, advice = "a file of weights", f"it has {path.stat().st_size} bytes; restore a copy, or save the model again"
+    with explain_damage(path, kind, advice), safe_open(path, framework="pt", device=device) as file:
+        # Cloned, because a file that is mapped into memory must not be overwritten by the next save.
+        return {TENSOR_NAMES.get(name, name): file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
 
 
 def _check_weights(path: Path, weights: dict[str, Tensor], expected: dict[str, Tensor]) -> None:

@@ -16,10 +16,9 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from regard.files import sync_folder, write_atomic
+from regard.files import explain_damage, read_json, sync_folder, write_atomic
 
 TENSORS, STATE = "state.safetensors", "state.json"
 
@@ -96,11 +95,9 @@ def latest_checkpoint(folder: Path) -> Path | None:
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the state of a checkpoint."""
-    try:
-        tensors = safetensors.torch.load((path / TENSORS).read_bytes())
-        return tensors, json.loads((path / STATE).read_text(encoding="utf-8"))
-    except (SafetensorError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is damaged ({error}); remove it to use an older one, or start a new run") from None
+    explanation = path, "a checkpoint", "remove it to use an older one, or start a new run"
+    with explain_damage(*explanation):
+        return safetensors.torch.load((path / TENSORS).read_bytes()), read_json(path / STATE, *explanation[1:])
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from regard.training.data.pairs import Pair
 from regard.training.distributed import Ranks, join_ranks
 from regard.training.loop import Loop
 from regard.training.metrics import Metrics
-from regard.training.run import RUNS, Run, find_run, load, read_run
+from regard.training.run import RUNS, Run, find_run, load, read_config, read_run
 from regard.training.run_config import PreparedRun, RunConfig, prepare
 from regard.training.run_json import require_free_folder, write_run_file
 from regard.training.supervised import Supervised, mean_loss
@@ -108,12 +108,11 @@ def resume(
     ValueError: .../phrases is finished; to train longer, start a new run with more steps
     """
     path = find_run(folder)
-    content = read_run(path)
-    if content.get("results"):
+    if read_run(path).get("results"):
         raise ValueError(f"{path} is finished; to train longer, start a new run with more steps")
     with join_ranks(device) as ranks:
-        config = RunConfig.from_json(content["plan"])
-        return _train(prepare(config, Tokenizer.load(path / "tokenizer.json")), path, ranks, tensorboard, report)
+        prepared = prepare(read_config(path), Tokenizer.load(path / "tokenizer.json"))
+        return _train(prepared, path, ranks, tensorboard, report)
 
 
 def _train(prepared: PreparedRun, path: Path, ranks: Ranks, tensorboard: bool, report: Report) -> TrainingResult:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import models
+from regard.files import dataclass_from_json, explain_damage
 from regard.training import checkpoint
 from regard.training.checkpoint import explain_disk_errors
 from regard.training.distributed import Ranks
@@ -196,13 +197,14 @@ class Loop:
         tensors, values = checkpoint.load_checkpoint(path)
         own = {name: name.split(".", 1)[1] for name in tensors if name.startswith((PREFIX, OLD_PREFIX))}
         algorithm_tensors = {short: tensors.pop(name) for name, short in own.items()}
-        checkpoint.restore_tensors(tensors, self.algorithm.network, self.algorithm.optimizer)
         names = {entry.name for entry in fields(TrainingState)}  # checkpoints of earlier versions may hold others
         values = {OLD_FIELDS.get(name, name): value for name, value in values.items()}
-        state = TrainingState(**{name: value for name, value in values.items() if name in names})
+        with explain_damage(path, "a checkpoint of this run", "remove it to use an older one, or start a new run"):
+            checkpoint.restore_tensors(tensors, self.algorithm.network, self.algorithm.optimizer)
+            state = dataclass_from_json(TrainingState, {name: value for name, value in values.items() if name in names})
+            self.algorithm.load_state(algorithm_tensors, state.algorithm_state)
         if not self.ranks.first:  # the checkpoint holds the sums of all ranks
             state.metric_sums = dict.fromkeys(state.metric_sums, 0.0)
-        self.algorithm.load_state(algorithm_tensors, state.algorithm_state)
         return state
 
     def _save(self, state: TrainingState) -> None:

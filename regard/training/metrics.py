@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ class MetricsFile:
 
 
 def read_metrics(file: Path) -> list[Metrics]:
-    """Return the rows of a metrics file; a last line that was cut off is skipped.
+    """Return the rows of a metrics file; lines without a row, such as a last one that was cut off, are skipped.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -44,12 +45,10 @@ def read_metrics(file: Path) -> list[Metrics]:
     """
     rows: list[Metrics] = []
     if file.exists():
-        for line in file.read_text(encoding="utf-8").splitlines():
-            try:
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError, RecursionError):
                 rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
-    return rows
+    return [row for row in rows if isinstance(row, dict) and isinstance(row.get("step"), int)]
 
 
 def _tensorboard(folder: Path, start: int) -> Callable[[str, float, int], None]:

@@ -12,9 +12,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard import models
+from regard.files import explain_damage
 from regard.suggestions import suggest
-from regard.training.run_config import TASKS
-from regard.training.run_json import read_run_file
+from regard.training.run_config import TASKS, RunConfig
+from regard.training.run_json import RESTORE, read_run_file
 from regard.training.tokenizer import BEGIN, END, MASK, SPECIAL, UNKNOWN, Tokenizer
 from regard.watching import watch
 
@@ -277,7 +278,15 @@ def find_run(run: str | os.PathLike[str]) -> Path:
 def read_run(folder: Path) -> dict[str, Any]:
     """Return the content of the run.json of a text model."""
     about = read_run_file(folder, ("plan",), "regard train")
-    task = about["plan"].get("task", about["plan"].get("method"))
+    with explain_damage(folder / "run.json", "a run of regard train", RESTORE):
+        task = about["plan"].get("task", about["plan"].get("method"))
     if task not in TASKS:
         raise ValueError(f"{folder} is a run of {task}, not of a text model ({', '.join(TASKS)})")
     return about
+
+
+def read_config(folder: Path) -> RunConfig:
+    """Return the configuration in the run.json of a text model."""
+    plan = read_run(folder)["plan"]
+    with explain_damage(folder / "run.json", "a run of regard train", RESTORE):
+        return RunConfig.from_json(plan)

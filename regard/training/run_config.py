@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from regard import models
+from regard.files import dataclass_from_json
 from regard.suggestions import suggest
 from regard.training.data.dates import date_pairs
 from regard.training.data.examples import Examples, MaskedExamples, PairExamples, TextExamples
@@ -75,7 +76,8 @@ class RunConfig:
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> "RunConfig":
         """Return the configuration that `to_json` turned into JSON values."""
-        return cls(**{**content, "data": tuple(content["data"]), "settings": Settings(**content["settings"])})
+        settings = dataclass_from_json(Settings, content["settings"])
+        return dataclass_from_json(cls, {**content, "data": tuple(content["data"]), "settings": settings})
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 import regard
-from regard.files import write_atomic
+from regard.files import read_json, write_atomic
+
+RESTORE = "restore a copy of the file, or start a new run"
 
 
 def write_run_file(folder: Path, content: dict[str, Any], results: dict[str, Any] | None = None) -> None:
@@ -24,14 +26,7 @@ def read_run_file(folder: Path, keys: Sequence[str], command: str) -> dict[str, 
     file = folder / "run.json"
     if not file.is_file():
         raise ValueError(f"{folder} is no run of {command}: it has no run.json")
-    try:
-        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        missing = [key for key in keys if key not in content]
-    except (json.JSONDecodeError, TypeError):
-        missing = list(keys)
-    if missing:
-        raise ValueError(f"{file} is damaged, or was not written by {command}")
-    return content
+    return read_json(file, f"a run of {command}", RESTORE, *keys)
 
 
 def require_free_folder(path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Self
 import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
-from regard.files import write_atomic
+from regard.files import explain_damage, read_json, write_atomic
 
 SPECIAL = ("<pad>", "<begin>", "<end>", "<mask>", "<unknown>")
 PAD, BEGIN, END, MASK, UNKNOWN = range(len(SPECIAL))
@@ -102,14 +102,10 @@ class Tokenizer:
     @classmethod
     def load(cls, file: str | os.PathLike[str]) -> Self:
         """Read a tokenizer that `save` wrote."""
-        path = Path(file)
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+        explanation = file, "a tokenizer of regard", "train again, or restore a copy"
+        with explain_damage(*explanation):
+            content = read_json(*explanation)
             return cls(content["kind"], tokenizers.Tokenizer.from_str(json.dumps(content["tokenizer"])))
-        except FileNotFoundError:
-            raise
-        except Exception as error:  # the library raises a plain Exception for a wrong file
-            raise ValueError(f"{path} is no tokenizer of regard ({error}); train again, or restore a copy") from None
 
 
 def _untrained(kind: str, lexicon: Sequence[str]) -> "tokenizers.Tokenizer":

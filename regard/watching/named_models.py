@@ -6,6 +6,7 @@ minilm                      the pre-trained sentence model of the extra `demo`, 
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
@@ -13,12 +14,12 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.files import explain_damage
 from regard.watching.recording import Recording, Tokens
 from regard.watching.watch_context import watch
 
@@ -58,9 +59,9 @@ def load_model(name: str) -> NamedModel:
     sys.path.insert(0, os.getcwd())
     try:
         factory: Any = importlib.import_module(module_name)
-    except ImportError as error:
+    except Exception as error:  # the module may contain any mistake
         raise ValueError(
-            f"cannot import {module_name!r}: {error}; install it, or run the command in its folder"
+            f"cannot import {module_name!r}: {error}; install or correct it, or run the command in its folder"
         ) from error
     finally:
         sys.path.pop(0)
@@ -81,13 +82,15 @@ def input_from_file(file: str) -> ModelInput:
     """Return the arrays of an .npz file as keyword arguments; unnamed arrays (arr_0, arr_1, …) become positional."""
     if Path(file).suffix != ".npz":
         raise ValueError(f"--input must be an .npz file, made with np.savez(file, name=array, …), got {file!r}")
-    try:
-        with open(file, "rb") as stream, np.load(stream, allow_pickle=False) as content:
-            arrays = {name: content[name] for name in content.files}
-    except (ValueError, EOFError, BadZipFile, AttributeError) as error:  # not an archive, or a damaged one
-        raise ValueError(f"--input: {file} is damaged or not an .npz file; write it with np.savez ({error})") from None
+    # The stream is opened here because np.load leaves the file of a damaged archive open.
+    with (
+        explain_damage(file, "an .npz file", "write it with np.savez"),
+        open(file, "rb") as stream,
+        np.load(stream, allow_pickle=False) as content,
+    ):
+        arrays = {name: content[name] for name in content.files}
     tensors = {name: _to_tensor(name, array) for name, array in arrays.items()}
-    unnamed = sorted((name for name in tensors if name.startswith("arr_")), key=lambda name: int(name[4:]))
+    unnamed = sorted((name for name in tensors if re.fullmatch(r"arr_\d+", name)), key=lambda name: int(name[4:]))
     return ModelInput(tuple(tensors.pop(name) for name in unnamed), tensors)
 
 

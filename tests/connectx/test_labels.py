@@ -237,8 +237,8 @@ def test_folders_without_labels_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="contains labels of 4x5x3"):
         open_folder(tmp_path, (6, 7, 4))
     np.save(tmp_path / "000000001.npy", np.zeros(3))
-    with pytest.raises(ValueError, match="must contain labels of 5 columns"):
+    with pytest.raises(ValueError, match="is not a file of labels with 5 columns"):
         read_labels(tmp_path)
     (tmp_path / "labels.json").write_text("{}")
-    with pytest.raises(ValueError, match="was not written by regard connectx label"):
+    with pytest.raises(ValueError, match="is not written by regard connectx label"):
         read_labels(tmp_path)

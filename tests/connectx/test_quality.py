@@ -68,7 +68,7 @@ def test_the_standard_sets_are_read(tmp_path: Path) -> None:
     ((board, found),) = read_positions(file)
     assert (board.moves, found) == ("444444", [1, 2, -3, None, 0, 0, 0])
     file.write_text("4 1 2\n")
-    with pytest.raises(ValueError, match="line 1: expected moves, a score and 7 scores"):
+    with pytest.raises(ValueError, match=r"line 1 is not a position, .*expected moves, a score and 7 scores"):
         read_positions(file)
 
 

@@ -135,7 +135,7 @@ class TestResume:
         loop(tiny(), tmp_path / "run").run()
         file = tmp_path / "run" / "checkpoints" / "00000012" / "state.safetensors"
         file.write_bytes(file.read_bytes()[:-9])
-        with pytest.raises(ValueError, match="00000012 is damaged"):
+        with pytest.raises(ValueError, match="00000012 is not a checkpoint, or is damaged"):
             loop(tiny(), tmp_path / "run").run()
 
     def test_random_state_and_signal_handlers_of_the_caller_are_restored(self, tiny: Any, tmp_path: Path) -> None:

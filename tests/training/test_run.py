@@ -114,7 +114,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="is a run of connectx, not of a text model"):
             load("mine")
         (tmp_path / "runs" / "mine" / "run.json").write_text("{")
-        with pytest.raises(ValueError, match=r"run.json is damaged"):
+        with pytest.raises(ValueError, match=r"run.json is not a run of regard train, or is damaged"):
             load("mine")
 
 

@@ -72,7 +72,7 @@ def test_saved_and_loaded(exact: Tokenizer, tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{}", '{"kind": "bpe", "tokenizer": {}}', "[1, 2"])
 def test_a_damaged_file_is_reported(content: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(content)
-    with pytest.raises(ValueError, match="is no tokenizer of regard"):
+    with pytest.raises(ValueError, match="is not a tokenizer of regard, or is damaged"):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 

@@ -117,7 +117,7 @@ def test_trained_model_has_a_head_for_the_previous_token(capsys: pytest.CaptureF
         (["my_models:with_tokenizer", "  "], "the text must contain at least one word"),
         (["my_models:layer", "--input", "x.csv"], "--input must be an .npz file"),
         (["my_models:layer", "--input", "none.npz"], "No such file"),
-        (["my_models:layer", "--input", "damaged.npz"], "damaged or not an .npz file"),
+        (["my_models:layer", "--input", "damaged.npz"], "damaged.npz is not an .npz file, or is damaged"),
         (["my_models:layer", "--input", "words.npz"], "src must contain numbers, got <U1"),
         (["my_models:causal", "--input", "x.npz"], "the model failed on this input: TypeError"),
         (["my_models:linear", "--input", "one.npz"], "no attention call was recorded"),

@@ -33,6 +33,8 @@ from typing import Any
 
 import numpy as np
 
+from regard.files import explain_damage
+
 Array = np.ndarray
 
 SCHEMA, VERSION = "regard.trace", 1
@@ -186,28 +188,24 @@ class Trace:
     @classmethod
     def from_json(cls, text: str) -> "Trace":
         """Return the trace that `to_json` wrote, with identical numbers."""
-        document = json.loads(text)
-        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-            raise ValueError(f'not a trace: expected JSON with "schema": "{SCHEMA}", as Trace.to_json writes it')
-        if document.get("version") != VERSION:
-            raise ValueError(
-                f"expected a trace of schema version {VERSION}, got version {document.get('version')}; "
-                "write the trace again with this version of regard"
+        with explain_damage("the text", "a trace", "write it again with Trace.to_json of this version of regard"):
+            document = json.loads(text)
+            if (found := (document["schema"], document["version"])) != (SCHEMA, VERSION):
+                raise ValueError(f"expected schema {SCHEMA} and version {VERSION}, got {found}")
+            mask = document["mask"]
+            return cls(
+                **{name: document[name] for name in ("kind", "heads", "kv_heads", "note")},
+                inputs=tuple(_read_part(part) for part in document["inputs"]),
+                steps=tuple(
+                    Step(**{name: step[name] for name in STEP_FIELDS}, parts=tuple(map(_read_part, step["parts"])))
+                    for step in document["steps"]
+                ),
+                tokens=tuple(document["tokens"]["queries"]),
+                key_tokens=tuple(document["tokens"]["keys"]),
+                scale=float(document["scale"]),
+                visible=mask and np.array(mask["visible"], dtype=bool).reshape(mask["shape"]),
+                mask=mask and mask["text"],
             )
-        mask = document["mask"]
-        return cls(
-            **{name: document[name] for name in ("kind", "heads", "kv_heads", "note")},
-            inputs=tuple(_read_part(part) for part in document["inputs"]),
-            steps=tuple(
-                Step(**{name: step[name] for name in STEP_FIELDS}, parts=tuple(map(_read_part, step["parts"])))
-                for step in document["steps"]
-            ),
-            tokens=tuple(document["tokens"]["queries"]),
-            key_tokens=tuple(document["tokens"]["keys"]),
-            scale=float(document["scale"]),
-            visible=mask and np.array(mask["visible"], dtype=bool).reshape(mask["shape"]),
-            mask=mask and mask["text"],
-        )
 
 
 def _write_part(part: Part) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from regard.connectx.arena.match import Game
 from regard.connectx.game.board import Board
 from regard.connectx.players.player import Player
+from regard.files import explain_damage
 
 SET_NAMES = ("L3_R1", "L2_R1", "L2_R2", "L1_R1", "L1_R2", "L1_R3")  # from endgame to opening, easy to hard
 SHIPPED_SETS = Path(__file__).parents[1] / "positions"  # a sample of the standard sets
@@ -91,13 +92,13 @@ def total(grades: Iterable[Grades]) -> Grades:
 def read_positions(file: str | os.PathLike[str]) -> list[tuple[Board, list[int | None]]]:
     """Return positions with the score of every column; lines are `moves score s1 … s7`, x for a full column."""
     positions = []
-    for number, line in enumerate(Path(file).read_text(encoding="utf-8").splitlines(), 1):
-        parts = line.split()
-        if not parts:
-            continue
-        if len(parts) != 9:
-            raise ValueError(f"{file}, line {number}: expected moves, a score and 7 scores, got {line!r}")
-        positions.append((Board.from_moves(parts[0]), [None if s == "x" else int(s) for s in parts[2:]]))
+    lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+    for number, line in enumerate(lines, 1):
+        with explain_damage(f"{file}, line {number}", "a position", "expected moves, a score and 7 scores"):
+            if parts := line.split():
+                if len(parts) != 9:
+                    raise ValueError(repr(line))
+                positions.append((Board.from_moves(parts[0]), [None if s == "x" else int(s) for s in parts[2:]]))
     return positions
 
 

@@ -24,6 +24,7 @@ from regard.connectx.game.board import Board
 from regard.connectx.game.openings import openings
 from regard.connectx.players.player import Player
 from regard.connectx.players.registry import AGENT_FILES, player
+from regard.files import dataclass_from_json, explain_damage
 
 Array = np.ndarray
 Pair = tuple[Game, Game]
@@ -245,12 +246,14 @@ def _read_own_games(file: str | os.PathLike[str], plan: ArenaPlan) -> list[Game]
         path.write_text(json.dumps(head) + "\n", encoding="utf-8")
         return []
     end = content.rfind(b"\n") + 1  # a line that was cut off by a crash is removed, and its game played again
-    lines = content[:end].decode().splitlines()
+    lines = content[:end].decode(errors="replace").splitlines()
     if not lines or lines[0] != json.dumps(head):
         raise ValueError(
             f"{path} contains games of another arena; give another file, or the same size, openings and seed"
         )
     if len(content) != end:
         os.truncate(path, end)
-    games = [Game(**entry | {"slowest": tuple(entry["slowest"])}) for entry in map(json.loads, lines[1:])]
+    with explain_damage(path, "a file of an arena", "remove the damaged lines"):
+        entries = [json.loads(line) for line in lines[1:]]
+        games = [dataclass_from_json(Game, entry | {"slowest": tuple(entry["slowest"])}) for entry in entries]
     return [game for game in games if game.first in plan.players and game.second in plan.players]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from regard.connectx.game.bitboard import Shape, mirror
 from regard.connectx.game.board_batch import checked_shape
-from regard.files import write_atomic
+from regard.files import explain_damage, write_atomic
 
 FULL = -128
 SOURCES = ("drawn", "network")  # random and perfect play; play of a network
@@ -151,13 +151,11 @@ def open_folder(folder: str | os.PathLike[str], size: tuple[int, int, int] | Non
         path.mkdir(parents=True, exist_ok=True)
         write_atomic(header, json.dumps({"format": 1, "size": list(size)}) + "\n")
         return path, shape
-    try:
+    with explain_damage(header, "written by regard connectx label", "use another folder"):
         content = json.loads(header.read_text(encoding="utf-8"))
         rows, columns, inarow = (int(value) for value in content["size"])
         if content["format"] != 1:
             raise ValueError(f"expected format 1, got {content['format']!r}")
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{header} was not written by regard connectx label ({error}); use another folder") from None
     if size is not None and size != (rows, columns, inarow):
         raise ValueError(
             f"{path} contains labels of {rows}x{columns}x{inarow}, but the size is {'x'.join(map(str, size))}"
@@ -179,12 +177,10 @@ def read_labels(folder: str | os.PathLike[str], *, most: int | None = None) -> L
     expected = record_type(shape.columns)
     parts = [np.zeros(0, expected)]
     for shard in shards(path)[:most]:
-        records = np.load(shard, allow_pickle=False)
-        if records.dtype != expected:
-            raise ValueError(
-                f"{shard} must contain labels of {shape.columns} columns, got records of {records.dtype}; remove it"
-            )
-        parts.append(records)
+        with explain_damage(shard, f"a file of labels with {shape.columns} columns", "remove it"):
+            parts.append(np.load(shard, allow_pickle=False))
+            if parts[-1].dtype != expected or parts[-1].ndim != 1:
+                raise ValueError(f"it contains {parts[-1].dtype}")
     records = np.concatenate(parts)
     _, first = np.unique(records["key"], return_index=True)
     records = records[first]

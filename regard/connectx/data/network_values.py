@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from regard import models
 from regard.connectx.data.label_storage import Labels
 from regard.connectx.game.board_batch import planes_of
-from regard.files import write_atomic
+from regard.files import explain_damage, write_atomic
 from regard.training.interrupts import stop_requested
 
 BATCH = 512
@@ -40,7 +40,8 @@ def network_values(
     values = np.full((len(labels), 2), np.nan, np.float32)
     file = None if folder is None else folder / _file_name(net, labels)
     if file is not None and file.exists():
-        values = np.load(file, allow_pickle=False)
+        with explain_damage(file, "a file of network values", "remove it"):
+            values[:] = np.load(file, allow_pickle=False)
     remaining = [part for part in batches(len(labels)) if np.isnan(values[part]).any()]
     report("evaluating", len(labels) - sum(part.stop - part.start for part in remaining), len(labels))
     saved = time.monotonic()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from regard.connectx.game.bitboard import completing_squares, playable_squares
 from regard.connectx.game.board import Board
+from regard.files import explain_damage
 from regard.numba_functions import uncompiled
 
 MAX_TRIES = 5_000  # positions in a row that are not new or not balanced, before the search gives up
@@ -35,12 +36,12 @@ def openings(
     path = Path(kind)
     if not path.is_file():
         raise ValueError(f"openings must be balanced, random, none or a file of move strings, got {kind!r}")
-    lines = [line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    boards = [Board.from_moves(line, *size) for line in lines if line]
-    over = next((board for board in boards if board.over), None)
-    if over is not None or not boards:
-        reason = "no moves" if over is None else f"{over.moves}, where the game is over"
-        raise ValueError(f"{kind} must contain openings of unfinished games, got {reason}")
+    with explain_damage(path, "a file of openings", "write the moves of an unfinished game in every line"):
+        lines = [line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        boards = [Board.from_moves(line, *size) for line in lines if line]
+        over = next((board for board in boards if board.over), None)
+        if over is not None or not boards:
+            raise ValueError("no moves" if over is None else f"after {over.moves} the game is over")
     return islice(boards, count)
 
 

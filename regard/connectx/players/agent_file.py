@@ -21,6 +21,7 @@ from typing import Any
 
 from regard.connectx.game.board import Board
 from regard.connectx.players.player import PlayerError
+from regard.files import explain_damage
 
 WORKER = Path(__file__).with_name("agent_worker.py")
 
@@ -140,11 +141,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def unpack_agent(archive: Path, folder: Path) -> Path:
     """Unpack a .tar.gz into the folder and return the path of its main.py."""
-    try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
-    except tarfile.TarError as error:
-        raise ValueError(f"{str(archive)!r} cannot be unpacked: {error}") from None
+    with explain_damage(archive, "a .tar.gz", "pack it again"), tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
     main = folder / "main.py"
     if not main.is_file():
         raise ValueError(f"{str(archive)!r} must contain a main.py at the top level, as Kaggle requires")

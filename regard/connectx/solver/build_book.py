@@ -24,6 +24,7 @@ from regard.connectx.game.bitboard import board_shape, completing_squares, has_l
 from regard.connectx.solver.opening_book import Book
 from regard.connectx.solver.perfect_solver import Solver
 from regard.connectx.solver.position_index import compiled_mirror, index_tables, layer_size, position_index
+from regard.files import explain_damage
 from regard.numba_functions import compiled
 
 SAVE_EVERY = 60.0  # seconds
@@ -188,11 +189,11 @@ def load_layers(folder: str | Path, rows: int, columns: int, inarow: int) -> Boo
     for stones in range(rows * columns):
         file = _file(folder, rows, columns, inarow, stones)
         if file.exists():
-            layer = np.load(file, allow_pickle=False)
             size = layer_size(rows, columns, stones)
-            if layer.dtype != np.uint8 or layer.shape != (size,):
-                raise ValueError(f"{file} must contain {size} bytes, got {layer.dtype} {layer.shape}; remove it")
-            book.layers[stones] = layer
+            with explain_damage(file, f"a layer of {size} bytes", "remove it"):
+                layer = book.layers[stones] = np.load(file, allow_pickle=False)
+                if layer.dtype != np.uint8 or layer.shape != (size,):
+                    raise ValueError(f"it contains {layer.dtype} {layer.shape}")
     return book
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.files import explain_damage
+
 KIND = "regard connectx book 1"
 SHIPPED = "6x7x4.book"
 
@@ -64,7 +66,7 @@ def load_book(path: str | Path | None = None) -> Book:
     source = Path(str(files("regard.connectx") / "books" / SHIPPED)) if path is None else Path(path)
     data = source.read_bytes()
     line, _, packed = data.partition(b"\n")
-    try:
+    with explain_damage(source, "an opening book", "write one with `regard connectx book`"):
         header = json.loads(line)
         if header["kind"] != KIND:
             raise ValueError(f"expected a file of kind {KIND!r}, got {header['kind']!r}")
@@ -74,10 +76,6 @@ def load_book(path: str | Path | None = None) -> Book:
             raise ValueError(f"expected {expected} scores, got {raw.size}")
         whole = tuple(int(stones) for stones in header.get("whole", []))
         rows, columns, inarow = int(header["rows"]), int(header["columns"]), int(header["inarow"])
-    except (ValueError, KeyError, TypeError, lzma.LZMAError) as error:
-        raise ValueError(
-            f"{source} is not an opening book, or is damaged ({error}); write one with `regard connectx book`"
-        ) from None
     ends = np.cumsum([size for _, size in sizes])
     layers = {stones: raw[end - size : end] for (stones, size), end in zip(sizes, ends, strict=True)}
     return Book(rows, columns, inarow, layers, whole)

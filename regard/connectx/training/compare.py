@@ -23,7 +23,7 @@ from regard.connectx.arena.match import play_game
 from regard.connectx.game.openings import openings
 from regard.connectx.players.network_player import NetworkPlayer, load_network
 from regard.connectx.training import run as board_run
-from regard.files import write_atomic
+from regard.files import explain_damage, write_atomic
 from regard.training.metrics import Metrics
 from regard.training.settings import Settings
 
@@ -138,11 +138,12 @@ def compare(
                 settings = _settings(method, budget, {**changes, "seed": seed})
                 plan = board_run.BoardRunConfig(method, labels=labels)
                 board_run.start_run(plan, config, settings, run, report=report)
-            elif not board_run.read_board_run(run)["results"]:
+            elif not board_run.read_board_run(run).get("results"):
                 board_run.resume_run(run, report=report)
-            results = board_run.read_board_run(run)["results"]
-            costs = {key: results[key] for key in ("seconds", "steps", "positions", "parameters")}
-            evaluations[name].append({**results["alone"], **costs})
+            with explain_damage(run / "run.json", "a finished run", "remove the folder to train it again"):
+                results = board_run.read_board_run(run)["results"]
+                costs = {key: results[key] for key in ("seconds", "steps", "positions", "parameters")}
+                evaluations[name].append({**results["alone"], **costs})
     announce("the networks play each other")
     comparison = {
         "configurations": [a, b], "method": method, "budget": asdict(budget), "seeds": seeds, "grades": evaluations,

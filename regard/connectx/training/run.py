@@ -17,11 +17,12 @@ from regard.connectx.training.alphazero import AlphaZero, AlphaZeroOptions
 from regard.connectx.training.distillation import Distillation, LabelBatches
 from regard.connectx.training.evaluation import balanced_sample, evaluate_network, win_rates
 from regard.connectx.training.ppo import Ppo, PpoOptions
+from regard.files import dataclass_from_json, explain_damage
 from regard.training.checkpoint import latest_checkpoint
 from regard.training.distributed import Ranks, join_ranks
 from regard.training.loop import Algorithm, Loop
 from regard.training.metrics import Metrics
-from regard.training.run_json import read_run_file, require_free_folder, write_run_file
+from regard.training.run_json import RESTORE, read_run_file, require_free_folder, write_run_file
 from regard.training.settings import Settings
 
 METHODS = ("distill", "ppo", "zero")
@@ -230,8 +231,10 @@ def read_board_run(folder: str | os.PathLike[str]) -> dict[str, Any]:
 def read_board_configs(folder: str | os.PathLike[str]) -> tuple[BoardRunConfig, models.BoardConfig, Settings]:
     """Return the configuration of a run, its network and its settings, from run.json."""
     content = read_board_run(folder)
-    config = BoardRunConfig(**{OLD_FIELDS.get(name, name): value for name, value in content["plan"].items()})
-    return config, models.BoardConfig.from_dict(content["network"]), Settings(**content["settings"])
+    with explain_damage(Path(folder) / "run.json", "a run of regard connectx train", RESTORE):
+        plan = {OLD_FIELDS.get(name, name): value for name, value in content["plan"].items()}
+        network = models.BoardConfig.from_dict(content["network"])
+        return dataclass_from_json(BoardRunConfig, plan), network, dataclass_from_json(Settings, content["settings"])
 
 
 def _write(

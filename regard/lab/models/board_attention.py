@@ -14,6 +14,8 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.files import explain_damage, read_json
+
 if TYPE_CHECKING:
     from regard.connectx import Board, NetworkPlayer
     from regard.models import BoardNet
@@ -40,21 +42,22 @@ def describe_network(folder: Path) -> dict[str, Any]:
     `memory` contains rows, columns and stones of the positions whose solution is stored in the network, and the number
     of parameters of that table; None for a network without it.
     """
-    saved = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    config = saved["config"]
-    every = config.get("attn_every")
-    layers = 0 if every is None else config["layers"] // every
-    sizes = _parameter_counts(folder / "model.safetensors")
-    return {
-        "name": folder.name,
-        "kind": saved["kind"],
-        "channels": config["channels"],
-        "blocks": config["layers"],
-        "layers": layers,
-        "heads": config["heads"],
-        "parameters": sum(sizes.values()) - sizes.get(MEMORY, 0),
-        "memory": [*config.get("memory", ()), sizes[MEMORY]] if MEMORY in sizes else None,
-    }
+    explanation = "a network of regard connectx train", "give the folder of another one"
+    saved = read_json(folder / "model.json", *explanation, "kind", "config")
+    with explain_damage(folder, *explanation):
+        config = saved["config"]
+        every = config.get("attn_every")
+        sizes = _parameter_counts(folder / "model.safetensors")
+        return {
+            "name": folder.name,
+            "kind": saved["kind"],
+            "channels": config["channels"],
+            "blocks": config["layers"],
+            "layers": 0 if every is None else config["layers"] // every,
+            "heads": config["heads"],
+            "parameters": sum(sizes.values()) - sizes.get(MEMORY, 0),
+            "memory": [*config.get("memory", ()), sizes[MEMORY]] if MEMORY in sizes else None,
+        }
 
 
 def _parameter_counts(file: Path) -> dict[str, int]:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from regard.files import explain_damage
 from regard.models.transformer.config import DecoderConfig, EncoderConfig
 from regard.models.transformer.decoder import Decoder
 from regard.models.transformer.encoder import Encoder
@@ -146,6 +147,8 @@ def _read_model(model: Source, config: Any, kind: str, prefix: str, useless: str
 
 def _options(config: Any, fields: dict[str, str]) -> dict[str, Any]:
     """Return the options of our configuration that their configuration determines."""
+    if missing := [name for name in fields.values() if not hasattr(config, name)]:
+        raise TypeError(f"config must be the model's own configuration, got one without {', '.join(missing)}")
     options = {ours: getattr(config, theirs) for ours, theirs in fields.items()}
     if options["activation"] not in ACTIVATIONS:
         raise ValueError(f"the activation must be one of {', '.join(ACTIVATIONS)}, got {options['activation']!r}")
@@ -159,5 +162,6 @@ def _rename(state: _State, ours: str, theirs: str) -> dict[str, Tensor]:
 
 def _load(model: M, weights: dict[str, Tensor]) -> M:
     first = next(iter(weights.values()))
-    model.to(device=first.device, dtype=first.dtype).load_state_dict(weights)
+    with explain_damage("the state dict", "that of the model in config", "pass both of the same model"):
+        model.to(device=first.device, dtype=first.dtype).load_state_dict(weights)
     return model.eval()
