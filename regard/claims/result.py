@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -154,15 +154,15 @@ def _check(condition: bool, expected: str) -> None:
 
 
 def _to_json(value: Any) -> str:
-    return json.dumps(_rounded(value), ensure_ascii=False, allow_nan=False)
+    return json.dumps(finite(value, lambda number: float(f"{number:.6g}")), ensure_ascii=False, allow_nan=False)
 
 
-def _rounded(value: Any) -> Any:
-    """Return the value with floats rounded to six digits and None for NaN and infinity."""
+def finite(value: Any, convert: Callable[[float], float]) -> Any:
+    """Return the value with `convert` applied to floats, and None for NaN and infinity, which JSON does not have."""
     if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
+        return convert(value) if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {name: _rounded(item) for name, item in value.items()}
+        return {name: finite(item, convert) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
+        return [finite(item, convert) for item in value]
     return value

@@ -95,13 +95,11 @@ def _measure(claim: Claim, settings: Settings, part: Settings, seed: int) -> Par
         torch.manual_seed(seed)
         random.seed(seed)
         rows = claim.measure(settings, part, seed)
-    plain_rows = tuple({name: _plain(value) for name, value in row.items()} for row in rows)
+    plain_rows = tuple(
+        {name: x.item() if isinstance(x, np.generic | torch.Tensor) else x for name, x in row.items()} for row in rows
+    )
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return Part(seed, dict(part), time.perf_counter() - start, plain_rows, load)
-
-
-def _plain(value: object) -> object:
-    return value.item() if isinstance(value, np.generic | torch.Tensor) else value
 
 
 def _command(claim: Claim, size: Size, seeds: int) -> str:

@@ -133,21 +133,19 @@ def check_order(diagram: Diagram, order: Sequence[str]) -> DiagramResult:
     latest: dict[Kind, Value] = {}
     for name in order:
         try:
-            value = _apply(diagram, name, _choose_inputs(name, latest))
+            candidates = [[latest[kind] for kind in kinds if kind in latest] for kinds in ACCEPTED_KINDS.get(name, ())]
+            value = _apply(diagram, name, [values[-1] for values in candidates if values])
         except InvalidInput as error:
             return DiagramResult(False, error.message, name)
         latest[value.kind] = value
     return DiagramResult(True, _message("correct"))
 
 
+PROJECTED: tuple[Kind, ...] = ("q", "k", "v")
 # For an order of boxes: the kinds that each input accepts, the preferred kind last.
 ACCEPTED_KINDS: Mapping[str, tuple[tuple[Kind, ...], ...]] = {
-    "w_q": (("x",),),
-    "w_k": (("x",),),
-    "w_v": (("x",),),
-    "split_q": (("q",),),
-    "split_k": (("k",),),
-    "split_v": (("v",),),
+    **{f"w_{kind}": (("x",),) for kind in PROJECTED},
+    **{f"split_{kind}": ((kind,),) for kind in PROJECTED},
     "product": (("q",), ("k",)),
     "scale": (("q", "scores", "weights"),),
     "mask": (("scores", "weights"),),
@@ -157,11 +155,6 @@ ACCEPTED_KINDS: Mapping[str, tuple[tuple[Kind, ...], ...]] = {
     "w_o": (("context", "merged"),),
     "output": (("weights", "context", "merged", "output"),),
 }
-
-
-def _choose_inputs(name: str, latest: Mapping[Kind, Value]) -> list[Value]:
-    candidates = [[latest[kind] for kind in kinds if kind in latest] for kinds in ACCEPTED_KINDS.get(name, ())]
-    return [values[-1] for values in candidates if values]
 
 
 def _apply(diagram: Diagram, name: str, inputs: Sequence[Value]) -> Value:
@@ -300,12 +293,8 @@ PIECES = {
     piece.name: piece
     for piece in (
         Piece("input", 0, lambda diagram, inputs: Value("x")),
-        Piece("w_q", 1, _projection("q")),
-        Piece("w_k", 1, _projection("k")),
-        Piece("w_v", 1, _projection("v")),
-        Piece("split_q", 1, _split("q")),
-        Piece("split_k", 1, _split("k")),
-        Piece("split_v", 1, _split("v")),
+        *(Piece(f"w_{kind}", 1, _projection(kind)) for kind in PROJECTED),
+        *(Piece(f"split_{kind}", 1, _split(kind)) for kind in PROJECTED),
         Piece("product", 2, _product),
         Piece("scale", 1, _scale),
         Piece("mask", 1, _mask),

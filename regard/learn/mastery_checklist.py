@@ -17,6 +17,17 @@ CORE_EXERCISES = ("self-attention", "multi-head")  # names of exercises, without
 HAND_DRILL_LEVEL = 3
 HAND_DRILLS = 3  # number of kinds of drills of that level or above to pass
 MASTERED_PERCENT = 80  # of all cards
+TITLES = {
+    "flow": bilingual("Assemble the diagrams of attention", "拼出注意力的计算流程图"),
+    "hand": bilingual(
+        f"Calculate by hand: pass {HAND_DRILLS} kinds of drills of level {HAND_DRILL_LEVEL} or above",
+        f"手算：{HAND_DRILLS} 种 {HAND_DRILL_LEVEL} 级以上的题目全对",
+    ),
+    "exercises": bilingual(
+        "Pass both core exercises: self-attention and multi-head", "通过两道核心编程题：自注意力与多头注意力"
+    ),
+    "cards": bilingual(f"Master {MASTERED_PERCENT} % of the cards", f"掌握 {MASTERED_PERCENT}% 的面试卡片"),
+}
 
 
 @dataclass(frozen=True)
@@ -47,37 +58,13 @@ def checklist(progress: Progress) -> list[ChecklistItem]:
         for name, entry in progress.drills.items()
         if entry.get("passed") and entry.get("level", 0) >= HAND_DRILL_LEVEL
     }
-    passed_exercises = {
-        name.lstrip("0123456789-")
-        for name, entry in progress.exercises.items()
-        if isinstance(entry, dict) and entry.get("passed")
-    }
+    passed_exercises = {name.lstrip("0123456789-") for name, e in progress.exercises.items() if e.get("passed")}
     deck = Deck(all_cards(), progress.cards)
-    return [
-        ChecklistItem(
-            "flow", bilingual("Assemble the diagrams of attention", "拼出注意力的计算流程图"), diagrams, len(DIAGRAMS)
-        ),
-        ChecklistItem(
-            "hand",
-            bilingual(
-                f"Calculate by hand: pass {HAND_DRILLS} kinds of drills of level {HAND_DRILL_LEVEL} or above",
-                f"手算：{HAND_DRILLS} 种 {HAND_DRILL_LEVEL} 级以上的题目全对",
-            ),
-            len(drill_kinds),
-            HAND_DRILLS,
-        ),
-        ChecklistItem(
-            "exercises",
-            bilingual(
-                "Pass both core exercises: self-attention and multi-head", "通过两道核心编程题：自注意力与多头注意力"
-            ),
-            len(passed_exercises & set(CORE_EXERCISES)),
-            len(CORE_EXERCISES),
-        ),
-        ChecklistItem(
-            "cards",
-            bilingual(f"Master {MASTERED_PERCENT} % of the cards", f"掌握 {MASTERED_PERCENT}% 的面试卡片"),
-            deck.mastery().mastered,
-            math.ceil(len(deck.cards) * MASTERED_PERCENT / 100),
-        ),
-    ]
+    mastery = deck.mastery()
+    counts = {  # how many things are done, and how many are needed
+        "flow": (diagrams, len(DIAGRAMS)),
+        "hand": (len(drill_kinds), HAND_DRILLS),
+        "exercises": (len(passed_exercises & set(CORE_EXERCISES)), len(CORE_EXERCISES)),
+        "cards": (mastery.mastered, math.ceil(mastery.cards * MASTERED_PERCENT / 100)),
+    }
+    return [ChecklistItem(name, TITLES[name], *count) for name, count in counts.items()]

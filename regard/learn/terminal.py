@@ -103,10 +103,8 @@ def print_verdict(verdict: Verdict, language: Language, console: Console) -> Non
     if verdict.printed.strip():
         console.print(Padding(Text(phrase("printed", language), style="dim"), (1, 0, 0, 2)))
         console.print(Padding(Text(verdict.printed.rstrip()[-2000:]), (0, 0, 0, 2)))
-    key = "well" if verdict.passed else "again"
-    advice = phrase(
-        key, language, seed=verdict.seed, name=verdict.exercise, cases=verdict.cases, seconds=verdict.seconds
-    )
+    values = {"seed": verdict.seed, "name": verdict.exercise, "cases": verdict.cases, "seconds": verdict.seconds}
+    advice = phrase("well" if verdict.passed else "again", language, **values)
     console.print(Padding(Text(advice, style="dim"), (1, 0, 0, 2)))
 
 

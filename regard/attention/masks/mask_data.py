@@ -20,6 +20,7 @@ def is_symbolic(data: Any) -> bool:
     torch = sys.modules.get("torch")
     if torch is None:
         return False
+    # torch.func has no public test for a tensor inside vmap; reading the values and catching the error would be slow.
     return torch.compiler.is_compiling() or (is_tensor(data) and torch._C._functorch.is_batchedtensor(data))
 
 

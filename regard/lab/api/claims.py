@@ -4,7 +4,6 @@ Verdicts are computed from the stored rows by the claim's own rule at every requ
 that the page shows, in a process of its own, so that its seeds and threads are independent and it can be stopped.
 """
 
-import math
 import subprocess
 import sys
 import tempfile
@@ -78,29 +77,16 @@ def _as_json(claim: "Claim", folder: Path | None) -> dict[str, Any]:
     from regard.claims import SHIPPED, find
     from regard.claims.result import is_timing_unreliable, stored_conclusion
 
-    content = {
-        "name": claim.name,
-        "title": claim.title,
-        "says": claim.statement,
-        "source": claim.source,
-        "experiment": claim.experiment,
-        "rule": claim.rule,
-        "timed": claim.timed,
-        "command": f"regard claims run {claim.name}",
-    }
+    content = {name: getattr(claim, name) for name in ("name", "title", "source", "experiment", "rule", "timed")}
+    content |= {"says": claim.statement, "command": f"regard claims run {claim.name}"}
     try:
         conclusion, result = stored_conclusion(claim, folder)
         if result is None:
             return {**content, "state": "not-run"}
-        content["result"] = {
-            "size": result.size,
-            "seeds": result.seeds,
+        same_names = ("size", "seeds", "seconds", "load", "machine", "command")
+        content["result"] = {name: getattr(result, name) for name in same_names} | {
             "parts": len(result.parts),
             "wanted": result.expected_parts,
-            "seconds": result.seconds,
-            "load": result.load,
-            "machine": result.machine,
-            "command": result.command,
             "noisy": is_timing_unreliable(claim, result),
             "shipped": folder is None and result == find(claim.name, SHIPPED),
         }
@@ -130,14 +116,9 @@ def _figure(one: "Figure") -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Return the value with None in place of infinities and NaN, which JSON cannot represent."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
+    from regard.claims.result import finite
+
+    return finite(value, lambda number: number)
 
 
 routes = [

@@ -99,38 +99,28 @@ def question(what: str, board: "Board", **more: Any) -> dict[str, Any]:
 def truth(fields: Fields) -> Callable[[Job], Any]:
     """Return the job that scores every column for the side to move; None where it is full or not solved in time."""
     board, seconds = unfinished_board(fields), number(fields, "seconds", 15, 0.1, MOST_SECONDS)
-
-    def work(job: Job) -> Any:
-        scores: list[int | None] = [None] * board.columns
-
-        def on_line(line: dict[str, Any] | None) -> None:
-            if line is not None:
-                scores[line["column"]] = line["score"]
-            job.report(scores=list(scores))
-
-        complete = search_process("truth").ask(question("truth", board), seconds, on_line)
-        return {"scores": scores, "complete": complete}
-
-    return work
+    scores: list[int | None] = [None] * board.columns
+    return lambda job: _collect(job, "truth", board, seconds, "scores", scores, ("column", "score"))
 
 
 def game(fields: Fields) -> Callable[[Job], Any]:
     """Return the job that scores every position of a game, by ply; positions not solved in time are left out."""
     _check_solvable(fields, "rows")
     board, seconds = board_of(fields), number(fields, "seconds", 30, 0.1, MOST_SECONDS)
+    return lambda job: _collect(job, "game", board, seconds, "plies", {}, ("ply", "scores"))
 
-    def work(job: Job) -> Any:
-        plies: dict[int, list[int | None]] = {}
 
-        def on_line(line: dict[str, Any] | None) -> None:
-            if line is not None:
-                plies[line["ply"]] = line["scores"]
-            job.report(plies=dict(plies))
+def _collect(
+    job: Job, what: str, board: "Board", seconds: float, name: str, scores: Any, keys: tuple[str, str]
+) -> dict[str, Any]:
+    """Ask the search process, put what comes into `scores`, and report it under `name` after every line."""
 
-        complete = search_process("game").ask(question("game", board), seconds, on_line)
-        return {"plies": plies, "complete": complete}
+    def on_line(line: dict[str, Any] | None) -> None:
+        if line is not None:
+            scores[line[keys[0]]] = line[keys[1]]
+        job.report(**{name: scores.copy()})
 
-    return work
+    return {"complete": search_process(what).ask(question(what, board), seconds, on_line), name: scores}
 
 
 def move(fields: Fields, network: Path | None) -> Callable[[Job], Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.attention import Trace, embed, projections, trace_layer
+from regard.attention import embed, projections, trace_layer
 from regard.lab.models.watched_models import (
     LONGEST,
     Heads,
@@ -54,7 +54,9 @@ def self_attention(fields: Fields) -> dict[str, Any]:
     visible = _paint(fields, by_rule)
     x, weights = embed(words, d_model, seed), projections(d_model, seed)
     masked, unmasked = (trace_layer(x, *weights, heads=heads, mask=m, tokens=words) for m in (visible, None))
-    contributions = head_contributions(masked, weights[-1])
+    context = masked.part("context").values
+    # What each head adds to the output, (H, L, D): its context times its own rows of W_o.
+    contributions = context @ weights[-1].reshape(context.shape[0], context.shape[-1], -1)
     disabled = _disabled_heads(fields, heads)
     removed = contributions[disabled].sum(0) if disabled else np.zeros_like(masked.output)
     return {
@@ -71,12 +73,6 @@ def self_attention(fields: Fields) -> dict[str, Any]:
         "shares": [_norms(contribution) for contribution in contributions],
         "entropy": _entropies(masked.weights, visible).tolist(),
     }
-
-
-def head_contributions(layer: Trace, w_o: np.ndarray) -> np.ndarray:
-    """Return what each head adds to the output, (H, L, D): its context times its own rows of W_o."""
-    context = layer.part("context").values
-    return context @ w_o.reshape(context.shape[0], context.shape[-1], -1)
 
 
 def _norms(rows: np.ndarray) -> list[float]:

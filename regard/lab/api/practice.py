@@ -1,5 +1,6 @@
 """Endpoints of the course: checklist, progress in every part, the next exercise, the diagrams, and starting over."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,27 +21,14 @@ def overview(_: Fields, file: Path) -> Any:
     return {
         "file": str(file),
         "notice": progress.notice,
-        "checklist": [
-            {
-                "name": item.name,
-                "title": translations(item.title),
-                "have": item.have,
-                "need": item.need,
-                "done": item.done,
-            }
-            for item in checklist(progress)
-        ],
+        "checklist": [asdict(item) | {"done": item.done} for item in checklist(progress)],
         "exercises": [_exercise(one, progress.exercises.get(one.name, {})) for one in exercises()],
         "next": following.name if following else None,
         "cards": _cards(progress.cards),
         "drills": _drills(progress.drills),
         "diagrams": _diagrams(progress.flow),
         "wrong": [
-            {
-                "number": n,
-                "said": translations(text),
-                "card": next(card.id for card in all_cards() if n in card.misconceptions),
-            }
+            {"number": n, "said": translations(text), "card": next(c.id for c in all_cards() if n in c.misconceptions)}
             for n, text in MISCONCEPTIONS.items()
         ],
     }
@@ -55,9 +43,7 @@ def _exercise(exercise: Any, entry: dict[str, Any]) -> dict[str, Any]:
         "title": {language: exercise.title(language) for language in LANGUAGES},
         "uses": exercise.uses,
         "core": exercise.name.lstrip("0123456789-") in CORE_EXERCISES,
-        "passed": entry.get("passed"),
-        "attempts": entry.get("attempts", 0),
-        "hints": entry.get("hints", 0),
+        **{name: entry.get(name, default) for name, default in (("passed", None), ("attempts", 0), ("hints", 0))},
     }
 
 

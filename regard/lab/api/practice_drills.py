@@ -12,11 +12,6 @@ if TYPE_CHECKING:
     from regard.learn import Drill
 
 
-def drill_by_name(fields: Fields) -> Any:
-    """Return the drill with this name, such as causal:3:7."""
-    return _drill(fields).to_plain()
-
-
 def new_drill(fields: Fields, file: Path) -> Any:
     """Return a drill of this level or kind that the learner has not done and that is not the current one."""
     from regard.learn import DRILL_KINDS, drill
@@ -64,7 +59,7 @@ def _drill(fields: Fields) -> "Drill":
 
 
 routes = [
-    get("/api/practice/drills/{name}", drill_by_name),
+    get("/api/practice/drills/{name}", lambda fields: _drill(fields).to_plain()),
     post("/api/practice/drill", new_drill, learner_file),
     post("/api/practice/drill/check", check, learner_file),
 ]

@@ -22,14 +22,13 @@ A check relates a number in the text to the expression that computes it ("Englis
 differ). Tests evaluate every expression, and require that each longer number in a text is a premise or is checked.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from regard.languages import LANGUAGES, Bilingual, bilingual
+from regard.languages import LANGUAGES, Bilingual, bilingual, read_texts
 
 FOLDER = Path(__file__).parent
 
@@ -108,7 +107,11 @@ def topics() -> tuple[Topic, ...]:
     >>> topics()[0].title["zh"]
     '注意力机制'
     """
-    return tuple(_read(name, (FOLDER / f"{name}.toml").read_text(encoding="utf-8")) for name in TOPICS)
+    documents = {name: read_texts(FOLDER / f"{name}.toml") for name in TOPICS}
+    return tuple(
+        Topic(name, _bilingual(document["title"]), tuple(_card(name, entry) for entry in document["card"]))
+        for name, document in documents.items()
+    )
 
 
 def all_cards() -> tuple[Card, ...]:
@@ -144,26 +147,14 @@ def find_topic(name: str) -> Topic:
     raise ValueError(f"the topics are {', '.join(TOPICS)}, got {name!r}")
 
 
-def _read(topic: str, text: str) -> Topic:
-    document = tomllib.loads(text)
-    return Topic(topic, _bilingual(document["title"]), tuple(_card(topic, entry) for entry in document["card"]))
-
-
 def _card(topic: str, entry: Mapping[str, Any]) -> Card:
     keys = {"id", "shows", "misconceptions", "question", "answer", "detail", "premises", "checks"}
     if set(entry) - keys:
         raise ValueError(f"{topic}.toml: the keys of a card are {sorted(keys)}, got {sorted(set(entry) - keys)}")
-    return Card(
-        id=entry["id"],
-        topic=topic,
-        question=_bilingual(entry["question"]),
-        answer=_bilingual(entry["answer"]),
-        detail=_bilingual(entry["detail"]),
-        shows=entry["shows"],
-        misconceptions=tuple(entry.get("misconceptions", ())),
-        premises=tuple(entry.get("premises", ())),
-        checks=tuple((text, expression) for text, expression in entry.get("checks", ())),
-    )
+    fields: dict[str, Any] = {name: _bilingual(entry[name]) for name in ("question", "answer", "detail")}
+    fields |= {name: tuple(entry.get(name, ())) for name in ("misconceptions", "premises")}
+    checks = tuple((text, expression) for text, expression in entry.get("checks", ()))
+    return Card(id=entry["id"], topic=topic, shows=entry["shows"], checks=checks, **fields)
 
 
 def _bilingual(entry: Mapping[str, str]) -> Bilingual:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from statistics import fmean
 
 from regard.learn.cards.card import Card
 from regard.learn.cards.spaced_repetition import GRADES, Grade
@@ -60,17 +61,14 @@ def results_by_topic(answers: Sequence[InterviewAnswer], limit: float = SECONDS_
     by_topic: dict[str, list[InterviewAnswer]] = {}
     for answer in answers:
         by_topic.setdefault(answer.card.topic, []).append(answer)
-    rows = [
-        (
-            sum(POINTS[answer.grade] for answer in group) / len(group),
-            TopicResult(
-                topic,
-                questions=len(group),
-                good=sum(POINTS[answer.grade] >= POINTS["good"] for answer in group),
-                seconds=sum(answer.seconds for answer in group) / len(group),
-                late=sum(answer.seconds > limit for answer in group),
-            ),
+    weakest_first = sorted(by_topic.items(), key=lambda pair: fmean(POINTS[answer.grade] for answer in pair[1]))
+    return [
+        TopicResult(
+            topic,
+            questions=len(group),
+            good=sum(POINTS[answer.grade] >= POINTS["good"] for answer in group),
+            seconds=fmean(answer.seconds for answer in group),
+            late=sum(answer.seconds > limit for answer in group),
         )
-        for topic, group in by_topic.items()
+        for topic, group in weakest_first
     ]
-    return [row for _, row in sorted(rows, key=lambda pair: pair[0])]

@@ -13,7 +13,7 @@ from regard.learn.drills.drill import Drill, Step, Task, Values
 from regard.learn.drills.exact_numbers import Exact
 from regard.learn.drills.kinds import layer_norm, masks_and_heads, one_query, shapes_and_costs
 from regard.learn.drills.kinds import online_softmax_drill as online_softmax
-from regard.learn.drills.matrices import Matrix, close, format_matrix, shape
+from regard.learn.drills.matrices import close, format_matrix, shape
 from regard.learn.drills.texts import FILE
 
 LEVELS = (1, 2, 3, 4, 5)
@@ -93,16 +93,11 @@ def _is_suitable(task: Task, level: int) -> bool:
     values = dict(task.inputs)
     for step in task.steps:
         values[step.name] = step.compute(values)
-        if not _has_small_fractions(values[step.name], LARGEST_DENOMINATOR[level]) or not _mistakes_differ(
-            step, values
-        ):
+        fractions = [x.rational for row in values[step.name] for x in row if isinstance(x, Exact)]
+        small = all(fraction.denominator <= LARGEST_DENOMINATOR[level] for fraction in fractions)
+        if not small or not _mistakes_differ(step, values):
             return False
     return True
-
-
-def _has_small_fractions(result: Matrix, largest: int) -> bool:
-    fractions = [x.rational for row in result for x in row if isinstance(x, Exact)]
-    return all(fraction.denominator <= largest for fraction in fractions)
 
 
 def _mistakes_differ(step: Step, values: Values) -> bool:
