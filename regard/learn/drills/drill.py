@@ -82,12 +82,8 @@ class StepResult:
 
     def to_plain(self) -> dict[str, Any]:
         """Return the result as JSON values, with numbers as they are typed."""
-        return {
-            "step": self.step,
-            "outcome": self.outcome,
-            "passed": self.passed,
+        return {name: getattr(self, name) for name in ("step", "outcome", "passed", "mistake")} | {
             "says": dict(self.message),
-            "mistake": self.mistake,
             "cells": [list(cell) for cell in self.cells],
             "expected": _number_texts(self.expected),
             "true": _number_texts(self.true),
@@ -140,11 +136,7 @@ class Drill:
     def to_plain(self) -> dict[str, Any]:
         """Return texts, given numbers and the shape of every answer as JSON values, for the page."""
         sizes = {name: shape(value) for name, value in self.answers().items()}
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "level": self.level,
-            "seed": self.seed,
+        return {name: getattr(self, name) for name in ("name", "kind", "level", "seed")} | {
             "title": dict(self.title),
             "statement": dict(self.statement),
             "given": {name: _number_texts(value) for name, value in self.inputs.items()},
@@ -234,13 +226,9 @@ def _describe_cells(cells: Sequence[tuple[int, int]], expected: Matrix) -> Bilin
     if len(cells) == rows * columns:
         return drill_text("feedback", "all-differ")
     i, j = cells[0][0] + 1, cells[0][1] + 1
-    place = (
-        bilingual(f"row {i}, column {j}", f"第 {i} 行第 {j} 列")
-        if rows > 1
-        else bilingual(f"number {j}", f"第 {j} 个数")
-    )
+    texts = (f"row {i}, column {j}", f"第 {i} 行第 {j} 列") if rows > 1 else (f"number {j}", f"第 {j} 个数")
     more = bilingual(f" and {len(cells) - 1} more", f"等 {len(cells)} 处") if len(cells) > 1 else ""
-    return drill_text("feedback", "some-differ", place=place, more=more)
+    return drill_text("feedback", "some-differ", place=bilingual(*texts), more=more)
 
 
 def _number_texts(a: Matrix) -> list[list[str]]:

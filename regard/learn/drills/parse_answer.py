@@ -76,12 +76,8 @@ def _split_text(text: str, rows: int, columns: int) -> list[list[str]]:
     lines = [line.strip().strip("[]") for line in re.split(r"[;\n]", plain) if line.strip()]
     if rows == 1 and len(lines) == columns and columns > 1:
         return [lines]
-    return [line.rstrip(",").split(",") if "," in line else _split_at_spaces(line, columns) for line in lines]
-
-
-def _split_at_spaces(line: str, columns: int) -> list[str]:
-    parts = line.split()
-    return parts if columns > 1 and len(parts) == columns else [line]
+    parts = [line.rstrip(",").split(",") if "," in line else line.split() for line in lines]
+    return [p if "," in line or len(p) == columns > 1 else [line] for line, p in zip(lines, parts, strict=True)]
 
 
 def _split_cells(answer: Sequence[object], rows: int) -> list[list[str]]:

@@ -14,24 +14,15 @@ def shapes(random: Random) -> Task:
     batch, queries, keys = random.sample(range(2, 16), 3)
     width = d_k * heads
     split, heads_behind = [batch, heads, queries, d_k], [batch, queries, heads, d_k]
+    wrong_q = {"heads-behind": heads_behind, "not-split": [batch, heads, queries, width]}
+    wrong_k = {"heads-behind": [batch, keys, heads, d_k], "swapped": split}
+    wrong_context = {"swapped": [batch, heads, keys, d_k], "heads-behind": heads_behind}
     steps = (
         _constant("Q", "q-shape", [batch, queries, width]),
-        _constant(
-            "Q split",
-            "q-split-shape",
-            split,
-            {"heads-behind": heads_behind, "not-split": [batch, heads, queries, width]},
-        ),
-        _constant(
-            "K split",
-            "k-split-shape",
-            [batch, heads, keys, d_k],
-            {"heads-behind": [batch, keys, heads, d_k], "swapped": split},
-        ),
+        _constant("Q split", "q-split-shape", split, wrong_q),
+        _constant("K split", "k-split-shape", [batch, heads, keys, d_k], wrong_k),
         _constant("scores", "scores-shape", [batch, heads, queries, keys], {"swapped": [batch, heads, keys, queries]}),
-        _constant(
-            "context", "context-shape", split, {"swapped": [batch, heads, keys, d_k], "heads-behind": heads_behind}
-        ),
+        _constant("context", "context-shape", split, wrong_context),
         _constant("merged", "merged-shape", [batch, queries, width], {"not-merged": [batch, queries, d_k]}),
     )
     return Task({}, steps, {"batch": batch, "queries": queries, "keys": keys, "width": width, "heads": heads})
@@ -43,14 +34,11 @@ def parameters(random: Random) -> Task:
     width = heads * d_k
     hidden = random.choice((2, 3, 4)) * width
     projection = width * width + width
+    wrong_projection = {"no-bias": [width * width], "times-heads": [projection * heads]}
+    feed_forward, no_bias = [2 * width * hidden + hidden + width], {"no-bias": [2 * width * hidden]}
     both = {"attention": 1, "feed-forward": 1}
     steps = (
-        _constant(
-            "projection",
-            "projection-parameters",
-            [projection],
-            {"no-bias": [width * width], "times-heads": [projection * heads]},
-        ),
+        _constant("projection", "projection-parameters", [projection], wrong_projection),
         make_step(
             "attention",
             _sum({"projection": 4}),
@@ -58,13 +46,7 @@ def parameters(random: Random) -> Task:
             Mistake("times-heads", _sum({"projection": 4 * heads})),
             text_key="attention-parameters",
         ),
-        _constant(
-            "feed-forward",
-            "feed-forward-parameters",
-            [2 * width * hidden + hidden + width],
-            {"no-bias": [2 * width * hidden]},
-            hidden=hidden,
-        ),
+        _constant("feed-forward", "feed-forward-parameters", feed_forward, no_bias, hidden=hidden),
         make_step(
             "layer",
             _sum(both, 4 * width),
@@ -83,31 +65,16 @@ def operations(random: Random) -> Task:
     width = heads * d_k
     projections, products = 8 * tokens * width * width, 2 * tokens * tokens * width
     cells = batch * heads * tokens * tokens
+    wrong_scores, wrong_projections = (
+        {"multiply-adds": [count // 2], "times-heads": [count * heads]} for count in (products, projections)
+    )
+    wrong_bytes = {"no-heads": [4 * cells // heads], "no-batch": [4 * cells // batch], "elements": [cells]}
+    three = {"three": [projections * 3 // 4]}
     steps = (
-        _constant(
-            "projections",
-            "projection-operations",
-            [projections],
-            {
-                "multiply-adds": [projections // 2],
-                "three": [projections * 3 // 4],
-                "times-heads": [projections * heads],
-            },
-        ),
-        _constant(
-            "scores",
-            "score-operations",
-            [products],
-            {"multiply-adds": [products // 2], "times-heads": [products * heads]},
-        ),
+        _constant("projections", "projection-operations", [projections], wrong_projections | three),
+        _constant("scores", "score-operations", [products], wrong_scores),
         make_step("both", _sum({"scores": 2}), text_key="both-operations"),
-        _constant(
-            "matrix",
-            "matrix-bytes",
-            [4 * cells],
-            {"no-heads": [4 * cells // heads], "no-batch": [4 * cells // batch], "elements": [cells]},
-            batch=batch,
-        ),
+        _constant("matrix", "matrix-bytes", [4 * cells], wrong_bytes, batch=batch),
     )
     return Task({}, steps, {"tokens": tokens, "width": width, "heads": heads})
 
@@ -118,13 +85,9 @@ def cache(random: Random) -> Task:
     heads, kv_heads = random.choice(((8, 2), (12, 4), (16, 4), (32, 8)))
     tokens = random.choice((100, 500, 1000, 2000, 4000))
     token_bytes = 2 * kv_heads * d_k * 2
+    wrong_bytes = {"keys-only": [token_bytes // 2], "all-heads": [token_bytes // kv_heads * heads]}
     steps = (
-        _constant(
-            "token",
-            "token-bytes",
-            [token_bytes],
-            {"keys-only": [token_bytes // 2], "all-heads": [token_bytes // kv_heads * heads]},
-        ),
+        _constant("token", "token-bytes", [token_bytes], wrong_bytes),
         make_step(
             "cache",
             _sum({"token": tokens * layers}),
