@@ -158,7 +158,6 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "agent": ("agent.tar.gz", lambda folder: AgentFile(folder / "agent.tar.gz")),
     "array input": ("input.npz", lambda folder: input_from_file(str(folder / "input.npz"))),
     "trace": ("trace.json", lambda folder: Trace.from_json((folder / "trace.json").read_text(errors="replace"))),
-    "validate command": ("agent.tar.gz", _command("connectx", "validate", "{}/agent.tar.gz")),
     "generate command": ("text/model.safetensors", _command("generate", "{}/text", "word 3")),
     "quality command": ("sets/L2_R1.txt", _command("connectx", "quality", "random", "--sets", "{}/sets")),
 }  # fmt: skip
