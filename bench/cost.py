@@ -4,7 +4,7 @@
 
 Prints a table of ratios, predicted / measured, at 512, 2048 and 8192 tokens and writes bench/results/cost.json.
 The target: operations exact, bytes within 5 %. Operations are counted from the shapes of the calls that torch's
-profiler saw, bytes are those its allocator handed out (regard/costs/profiler.py).
+profiler saw, bytes are those its allocator handed out (regard/costs/measurement.py).
 """
 
 import json
