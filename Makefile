@@ -45,9 +45,12 @@ style: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-# One game compiles everything that plays. Otherwise each test process would compile it.
-$(VENV)/.compiled: $(shell find regard/connectx -name '*.py') | $(VENV)/.installed
+# One game compiles everything that plays, and two texts everything that generates text. Otherwise each test process
+# would compile them.
+$(VENV)/.compiled: $(shell find regard/connectx regard/models/generation -name '*.py') | $(VENV)/.installed
 	-@$(BIN)/regard connectx arena minimax:2 mcts:10 solver network:8 --games 2 --processes 1 >/dev/null
+	-@$(BIN)/regard generate language "The" --new-tokens 100 >/dev/null
+	-@$(BIN)/regard generate phrases "The cat sat on the mat" --beams 4 >/dev/null
 	@touch $@
 
 # Tests of pages need Chromium, tests of Chinese text in figures a Chinese font, tests of accessibility axe-core. None
