@@ -21,14 +21,14 @@ def check_inputs(q: Tensor, k: Tensor, v: Tensor) -> None:
     if not q.dtype == k.dtype == v.dtype:
         raise TypeError(f"q, k and v must have one dtype, got {q.dtype}, {k.dtype}, {v.dtype}; use .to(q.dtype)")
     if not q.device == k.device == v.device:
-        raise ValueError(f"q, k and v must be on one device, got {q.device}, {k.device}, {v.device}")
+        raise ValueError(f"q, k and v must be on one device, got {q.device}, {k.device}, {v.device}; use .to(q.device)")
     check_shapes(q.shape, k.shape, v.shape)
 
 
 def check_mask(mask: Tensor, q: Tensor, k: Tensor) -> None:
     """Raise unless the mask is boolean and broadcasts to (..., H, L, S)."""
     if not isinstance(mask, Tensor):
-        raise TypeError(f"a mask is a rule of regard.masks or a boolean tensor, got {type(mask).__name__}")
+        raise TypeError(f"mask must be a mask of regard.masks or a boolean tensor, got {type(mask).__name__}")
     if mask.dtype != torch.bool:
         raise TypeError(
             f"a mask must be boolean with True = visible, got {mask.dtype}; write mask != 0 for a 0/1 mask, "

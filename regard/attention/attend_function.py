@@ -7,8 +7,8 @@ On the CPU attention runs on torch's flash kernel, tile by tile, and skips block
 `F.scaled_dot_product_attention`. The L×S matrix of weights is built
 only if weights or dropout are requested (torch has no fused dropout on the CPU).
 
-An empty row (nothing visible) has zero output, zero weights and zero gradient. NaN in an input is propagated to every
-output that it contributes to, including those of hidden keys and values (0 · NaN is NaN).
+An empty row (a query that sees no key) has zero output, zero weights and zero gradient. NaN in an input is propagated
+to every output that it contributes to, also from hidden keys and values (0 · NaN is NaN).
 """
 
 from typing import Any, Literal, NamedTuple, overload
@@ -135,8 +135,8 @@ def _attend(
 ) -> Result:
     """Check the arguments, then compute attention by the first implementation that supports them.
 
-    The mask becomes a `rule` that tiles can be planned from and a `table` that is added to the scores: the tensor bias,
-    and −inf where a boolean tensor hides a pair. A pair is visible where both show it.
+    Mask and bias become a `rule`, from which the tiles are planned, and a `table`, a tensor that is added to the
+    scores: the bias, and −inf where a boolean tensor hides a pair. A pair is visible if neither of them hides it.
     """
     if call_listeners and not listeners_muted.depth:
         return _notify_and_attend(q, k, v, mask, bias, scale, dropout, weights, lse)
@@ -171,7 +171,7 @@ def _attend(
         # torch's own causal flag, which aligns at the start, replaces the mask.
         return _sdpa(q, k, v, scale, is_causal=True), None, None
     if q.is_cpu and rule is not None and rule.parseable and bias_rule is None and queries * keys > DENSE_BELOW:
-        # In a graph compiled for the CPU the tiles are one operator, which takes a mask made of numbers.
+        # Under torch.compile on the CPU all tiles are one operator, which takes the mask as text (its repr).
         return attend_compiled(*equal_widths(q, k, v), table, rule, scale)[..., :width], None, None
     return _sdpa(q, k, v, scale, attn_mask=additive_mask(q, k, rule, table, bias_rule)), None, None
 
@@ -197,7 +197,7 @@ def _notify_and_attend(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Result:
 
 
 def _is_standard(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Return whether the inputs need no further check, conversion or expansion."""
+    """Return whether q, k and v can be used without further checks, conversion or expansion of their shapes."""
     return (
         isinstance(q, Tensor)
         and q.dtype.is_floating_point
@@ -220,7 +220,7 @@ def _autocast_enabled(q: Tensor) -> bool:
 
 
 def _autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Under autocast, convert q, k and v to its dtype, as torch's own attention does."""
+    """Under autocast, convert q, k and v to the autocast dtype, as torch's own attention does."""
     if not isinstance(q, Tensor) or not _autocast_enabled(q):
         return q, k, v
     dtype = torch.get_autocast_dtype(q.device.type)
@@ -229,7 +229,7 @@ def _autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _split_mask(mask: MaskLike | None, q: Tensor, k: Tensor, on_cpu: bool) -> tuple[Mask | None, Tensor | None]:
-    """Split a mask into a rule that a block plan can be made from, and a boolean tensor for the rest."""
+    """Split a mask into a rule from which blocks are planned, and a boolean tensor of all other parts."""
     if mask is None:
         return None, None
     if not isinstance(mask, Mask):
@@ -238,7 +238,7 @@ def _split_mask(mask: MaskLike | None, q: Tensor, k: Tensor, on_cpu: bool) -> tu
     heads, queries, keys = q.shape[-3] if q.dim() > 2 else 1, q.shape[-2], k.shape[-2]
     mask.check(q.shape[:-3].numel(), heads, queries, keys)
     if not on_cpu or in_func_transform():
-        # Inside a transform the data of a mask may be symbolic, so that no plan can be made from it.
+        # torch.compile and torch.func cannot read the values of a mask that holds tensors, which a plan requires.
         return (mask, None) if mask.parseable else (None, mask_tensor(mask, q, k))
     rule, tables = split_boolean_tables(mask)
     return rule, mask_tensor(And(tables), q, k) if tables else None
@@ -247,13 +247,13 @@ def _split_mask(mask: MaskLike | None, q: Tensor, k: Tensor, on_cpu: bool) -> tu
 def _split_bias(
     bias: BiasLike | None, visible: Tensor | None, q: Tensor, k: Tensor
 ) -> tuple[Float[Tensor, "..."] | None, BiasRule | None]:
-    """Return the tensor that is added to the scores (−inf where not visible), and the bias rule."""
+    """Return the tensor added to the scores (−inf where not visible), and a bias that tiles compute, as ALiBi."""
     table = None
     if isinstance(bias, Tensor):
         check_bias(bias, q, k)
         table = bias.to(q.dtype)
     elif bias is not None and bias.heads != (heads := q.shape[-3] if q.dim() > 2 else 1):
-        raise ValueError(f"the bias {bias!r} is for {bias.heads} heads, but q has {heads}")
+        raise ValueError(f"the bias {bias!r} is for {bias.heads} heads, but q has {heads}; use heads={heads}")
     if visible is not None:
         table = hide(table, visible, q)
     return table, None if isinstance(bias, Tensor) else bias

@@ -19,7 +19,7 @@ from regard.attention.masks.shifted_positions import shift_mask
 
 
 def merge(first: WithLse, second: WithLse) -> WithLse:
-    """Return attention over the keys of both results; differentiable; rows empty in one are taken from the other.
+    """Return attention over the keys of both results, differentiable; a row empty in one is taken from the other.
 
     >>> q, k, v = torch.randn(3, 1, 2, 4), torch.randn(3, 1, 9, 4), torch.randn(3, 1, 9, 4)
     >>> left, right = attend_with_lse(q, k[..., :5, :], v[..., :5, :]), attend_with_lse(q, k[..., 5:, :], v[..., 5:, :])
@@ -80,7 +80,7 @@ class Stream:
         n = k.shape[-2]
         start, stop = self.fed, self.fed + n
         if self.keys is not None and stop > self.keys:
-            raise ValueError(f"{stop} keys have been fed, but the stream was made for {self.keys}")
+            raise ValueError(f"{stop} keys have been fed, but the stream was made for {self.keys}; pass a larger keys=")
         piece = attend_with_lse(self.q, k, v, self._mask(start, n), bias=self._bias(start, n), scale=self.scale)
         self._result = piece if self._result is None else merge(self._result, piece)
         self.fed = stop

@@ -13,7 +13,7 @@ from regard.attention.masks.mask import Mask
 
 @runtime_checkable
 class BiasRule(Protocol):
-    """A bias that is computed where it is needed, such as ALiBi: a function of head and distance."""
+    """A bias such as ALiBi that is a function of head and distance, computed for one tile at a time."""
 
     heads: int
 
@@ -31,7 +31,7 @@ def mask_tensor(mask: Mask, q: Tensor, k: Tensor) -> Bool[Tensor, "..."]:
 
 
 def hide(table: Tensor | None, visible: Bool[Tensor, "..."], like: Tensor) -> Tensor:
-    """Return the table (or zeros) with −inf where a pair is not visible."""
+    """Return `table`, or zeros if it is None, with −inf where a pair is not visible."""
     zero = torch.zeros((), dtype=like.dtype, device=like.device)
     return torch.where(visible, zero if table is None else table, float("-inf"))
 
@@ -39,7 +39,7 @@ def hide(table: Tensor | None, visible: Bool[Tensor, "..."], like: Tensor) -> Te
 def additive_mask(
     q: Tensor, k: Tensor, mask: Mask | None, table: Tensor | None, bias: BiasRule | None
 ) -> Tensor | None:
-    """Return the sum of all that is added to the scores, broadcastable to (..., H, L, S); None if nothing is."""
+    """Return mask (as 0 and −inf) + table + bias, broadcastable to (..., H, L, S); None if all three are None."""
     if bias is not None:
         queries, keys = q.shape[-2], k.shape[-2]
         heads = torch.arange(q.shape[-3] if q.dim() > 2 else 1, device=q.device)[:, None, None]
@@ -50,7 +50,7 @@ def additive_mask(
 
 
 def take_runs(x: Shaped[Tensor, "..."], runs: tuple[Run, ...], dim: int) -> Shaped[Tensor, "..."]:
-    """Return the entries of x in these runs (start, stop) of a dimension; a view if there is one run."""
+    """Return the entries of x from start to stop − 1 along `dim`, for each run (start, stop); one run gives a view."""
     if len(runs) == 1:
         start, stop = runs[0]
         return x if stop - start == x.shape[dim] else x.narrow(dim, start, stop - start)
@@ -59,7 +59,7 @@ def take_runs(x: Shaped[Tensor, "..."], runs: tuple[Run, ...], dim: int) -> Shap
 
 @dataclass
 class TileMasks:
-    """Computes what is added to the scores of each tile of a plan."""
+    """Computes the tensor that is added to the scores of a tile: mask, table and bias."""
 
     plan: Plan
     table: Float[Tensor, "#b #h #l #s"] | None
@@ -69,7 +69,7 @@ class TileMasks:
     _strips: dict[Any, tuple[Tensor, int]] = field(default_factory=dict)
 
     def of(self, tile: Tile) -> Float[Tensor, "#b #h rows keys"] | None:
-        """Return the sum of hidden keys (−inf), table and bias for the tile's scores; None if nothing is added."""
+        """Return mask (as 0 and −inf) + table + bias for the tile's scores; None if the tile has none of them."""
         total: Tensor | None = None
         bias = None if self.bias is None else self._strip_part(tile, self.bias)
         for part in (self._hidden(tile), self._table_part(tile), bias):
@@ -103,9 +103,9 @@ class TileMasks:
         return take_runs(part, tile.runs, 3) if part.shape[3] > 1 else part
 
     def _strip_part(self, tile: Tile, rule: Mask | BiasRule) -> Tensor:
-        """Return the tile's part of a strip that all tiles share.
+        """Return the values of `rule` for a tile: a slice of a strip, a tensor that all tiles with this rule share.
 
-        Row r and column c of the strip hold the value at distance base + r − c.
+        The entry at row r and column c of the strip is the value of the rule at distance base + r − c.
         """
         if rule not in self._strips:
             tiles = [t for t in self.plan if t.runs and (t.rule == rule or rule is self.bias)]

@@ -1,7 +1,7 @@
 """The fused kernel as a differentiable function of q, k and v: first and second derivatives, and vmap.
 
-The gradient is computed by the kernel too. The kernel has no second derivative; that one is computed from the
-materialized weights, exactly, with memory quadratic in length.
+The gradient is computed by the kernel too. The kernel has no second derivative, which is therefore computed exactly
+from the materialized weights, with memory quadratic in length.
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ def _tile_masks(q: Tensor, table: Tensor | None, call: TileCall) -> TileMasks:
 
 
 def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, call: TileCall) -> tuple[Tensor, Tensor, Tensor]:
-    """Return output, log-sum-exp with 0 for empty rows (for `run_backward`), and with −inf if the call requests it."""
+    """Return output, log-sum-exp with 0 for empty rows (for `run_backward`) and, if requested, with −inf for them."""
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
     masks = _tile_masks(q, table, call)
     out, raw_lse, lse = tiles.forward(to_4d(q), to_4d(k), to_4d(v), masks, call.scale, call.lse)

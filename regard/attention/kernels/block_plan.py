@@ -22,10 +22,10 @@ from regard.attention.masks.causal_and_window import Causal
 from regard.attention.masks.custom import split_boolean_tables
 from regard.attention.masks.mask import HIDDEN, VISIBLE, Mask, Positions
 
-DENSE_BELOW = 64 * 64  # pairs; one call is faster than several for fewer pairs than this
+DENSE_BELOW = 64 * 64  # number of pairs up to which one kernel call is faster than several
 BLOCK = 128
-SMALL_BLOCK = 64  # for short sequences, where smaller steps under the diagonal are faster
-TRIANGLE = 1024  # queries from which the kernel's causal flag is faster than a staircase of blocks (bench/kernel.py)
+SMALL_BLOCK = 64  # block size of short sequences, where it is faster than BLOCK under a causal mask
+TRIANGLE = 1024  # number of queries from which torch's causal flag is faster than several tiles (bench/kernel.py)
 Run = tuple[int, int]
 
 
@@ -38,21 +38,21 @@ class Tile:
     position: int  # position of the first query
     runs: tuple[Run, ...]  # keys; none for queries that see nothing
     rule: Mask | None  # mask inside the tile; None if all pairs are visible
-    item: int  # batch index for calls of the rule
+    item: int  # batch index to pass to the rule
 
     @property
     def keys(self) -> int:
-        """Number of keys."""
+        """Number of keys in all runs."""
         return sum(stop - start for start, stop in self.runs)
 
     @property
     def is_triangle(self) -> bool:
-        """Whether the tile is a causal square, for which the kernel needs no mask tensor."""
+        """Whether the mask is causal and the first key is at the first query: torch's causal flag can replace it."""
         return isinstance(self.rule, Causal) and len(self.runs) == 1 and self.runs[0][0] == self.position
 
     @property
     def is_strip(self) -> bool:
-        """Whether the mask of the tile is a slice of a strip that many tiles share."""
+        """Whether the mask depends on distance only, so that many tiles can share one tensor, a strip."""
         return self.rule is not None and self.rule.relative and len(self.runs) == 1
 
 
@@ -60,7 +60,7 @@ Plan = tuple[Tile, ...]
 
 
 def strip_size(tiles: Sequence[Tile]) -> tuple[int, int, int]:
-    """Return height, width and base of a strip that contains the mask of every tile; `base` is its first distance."""
+    """Return height, width and base of a strip that contains every tile's mask; its first entry has distance `base`."""
     base = max(tile.position - tile.runs[0][0] for tile in tiles)
     width = max(base - tile.position + tile.runs[-1][1] for tile in tiles)
     return max(tile.rows.stop - tile.rows.start for tile in tiles), width, base
@@ -84,7 +84,7 @@ def choose_plan(rule: Mask | None, queries: int, keys: int, *, bias: object | No
         return one_tile(queries, keys, rule)
     if bias is None:
         return plan(rule, queries, keys)
-    # A bias rule is evaluated tile by tile: for all queries at once its values would need the most memory of all.
+    # A bias rule is evaluated tile by tile: its values for all queries at once would be the largest tensor.
     return tuple(
         replace(tile, rows=slice(start, min(start + BLOCK, tile.rows.stop)), position=keys - queries + start)
         for tile in plan(rule, queries, keys)
@@ -98,7 +98,7 @@ def one_tile(queries: int, keys: int, rule: Mask | None = None) -> Plan:
 
 
 def plan(mask: Mask | None, queries: int, keys: int, *, block: int | None = None) -> Plan:
-    """Return the calls that compute attention under a mask and skip the blocks that it hides.
+    """Return the kernel calls (tiles) that compute attention under a mask, without the blocks that the mask hides.
 
     >>> from regard import masks
     >>> for tile in plan(masks.window(keys=100), 384, 384):
@@ -130,7 +130,7 @@ def _rows_of_blocks(mask: Mask, item: int, batch: slice, queries: int, keys: int
     first = keys - queries
     boundaries = {position for position in mask.boundaries(item, keys) if 0 < position < keys}
     if len(boundaries) > 2 * keys // block + 1:
-        boundaries = set()  # so many boundaries would make blocks too small to be worth a call each
+        boundaries = set()  # with so many boundaries, blocks would be too small for a call each
     edges = sorted({0, keys} | set(range(block, keys, block)) | boundaries)
     starts, stops = np.array(edges[:-1]), np.array(edges[1:])
     positions = sorted({first, keys} | {edge for edge in edges if edge > first} | set(range(0, first, -block)))
@@ -169,7 +169,7 @@ def _merge_rows(tiles: list[Tile]) -> list[Tile]:
 
 
 def _merge_triangles(tiles: list[Tile]) -> list[Tile]:
-    """Merge long staircases under the diagonal into one causal tile each."""
+    """Merge consecutive tiles of one causal mask into one tile if they have at least TRIANGLE queries together."""
     merged: list[Tile] = []
     at = 0
     while at < len(tiles):
@@ -186,7 +186,7 @@ def _merge_triangles(tiles: list[Tile]) -> list[Tile]:
 
 
 def _continues(first: Tile, last: Tile, tile: Tile) -> bool:
-    """Return whether the tile is the next step of the staircase that begins with `first` and ends with `last`."""
+    """Return whether `tile` comes after `last` under the causal mask of `first`, so that the three can be merged."""
     return (
         tile.rule == first.rule
         and len(tile.runs) == 1

@@ -21,7 +21,7 @@ from regard.attention.kernels.private_torch_operators import in_func_transform
 from regard.attention.kernels.shape_4d import table_to_4d, to_4d
 from regard.attention.kernels.vmap import apply_without_transforms, move_batch_first
 
-HEAD_LOOP_PAIRS = 128 * 128  # pairs of a head from which heads are computed one by one, so that each fits the cache
+HEAD_LOOP_PAIRS = 128 * 128  # number of pairs from which heads are computed one by one, so that each fits the cache
 ROW_BLOCK = 512  # rows of a head that are computed at a time
 
 Weights = Float[Tensor, "... l s"]

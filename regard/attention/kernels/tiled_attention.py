@@ -6,7 +6,7 @@ Forward, a tile is the block of queries `rows` with the keys that any of them se
 
 All visible keys of a query are in its one tile, so its softmax is complete and nothing has to be merged.
 
-Backward, with the output o and the log-sum-exp of the whole row, any subset of the keys gives its exact share:
+Backward, with output o and log-sum-exp of the whole row, any subset of the keys gives its exact part of the gradients:
 
     P = exp(scale·q·kᵀ + mask − lse)       dV += Pᵀ dO       dP = dO Vᵀ
     dS = P ∘ (dP − rowsum(dO ∘ O) + dlse)  dQ += scale · dS K       dK += scale · dSᵀ Q
@@ -26,7 +26,7 @@ from regard.attention.kernels.block_plan import Run, Tile
 from regard.attention.kernels.huge_pages import use_huge_pages
 from regard.attention.kernels.private_torch_operators import flash_backward, flash_forward
 
-BACKWARD_KEYS = 368  # six calls of 344 keys take 0.94 of the time of one call of 2,048 (bench/kernel.py)
+BACKWARD_KEYS = 368  # per call; six calls of 344 keys take 0.94 of the time of one of 2,048 (bench/kernel.py)
 
 
 def forward(
@@ -92,11 +92,11 @@ def backward(
         q, k, out = F.pad(q, (0, extra)), F.pad(k, (0, extra)), F.pad(out, (0, extra))
 
     def shares(tile: Tile) -> Iterator[tuple[tuple[Run, ...], Tensor, Tensor, Tensor]]:
-        """Yield what the keys of a tile add to dQ, dK and dV, some keys at a time."""
+        """Yield some keys of a tile at a time, with the gradients that they add to dQ, dK and dV."""
         if not tile.runs:
             return
         rows = (tile.batch, slice(None), tile.rows)
-        # Tensors that are used whole are not indexed: torch's transforms would have to support the indexing.
+        # Tensors that are used whole are not indexed, because torch.func may not support the indexing.
         whole = tile.batch == slice(None) and tile.rows == slice(0, q.shape[2])
         before = (grad, q) if whole else (grad[rows], q[rows])
         after = (out, lse) if whole else (out[rows], lse[rows])
@@ -115,7 +115,7 @@ def backward(
             dq_sum.add(dq)
             dks.append(dk)
             dvs.append(dv)
-            del dq  # it is part of the sum, and as large as the sum
+            del dq  # free its memory before the next piece: it has been added, and is as large as the sum
         gradients = dq_sum.total(), _concatenate(dks), _concatenate(dvs)
         return gradients if grad_lse is None else tuple(x[..., :width] for x in gradients)  # type: ignore[return-value]
     all_dq = torch.empty_like(q)
@@ -132,7 +132,7 @@ def backward(
 
 
 class _Sum:
-    """Running sum in float32 or wider, which holds one term at a time: dQ has a term for each piece of the keys."""
+    """Running sum in float32 or wider, here of dQ over pieces of the keys; the terms are not kept."""
 
     def __init__(self) -> None:
         self._sum: Tensor | None = None
@@ -179,5 +179,5 @@ def _add_runs(x: Float[Tensor, "b g s d"], part: Float[Tensor, "b g n d"], runs:
 
 
 def _accumulator(dtype: torch.dtype) -> torch.dtype:
-    """Return the precision in which rows are normalised and sums are accumulated."""
+    """Return the dtype in which rows are normalised and sums are accumulated: float32 or wider."""
     return torch.float64 if dtype == torch.float64 else torch.float32

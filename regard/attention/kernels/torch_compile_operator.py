@@ -1,7 +1,8 @@
-"""The tiles inside torch.compile, as one custom operator, `regard::attend`.
+"""Tiled attention inside torch.compile, as one custom operator, `regard::attend`.
 
-A compiled graph cannot contain a plan made of Python objects, but it can contain a string. The repr of a mask that is
-made of numbers determines it. The operator therefore takes the mask as text, and makes the plan when it runs.
+A compiled graph cannot contain a block plan, which is made of Python objects, but it can contain a string. The repr of
+a mask without tensors, such as `window(keys=256)`, describes it completely (`Mask.parseable`). The operator therefore
+takes the mask as text, and parses it and makes the plan when it runs.
 """
 
 from functools import lru_cache
@@ -70,6 +71,6 @@ _attend.register_autograd(_backward, setup_context=_setup_context)
 
 
 def attend_compiled(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, rule: Mask, scale: float) -> Tensor:
-    """Return attention under a mask made of numbers, as one node of a compiled graph."""
+    """Return attention as one node of a compiled graph; the mask `rule` holds no tensor, so `parse` reads its repr."""
     out: Tensor = _attend(q, k, v, table, repr(rule), scale)[0]
     return out

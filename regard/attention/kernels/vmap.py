@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def apply_without_transforms(function: type[torch.autograd.Function]) -> Callable[..., Any]:
-    """Return `function.apply` for calls outside torch.func; it skips the inspection of the signature (100 µs)."""
+    """Return `function.apply` for calls outside torch.func, without its inspection of the signature (100 µs)."""
     apply: Callable[..., Any] = super(torch.autograd.Function, function).apply  # type: ignore[misc]  # in the C base
     return apply
 
@@ -16,7 +16,7 @@ def apply_without_transforms(function: type[torch.autograd.Function]) -> Callabl
 def move_batch_first(
     info: Any, in_dims: tuple[int | None, ...], tensors: tuple[Tensor, ...], table: Tensor | None
 ) -> tuple[tuple[Tensor, ...], Tensor | None]:
-    """Return the tensors with vmap's dimension first, expanded where they have none, and the table to match them."""
+    """Return tensors and table with vmap's dimension first; tensors without that dimension are expanded."""
     dims = in_dims[: len(tensors)]
     rank = max(x.dim() - (dim is not None) for x, dim in zip(tensors, dims, strict=True))
     moved = tuple(

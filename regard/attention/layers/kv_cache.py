@@ -119,7 +119,7 @@ class _Buffers:
             return
         batch = self._keys.shape[0]
         if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < batch:
-            raise ValueError(f"reorder: the batch has items 0 … {batch - 1}, got {index.tolist()}")
+            raise ValueError(f"reorder: indices of batch items must be in 0 … {batch - 1}, got {index.tolist()}")
         self._keys, self._values = self._reordered(self._keys, index), self._reordered(self._values, index)
 
     def _reordered(self, buffer: Buffer, index: Int[Tensor, " beams"]) -> Float[Tensor, "beams kv_heads capacity d"]:
@@ -133,7 +133,7 @@ class _Buffers:
         return buffer[:, :, self._start : self._start + self._held]
 
     def _ensure_capacity(self, k: Keys, v: Values) -> None:
-        """Make the buffers large enough for these tokens after the last one held, or raise."""
+        """Make the buffers large enough for the tokens held and those of k and v, or raise if they do not fit."""
         raise NotImplementedError
 
     def _enlarge(self, k: Keys, v: Values, capacity: int) -> None:
@@ -293,7 +293,7 @@ class SlidingCache(_Buffers):
         return min(self._held, self.first + self.window)
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add n new tokens; return the first, up to window − 1 old ones, and the new ones."""
+        """Add n new tokens; return keys and values of the first tokens, up to window − 1 old ones, and the new ones."""
         self._check(k, v)
         self._drop_old()
         if self._held + k.shape[2] <= self.first + 2 * self.window:
@@ -310,7 +310,7 @@ class SlidingCache(_Buffers):
             old = slice(self._start, self._start + first)
             new = slice(self._start + dropped, self._start + dropped + first)
             if first:
-                buffer[:, :, new] = buffer[:, :, old].clone()  # the two may overlap
+                buffer[:, :, new] = buffer[:, :, old].clone()  # old and new may overlap
         self._start += dropped
         self._held -= dropped
 

@@ -41,7 +41,7 @@ Keys = Float[Tensor, "*b kv_heads s d_k"]
 
 
 class Projected(NamedTuple):
-    """Keys and values of a context, (..., H_kv, S, d_k) each: what `project_context` returns."""
+    """Keys and values of a context, (..., H_kv, S, d_k) each, as returned by `project_context`."""
 
     keys: Tensor
     values: Tensor
@@ -142,7 +142,7 @@ class MultiHeadAttention(nn.Module):
     def _build_rotary(self, rotary: bool | Rotary | None) -> Rotary | None:
         if isinstance(rotary, Rotary):
             if rotary.d_k != self.d_k:
-                raise ValueError(f"rotary is for heads of width {rotary.d_k}, but d_k is {self.d_k}")
+                raise ValueError(f"rotary must have the heads' d_k={self.d_k}, got {rotary.d_k}; use rotary=True")
             return rotary
         return Rotary(self.d_k) if rotary else None
 
@@ -246,7 +246,7 @@ class MultiHeadAttention(nn.Module):
                 "with project_context(context), and pass the result as the context"
             )
         if positions is not None:
-            raise ValueError("positions are for rotary, and a layer with rotary accepts no context")
+            raise ValueError("positions are for rotary, and a layer with rotary accepts no context; leave them out")
         packed = self.context_dim == self.d_model
         q = _apply_rows(self.qkv, slice(self._widths[0]), x) if packed else self.q(x)
         q = q.unflatten(-1, (-1, self.d_k)).transpose(-3, -2)  # (..., H, L, d_k)
@@ -297,7 +297,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def _normalize(norm: nn.RMSNorm, x: Float[Tensor, "*b heads n d_k"]) -> Float[Tensor, "*b heads n d_k"]:
-    """Return x divided by its root mean square, in the dtype of the gain: under autocast only x is half precision."""
+    """Return the RMS norm of x in the dtype of the learned gain, which under autocast is wider than that of x."""
     normalized: Tensor = norm(x.to(norm.weight.dtype))
     return normalized.to(x.dtype)
 

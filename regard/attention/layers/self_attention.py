@@ -133,7 +133,7 @@ def _one_head(
 ) -> Float[Tensor, "*b l d"] | tuple[Float[Tensor, "*b l d"], Float[Tensor, "*b l l"]]:
     q, k, v = (x.unsqueeze(-3) for x in (q, k, v))  # (..., 1, L, d_k)
     if isinstance(mask, Tensor) and mask.dim() > 2:
-        mask = mask.unsqueeze(-3)  # (..., L, S) has no head dimension; its batch dimension would be taken for it
+        mask = mask.unsqueeze(-3)  # in (..., L, S) the batch dimension would be taken for a missing head dimension
     if not weights:
         return attend(q, k, v, mask).squeeze(-3)
     out, maps = attend(q, k, v, mask, weights=True)

@@ -19,7 +19,7 @@ MAX_DRAWN = 32  # queries and keys that `draw` shows
 
 
 class ExportableMask(ABC):
-    """Base of `Mask`: what follows from `visible` alone."""
+    """Base of `Mask`: the methods that need only `visible`, such as conversion to a tensor."""
 
     @abstractmethod
     def visible(self, b: Index, h: Index, q: Index, k: Index) -> Any:

@@ -136,7 +136,7 @@ class _Combination(Mask):
     parts: tuple[Mask, ...]
 
     operator = "?"
-    decisive = HIDDEN  # the state of one part that determines the result
+    decisive = HIDDEN  # if one part has this state, the combination has it too
 
     def __post_init__(self) -> None:
         flat: list[Mask] = []

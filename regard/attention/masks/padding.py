@@ -81,7 +81,7 @@ class RealKeys(Mask):
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
         self._check_batch(batch)
         if self.real.shape[1] != keys:
-            raise ValueError(f"padding: the mask is for {self.real.shape[1]} keys, but there are {keys}")
+            raise ValueError(f"padding: the booleans must be (B, {keys}), one per key, got (B, {self.real.shape[1]})")
 
     def _reason(self, b: int, h: int, q: int, k: int) -> str:
         return f"key {k} of item {b}"

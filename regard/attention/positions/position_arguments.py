@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.attention.integer_arguments import check_integer
 
-Positions = int | Shaped[Tensor, "*batch n"]  # the position of the first vector, or the position of each
+Positions = int | Shaped[Tensor, "*batch n"]  # that of the first vector as an int, or that of each as a tensor
 
 
 def check_vectors(module: str, x: Tensor, d_model: int) -> None:
@@ -18,7 +18,7 @@ def check_vectors(module: str, x: Tensor, d_model: int) -> None:
 
 
 def check_positions(positions: Positions, rows: tuple[int, ...]) -> None:
-    """Raise unless `positions` gives the positions of vectors of shape (*rows, width)."""
+    """Raise unless `positions` is one position, or has one for each vector of a tensor (*rows, width)."""
     if not isinstance(positions, Tensor):
         check_integer("positions", positions, 0, "positions count from 0")
         return

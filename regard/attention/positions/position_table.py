@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.attention.kernels.private_torch_operators import in_func_transform
 from regard.attention.positions.position_arguments import Positions
 
-MAX_CACHED_ROWS = 1 << 16  # rows beyond are computed at each call: one distant token would fill the memory
+MAX_CACHED_ROWS = 1 << 16  # later positions are not cached: a table up to one distant token would fill the memory
 
 
 def angles(

@@ -1,6 +1,6 @@
 """Attention in NumPy: the specification that every other implementation is tested against.
 
-`numpy_attention` implements the formula, `online_softmax` the same in tiles as FlashAttention does it. `shape_checks`
+`numpy_attention` implements the formula; `online_softmax` computes it in tiles, as FlashAttention does. `shape_checks`
 validates shapes and `mask_array` converts masks, for NumPy and torch alike.
 """
 

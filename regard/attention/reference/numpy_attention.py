@@ -223,7 +223,7 @@ def split_projected(
     heads: int,
     kv_heads: int | None = None,
 ) -> tuple[Float[Array, "*batch {heads} L d_k"], Float[Array, "*batch H_kv S d_k"], Float[Array, "*batch H_kv S d_v"]]:
-    """Split queries into `heads` heads, and keys and values into `kv_heads` (by default as many).
+    """Split queries into `heads` heads, and keys and values into `kv_heads` (default: `heads`).
 
     >>> q, k, v = split_projected(np.ones((3, 8)), np.ones((5, 4)), np.ones((5, 4)), heads=4, kv_heads=2)
     >>> q.shape, k.shape, v.shape

@@ -31,7 +31,7 @@ Array = np.ndarray
 
 @dataclass
 class RunningSoftmax:
-    """State of online softmax after some of the keys: m, s and a above.
+    """State of online softmax after some of the keys: m, s and a of the module docstring.
 
     >>> state = RunningSoftmax.empty((1,), d_v=1)
     >>> state.add(np.array([[0.0]]), np.array([[10.0]]))
@@ -54,7 +54,7 @@ class RunningSoftmax:
         maximum = np.maximum(self.maximum, scores.max(-1, initial=-np.inf))
         # If nothing is visible so far, subtract 0, since −∞ − −∞ is NaN.
         shift = np.where(np.isneginf(maximum), 0.0, maximum)
-        correction = np.exp(self.maximum - shift)  # 0 if nothing was visible before
+        correction = np.exp(self.maximum - shift)  # 0 if no earlier key is visible
         exponentials = np.exp(scores - shift[..., None])
         self.total = self.total * correction + exponentials.sum(-1)
         self.mixed = self.mixed * correction[..., None] + exponentials @ values
@@ -91,7 +91,7 @@ def attention(
     tile: tuple[int, int] = (64, 64),
     lse: bool = False,
 ) -> Float[Array, "*queries d_v"] | tuple[Float[Array, "*queries d_v"], Float[Array, "*queries"]]:
-    """Return `reference.attention`, computed in tiles of (queries, keys); with `lse=True`, (output, log-sum-exp).
+    """Return attention, computed in tiles of (queries, keys); with `lse=True` return (output, log-sum-exp).
 
     >>> rng = np.random.default_rng(0)
     >>> q, k, v = rng.normal(size=(3, 2, 100, 8))

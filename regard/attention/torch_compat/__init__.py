@@ -1,4 +1,4 @@
-"""A drop-in replacement for `nn.MultiheadAttention` without NaN, and its installation in existing models.
+"""A drop-in replacement for `nn.MultiheadAttention` that returns no NaN if all keys of a query are masked.
 
 `multihead_attention` implements the layer, `torch_masks` converts torch's masks to those of regard, `replace_layers`
 exchanges the layers of a model.

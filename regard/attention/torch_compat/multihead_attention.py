@@ -1,4 +1,4 @@
-"""A subclass of `nn.MultiheadAttention` that returns no NaN.
+"""A subclass of `nn.MultiheadAttention` that returns no NaN for an empty row, a query whose keys are all masked.
 
 Constructor, parameters, their names and initialisation, state dict and attributes are inherited from torch. Only
 `forward` differs: the same projections, with `attend` between them.
@@ -28,7 +28,7 @@ Forward = TypeVar("Forward")
 
 TorchAttention = nn.MultiheadAttention  # torch's class, even if a user later replaces the name in torch.nn by ours
 
-NATIVE_PAIRS = 1 << 15  # pairs of all heads up to which torch's native operator is faster than the fused kernel
+NATIVE_PAIRS = 1 << 15  # pairs, over batch and heads, up to which torch's native operator is faster than ours
 
 
 def _with_name(name: str, function: Forward) -> Forward:
@@ -40,7 +40,7 @@ def _with_name(name: str, function: Forward) -> Forward:
 
 
 class MultiheadAttention(TorchAttention):
-    """`nn.MultiheadAttention` without NaN for empty rows, on the fused kernel.
+    """`nn.MultiheadAttention` on the fused kernel, without NaN for queries whose keys are all masked.
 
     Constructor, arguments and defaults are torch's: sequence first unless `batch_first=True`; weights averaged over
     heads unless `average_attn_weights=False`, and after dropout in training. In `attn_mask` and `key_padding_mask`
@@ -160,7 +160,7 @@ class MultiheadAttention(TorchAttention):
         return all(mask is None or mask.dtype == torch.bool or mask.is_floating_point() for mask in masks)
 
     def _use_native(self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor | None) -> bool:
-        """Return whether to try torch's native operator, which is faster; a result with NaN is discarded."""
+        """Return whether to try torch's native operator, which is faster; the caller discards a result with NaN."""
         return (
             query is key is value
             and self.batch_first
@@ -199,7 +199,7 @@ class MultiheadAttention(TorchAttention):
         if self.batch_first and not self.training:
             return F.linear(context.transpose(1, 2).flatten(-2), weight, bias)
         output = F.linear(context.permute(2, 0, 1, 3).flatten(-2), weight, bias)  # (L, B, E)
-        # In training the memory layout equals torch's: then a dropout that follows drops the same numbers.
+        # In training the memory layout equals torch's, so that a dropout after this layer drops the same numbers.
         return output.transpose(0, 1) if self.batch_first else output
 
     def _append_keys(
@@ -246,7 +246,7 @@ def mark_layer(layer: TorchAttention) -> None:
 
     In eval under no_grad, `nn.TransformerEncoderLayer` bypasses its attention layer and computes from its parameters,
     with NaN, unless a module inside has a hook: therefore `out_proj` gets one. `torch.fx` treats a layer as a leaf, and
-    does not trace its `forward`, if its module name is in `torch.nn`: therefore it gets that name.
+    does not trace its `forward`, if its `__module__` is in `torch.nn`: therefore it gets torch's.
     """
     if _hook not in layer.out_proj._forward_pre_hooks.values():
         layer.out_proj.register_forward_pre_hook(_hook)

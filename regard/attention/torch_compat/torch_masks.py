@@ -45,11 +45,11 @@ def convert_torch_masks(
     attn_mask: Tensor | None,
     is_causal: bool,
 ) -> tuple[Mask | Tensor | None, Tensor | None]:
-    """Return mask and bias for `attend`; rules such as `causal` are used where they let it skip hidden pairs."""
+    """Return mask and bias for `attend`; if possible the mask is a rule such as `causal`, which skips hidden pairs."""
     rules: list[Mask] = []
     queries, keys = q.shape[-2], k.shape[-2]
     if attn_mask is not None and queries == keys:
-        hinted = is_causal and key_padding_mask is None  # torch does not read attn_mask in this case either
+        hinted = is_causal and key_padding_mask is None  # then torch ignores attn_mask too
         if hinted or (values_readable(q) and keys >= 256 and _is_causal(attn_mask)):
             rules, attn_mask = [causal()], None
     if key_padding_mask is not None and values_readable(q) and keys >= 128 and queries >= 32:
@@ -75,7 +75,7 @@ def values_readable(x: Tensor) -> bool:
 
 
 def _is_causal(mask: Tensor) -> bool:
-    """Return whether `mask` is the causal mask (L, L); three entries exclude most others before all are read."""
+    """Return whether `mask` is the causal mask (L, L); most other masks are rejected after reading three entries."""
     hides = True if mask.dtype == torch.bool else -torch.inf
     if mask.dim() != 2 or mask.requires_grad or mask[0, -1] != hides or mask[-1, 0] != 0 or mask[-1, -1] != 0:
         return False
@@ -83,7 +83,7 @@ def _is_causal(mask: Tensor) -> bool:
 
 
 def _real_keys(key_padding_mask: Tensor) -> Bool[Tensor, "b s"] | None:
-    """Return the real keys if the mask only marks padding, else None."""
+    """Return True for keys that are not padding; None if a float mask has other values than 0 and −inf."""
     if key_padding_mask.dtype == torch.bool:
         return ~key_padding_mask
     real = key_padding_mask == 0

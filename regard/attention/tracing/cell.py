@@ -1,6 +1,6 @@
 """The formula of one cell of a step, with the numbers of the trace in place of the letters.
 
-Displayed numbers are rounded, so a sum of them can differ by one in the last digit: hence ≈.
+Displayed numbers are rounded, so a sum of them can differ by one in the last digit; the text therefore has ≈, not =.
 """
 
 from collections.abc import Sequence

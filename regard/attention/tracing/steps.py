@@ -145,7 +145,7 @@ def to_float64(name: str, x: Any) -> Array:
         try:
             x = np.array(x, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"{name} must contain numbers in rows of equal length, got another list") from error
+            raise TypeError(f"{name} must contain numbers in rows of equal length; NumPy reports: {error}") from error
     return reference.as_float(name, _to_numpy(x))
 
 
@@ -201,7 +201,7 @@ def _qkv_parts(q: Array, k: Array, v: Array) -> tuple[Part, Part, Part]:
 
 
 def _rows(q: Array, k: Array) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the letters of all dimensions of q and of k except the last."""
+    """Return the letters (B, H, L, S …) of all dimensions of q and of k except the last."""
     if q.ndim == 1:
         return (), ("S",)
     *lead, _, _ = letters(q.ndim)

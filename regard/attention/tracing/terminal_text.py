@@ -15,7 +15,7 @@ from regard.attention.tracing.cell import explain_cell, number, token_name
 from regard.attention.tracing.trace_record import Part, Step, Trace
 
 Array = np.ndarray
-Block = list[Text]  # lines
+Block = list[Text]  # lines of text
 
 INDENT, GAP, BETWEEN_TABLES = 4, 2, 4
 LONGEST_ROW_NAME, LONGEST_COLUMN_NAME = 12, 8
@@ -76,8 +76,8 @@ class _Page:
     def _pair(self) -> tuple[int, int]:
         """Return the query and the key of the example cell.
 
-        It is a late query, which sees most under a causal mask, and the key with the second largest weight among the
-        first keys: the largest has exp(0) = 1, which explains little.
+        The query is the last one shown, up to the sixth, because late queries see most keys under a causal mask. The
+        key has the second largest weight of the first six: the formula of the largest, exp(0) = 1, shows little.
         """
         query = min(len(self.queries), self.rows, 6) - 1
         weights = self.weights[query, :6]
@@ -124,7 +124,7 @@ class _Page:
         ]
 
     def _shapes(self, step: Step) -> str:
-        sizes = {part.shape: part.letters for part in reversed(step.parts)}  # Q's letters if shapes are equal
+        sizes = {part.shape: part.letters for part in reversed(step.parts)}  # equal shapes: the first part's letters
         sizes = dict(reversed(sizes.items()))
         text = ", ".join(f"({', '.join(letters)}) = ({', '.join(map(str, shape))})" for shape, letters in sizes.items())
         in_heads = self.trace.heads > 1 and "H" in step.parts[0].letters
