@@ -70,16 +70,18 @@ def test_result_of_another_size_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_malformed_result_files_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
-    result = Result("x", "tiny", {"n": (1, 2)}, 1, 1, {"torch": "2"}, "regard", (Part(0, {}, 1.0, ({"a": None},)),))
+    machine = {"processor": "x", "cores": 1, "threads": 1, "torch": "2"}
+    result = Result("x", "tiny", {"n": (1, 2)}, 1, 1, machine, "regard", (Part(0, {}, 1.0, ({"a": None},)),))
     result.save(file)
     good = json.loads(file.read_text())
     assert read(file).rows == [{"a": None, "seed": 0}]
     bad: list[tuple[Any, str]] = [
-        ([], "one JSON object"),
+        ([], "expected a JSON object"),
         ({**good, "format": 2}, "expected format 1"),
         ({**good, "more": 1}, "expected the entries"),
         ({**good, "seeds": "1"}, "seeds of type int"),
         ({**good, "size": "huge"}, "a size among"),
+        ({**good, "machine": {}}, "a description of the machine"),
         ({**good, "parts": [{}]}, "seed, part, seconds and rows"),
         ({**good, "parts": [{**good["parts"][0], "rows": [{"a": [1]}]}]}, "rows of numbers, texts"),
     ]
