@@ -1,4 +1,4 @@
-"""A drop-in replacement for `nn.MultiheadAttention` that returns no NaN, and `replace` to use it in a model."""
+"""`nn.MultiheadAttention` without NaN for queries whose keys are all masked, and `replace` to put it into a model."""
 
 from regard.attention.torch_compat import MultiheadAttention, replace
 

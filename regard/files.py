@@ -12,7 +12,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 
-# Types of Python that JSON stores as another one.
+# Python types that JSON stores as another type.
 STORED_AS: dict[Any, tuple[type, ...]] = {float: (float, int), tuple: (list, tuple)}
 
 
@@ -80,7 +80,7 @@ def lock_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 class DamagedFileError(ValueError):
-    """A file that regard should read is damaged, or of another kind."""
+    """A file is damaged, or is not of the kind that regard expected to read."""
 
 
 @contextmanager
@@ -105,13 +105,13 @@ train again
 
 
 def read_json(file: str | os.PathLike[str], kind: str, advice: str, *keys: str) -> dict[str, Any]:
-    """Return the JSON object in a file, which must have these keys; raise a `DamagedFileError` if it is not there."""
+    """Return the JSON object in a file, which must have these keys; raise a `DamagedFileError` if it does not."""
     with explain_damage(file, kind, advice):
         content: dict[str, Any] = json.loads(Path(file).read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise TypeError(f"expected a JSON object, got {type(content).__name__}")
         if missing := [key for key in keys if key not in content]:
-            raise ValueError(f"{', '.join(missing)} is missing")
+            raise ValueError(f"expected the keys {', '.join(keys)}, but {', '.join(missing)} is missing")
     return content
 
 

@@ -1,6 +1,6 @@
 """English and Chinese: the language of the reader, and texts held in both languages.
 
-A text stands beside its translation wherever it is written, so that both are changed together.
+Every text is stored next to its translation, so that both are changed together.
 """
 
 import os
@@ -44,7 +44,7 @@ def read_texts(file: Path) -> Mapping[str, Any]:
 
 
 def fill_in(text: Bilingual, /, **values: object) -> Bilingual:
-    """Return the text with its {placeholders} replaced; a bilingual value is inserted in each language.
+    """Return the text with its {placeholders} replaced; a bilingual value is inserted in the language of the text.
 
     >>> fill_in(bilingual("the {part} of {n}", "{n} 的{part}"), part=bilingual("root", "平方根"), n=4)
     {'en': 'the root of 4', 'zh': '4 的平方根'}

@@ -34,7 +34,7 @@ def compiled(**options: Any) -> Callable[[F], F]: ...
 def compiled(function: F | None = None, **options: Any) -> Any:
     """Compile a function with `numba.njit(**options)` at its first call; unchanged where numba is missing.
 
-    The function itself is compiled, without the shape checks that tests wrap around it.
+    If tests have wrapped the function in shape checks, the function inside the wrapper is compiled.
     """
     if function is None:
         return partial(compiled, **options)
@@ -50,9 +50,9 @@ def compiled(function: F | None = None, **options: Any) -> Any:
 def _invalidate_with_package(machine: F) -> F:
     """Make the on-disk cache of a compiled function depend on every source file of its package.
 
-    By itself numba checks only the file that defines the function, but the functions it calls are compiled into it.
+    By itself numba checks only the file that defines the function, but the machine code also contains its callees.
     """
-    with suppress(AttributeError):  # the function has no cache, or this numba stores it in another way
+    with suppress(AttributeError):  # the function has no cache, or this version of numba has another cache class
         cache_file: Any = machine._cache._cache_file  # type: ignore[attr-defined]
         cache_file._source_stamp = [cache_file._source_stamp, *_source_stamps(machine.__code__.co_filename)]
     return machine

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 def suggest(typed: str, names: Iterable[str]) -> str:
-    """Return the valid names as text, followed by the one closest to what was typed, if there is a close one.
+    """Return the valid names as text, followed by the one most similar to the typed name if any is similar.
 
     >>> suggest("phrase", ["dates", "phrases"])
     'dates or phrases (did you mean phrases?)'

@@ -26,7 +26,7 @@ VERDICTS_IN_CHINESE: Mapping[Verdict, str] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of a conclusion, with its 95 % interval over the seeds; without one if the number does not vary."""
+    """A number of a conclusion, with its 95 % interval over the seeds; no interval if it is the same for all seeds."""
 
     name: Bilingual
     value: float
@@ -52,7 +52,7 @@ class Conclusion:
 
     verdict     whether the claim holds
     sentence    the verdict explained in one sentence
-    figures     the numbers that it follows from
+    figures     the numbers that the verdict follows from
     notes       further findings that are texts rather than numbers
 
     >>> from regard.claims import claim_named, find
@@ -72,8 +72,8 @@ class Claim:
 
     name            name on the command line
     title           short title
-    statement       the claim as the documents make it
-    source          the documents that make it
+    statement       the claim as the documents state it
+    source          the documents that state the claim
     experiment      what is measured, and against which baseline
     rule            how the verdict follows from the numbers
     sizes           settings for each size; "seeds" is the number of repetitions

@@ -1,6 +1,6 @@
 """Texts and settings of an experiment, read from `experiments/texts/NAME.toml`.
 
-Each file holds the title, the statement, its sources, what is done, the rule, and the texts of figures, verdict
+Each file holds the title, the statement, its sources, the experiment, the rule, and the texts of figures, verdict
 sentences and charts, all in English and Chinese, and the settings of each size.
 """
 

@@ -1,4 +1,4 @@
-"""Result files: what was measured, with which settings, on which machine. Verdicts are computed, not stored."""
+"""Result files: measured rows, settings and machine of a run. Verdicts are computed from the rows, not stored."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from regard.claims.claim import SIZES, Claim, Conclusion, Row, Settings, Size
 from regard.files import dataclass_from_json, explain_damage, read_json, write_atomic
 
 FORMAT = 1
-EXPLANATION = "a result file of a claim", "run the claim again"  # of a damaged file
+EXPLANATION = "a result file of a claim", "run the claim again"  # kind of file, and advice if it is damaged
 SHIPPED = Path(__file__).parent / "results"  # results shown in docs/claims.md
 FOLDER = Path("claims")  # default output folder of `regard claims run`
 FIELDS = {"claim": str, "size": str, "settings": dict, "seeds": int, "wanted": int, "machine": dict, "command": str}
@@ -123,7 +123,7 @@ def read(file: str | os.PathLike[str]) -> Result:
 
 
 def find(name: str, folder: str | os.PathLike[str] | None = None) -> Result | None:
-    """Return the stored result of a claim, or None: from `folder`, by default from ./claims or else the shipped one.
+    """Return the stored result of a claim, or None; without `folder`, look in ./claims, then in the shipped results.
 
     >>> find("mask", "no-such-folder") is None
     True
@@ -137,7 +137,7 @@ def find(name: str, folder: str | os.PathLike[str] | None = None) -> Result | No
 def stored_conclusion(
     claim: Claim, folder: str | os.PathLike[str] | None = None
 ) -> tuple[Conclusion | None, Result | None]:
-    """Return the conclusion from the stored result, if that is complete, and the result, if there is one."""
+    """Return the conclusion, None unless the stored result is complete, and the result, None if there is none."""
     result = find(claim.name, folder)
     with explain_damage(f"the stored result of {claim.name}", "of this version of the claim", "run the claim again"):
         return (claim.judge(result.rows) if result is not None and result.complete else None), result
@@ -150,7 +150,7 @@ def is_timing_unreliable(claim: Claim, result: Result) -> bool:
 
 def _check(condition: bool, expected: str) -> None:
     if not condition:
-        raise ValueError(f"expected {expected}")
+        raise ValueError(f"expected {expected} in the file")
 
 
 def _to_json(value: Any) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.random  # NumPy loads it at its first use, and a Ctrl-C during that import is swallowed
+import numpy.random  # imported now: NumPy would import it at its first use, where a Ctrl-C is lost
 import torch
 
 from regard.claims.claim import Claim, Settings, Size
@@ -30,7 +30,7 @@ def run(
     seeds       number of repetitions; by default that of the claim
     folder      where NAME.json is written; a result there with the same settings is resumed
     again       discard a stored result and start anew
-    on_part     called with each finished part, and with None for a part that was stored already
+    on_part     called with each finished part, and with None for each part that was already stored
 
     >>> from tempfile import TemporaryDirectory
     >>> from regard.claims import claim_named

@@ -1,7 +1,7 @@
 """How the commands report errors: one line for a user's mistake, the traceback for a defect in regard.
 
 A mistake is an exception that regard raises on purpose (a `raise` statement in regard's own code, which checks its
-input), or the operating system's answer to a path or a size. It gives one line on stderr and exit code 2. Any other
+input), an OSError, or a MemoryError. It gives one line on stderr and exit code 2. Any other
 exception is a defect: it passes through, and `regard.cli.main` prints its traceback and asks for a report. With the
 global option `--debug` mistakes show their traceback as well.
 """

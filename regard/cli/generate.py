@@ -14,12 +14,12 @@ def generate(
     run: Annotated[str, argument("RUN", "Folder of a run, or a shipped run: phrases, dates or language.")],
     text: Annotated[str, argument("TEXT", "Text to translate, continue or fill in; - reads standard input.")],
     new_tokens: Annotated[int | None, option("N", "Write at most this many tokens.", min=0)] = None,
-    temperature: Annotated[float, option("X", "0 takes the most probable token; above 0, tokens are sampled.")] = 0.0,
+    temperature: Annotated[float, option("X", "Temperature of the sampling; 0 takes the most probable token.")] = 0.0,
     top_k: Annotated[int | None, option("N", "Sample only from the N most probable tokens.")] = None,
     top_p: Annotated[
         float | None, option("P", "Sample only from the most probable tokens that have probability P together.")
     ] = None,
-    beams: Annotated[int, option("N", "Number of hypotheses of the beam search.")] = 1,
+    beams: Annotated[int, option("N", "Use beam search with this many hypotheses.")] = 1,
     seed: Annotated[int | None, option("N", "Seed of the sampling.")] = None,
     picture: Annotated[str | None, option("FILE", "Draw the alignment of a translation (.png, .svg or .pdf).")] = None,
 ) -> None:
@@ -37,7 +37,7 @@ def generate(
         model = training.load(run)
         with explain_damage("standard input", "text in UTF-8", "convert it to UTF-8"):
             source = sys.stdin.read().strip() if text == "-" else text
-        # Drawn first, so that an error is reported before anything is printed.
+        # The picture is drawn first, so that an error is reported before anything is printed.
         alignment = None if picture is None else model.alignment(source)
         options: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
         options["new_tokens"] = new_tokens
@@ -49,7 +49,7 @@ def generate(
                 for piece in pieces:
                     typer.echo(piece, nl=False)
                     sys.stdout.flush()
-            except KeyboardInterrupt:  # ends the text, not the command
+            except KeyboardInterrupt:  # Ctrl-C ends the text, not the command
                 pass
             typer.echo()
         else:

@@ -37,7 +37,7 @@ def add_command(app: typer.Typer, function: Callable[..., None], path: str) -> N
 
 
 def write_text(text: str, file: str | PathLike[str] | None, end: str = "\n") -> None:
-    """Write text to a file and report that on stderr; write to stdout if the file is "-", and nothing if it is None."""
+    """Write text to a file and report it on stderr. The file "-" means stdout; None means that nothing is written."""
     if file == "-":
         typer.echo(text + end, nl=False)
     elif file is not None:

@@ -32,9 +32,9 @@ def count_bar(description: str, total: int) -> Iterator[Callable[..., None]]:
 
 @contextmanager
 def time_bar(description: str, minutes: float) -> Iterator[Callable[..., None]]:
-    """Show a bar for work that runs for a given time; the bar shows the time, and a number beside it the steps.
+    """Show a bar for work that runs for a given time: the bar shows the time; a number beside it counts the steps.
 
-    Yields `advance(steps=1)`.
+    Yields `advance(steps=1)`, to be called after each step.
     """
     from time import monotonic
 

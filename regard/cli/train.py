@@ -30,7 +30,7 @@ def train(
     out: Annotated[str | None, option("RUN", "Folder of the new run; runs/TASK-DATA by default.")] = None,
     resume: Annotated[str | None, option("RUN", "Continue this stopped run from its last checkpoint.")] = None,
     batch: Annotated[int | None, option("N", "Examples per update, summed over all processes.")] = None,
-    accumulate: Annotated[int | None, option("N", "Compute each batch in this many rounds, to save memory.")] = None,
+    accumulate: Annotated[int | None, option("N", "Compute each batch in N successive parts, to save memory.")] = None,
     optimizer: Annotated[str | None, option("NAME", "Optimizer: adamw or muon.")] = None,
     learning_rate: Annotated[float | None, option("X", "Peak learning rate.")] = None,
     warmup: Annotated[int | None, option("N", "Steps in which the learning rate rises to its peak.")] = None,
@@ -143,7 +143,7 @@ def _print_result(result: "TrainingResult", console: "Console") -> None:
 
 
 def draw_alignment(alignment: Any) -> Any:
-    """Return the picture of what each word of a translation attended to when it was written."""
+    """Return a picture of the cross-attention: the source words that each word of a translation attended to."""
     from regard import pictures
 
     title = f"{alignment.source} → {alignment.translation}\nmean of the {alignment.heads} heads of the last layer"

@@ -84,7 +84,7 @@ def _load(name: str, text: str | None, file: str | None) -> "tuple[NamedModel, M
     try:
         run = training.load(name)
     except ValueError as error:
-        raise ValueError(f"{error}; or MODULE:FACTORY of a model, or the demo minilm") from error
+        raise ValueError(f"{error}; MODEL may also be MODULE:FACTORY, or the demo minilm") from error
     inputs = run.inputs(text)
     return named_models.NamedModel(name, run.model.eval()), named_models.ModelInput(inputs.args, {}, inputs.tokens)
 

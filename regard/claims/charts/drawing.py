@@ -18,7 +18,7 @@ STYLES = (
     ("#56B4E9", (0, (3, 1, 1, 1)), "P"),
     ("#555555", (0, (1, 1)), "X"),
 )
-PANEL_WIDTHS = {1: 6.0, 2: 5.0, 3: 3.6}  # number of panels → inches of each
+PANEL_WIDTHS = {1: 6.0, 2: 5.0, 3: 3.6}  # number of panels → width of each panel in inches
 THEME = THEMES["light"]
 THIN = {"color": THEME.faint, "lw": 0.9, "ls": (0, (2, 2))}
 

@@ -19,7 +19,7 @@ def chance_line(value: float, category: str | None = None) -> ReferenceLine:
 
 
 def point(x: float | str, values: Iterable[float], *, log: bool = False) -> Point:
-    """Return the mean and interval over seeds at x; without interval where a log axis cannot show one that reaches 0.
+    """Return the mean and interval over seeds at x; no interval if `log` is set and it reaches 0.
 
     >>> point(2, [1.0, 3.0]).mean, point(2, [1.0, 3.0], log=True).low
     (2.0, None)

@@ -14,7 +14,7 @@ PATTERNS = (
 
 
 def label(value: Any) -> Bilingual:
-    """Return the display name of a value; a value that is not listed is its own name.
+    """Return the display name of a value; a value that is not listed is returned as text.
 
     >>> label("mask on"), label("6 heads")["zh"], label(64)["zh"]
     ({'en': 'mask on', 'zh': '有掩码'}, '6 头', '64')

@@ -1,7 +1,7 @@
 """Attention on the Connect Four board: does it improve play, do more heads help, and do heads follow lines?
 
 Positions come from random play with few squares left, so that the solver labels thousands in seconds. Only positions
-are used in which one legal move gives away the result and another keeps it.
+are used in which one legal move keeps the result of perfect play (win, draw or loss) and another worsens it.
 """
 
 from functools import lru_cache
@@ -34,7 +34,7 @@ text = DEFINITION.text
 
 @lru_cache(maxsize=2)
 def solved_positions(count: int, fewest: int, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return planes (N, 2, 6, 7), legal columns, columns that keep the result, and the result (−1, 0, 1)."""
+    """Return solved positions: planes (N, 2, 6, 7), legal columns, columns that keep the result, results (−1, 0, 1)."""
     solver = Solver(table_bits=20)
     planes: list[Tensor] = []
     legal, keeping, result = [], [], []
@@ -58,7 +58,7 @@ def solved_positions(count: int, fewest: int, seed: int) -> tuple[Tensor, Tensor
 
 
 def variants(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Return, by name, the changes to the network with 6 heads and attention after every second block."""
+    """Return, by name of the variant, its changes to the main network (6 heads, attention after every second block)."""
     changes: dict[str, dict[str, Any]] = {WITHOUT: {"attn_every": None}, MATCHED: {"attn_every": None}}
     for heads in settings["heads"]:
         changes[f"{heads} head{'s' if heads > 1 else ''}"] = {"heads": heads}
@@ -68,7 +68,7 @@ def variants(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def make_network(settings: Settings, variant: str) -> BoardNet:
-    """Return an untrained network; MATCHED is widened to as many parameters as the network with attention."""
+    """Return an untrained network; the variant MATCHED replaces attention by channels with as many parameters."""
     config: dict[str, Any] = {
         "channels": settings["channels"], "heads": settings["main"], "layers": settings["layers"],
         "attn_every": 2, "head_channels": 16, "value_hidden": 32,
@@ -88,7 +88,7 @@ def make_network(settings: Settings, variant: str) -> BoardNet:
 
 
 def share_keeping(net: nn.Module, planes: Tensor, legal: Tensor, keeping: Tensor) -> float:
-    """Return how often the network's first choice keeps the result."""
+    """Return the share of positions in which the network's most probable move keeps the result of perfect play."""
     choice = net(planes, legal).policy.argmax(-1, keepdim=True)
     return float(keeping.gather(1, choice).float().mean())
 
@@ -153,7 +153,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 
 
 def play_games(settings: Settings, first: BoardNet, second: BoardNet, seed: int) -> float:
-    """Return the mean points of the first network (win 1, draw ½), greedy play from random openings, both sides."""
+    """Return the first network's mean points (win 1, draw ½) in greedy play from both sides of random openings."""
     points = []
     for opening in (first, second):
         boards = Boards(settings["games"], seed=seed)
@@ -174,7 +174,7 @@ def play_games(settings: Settings, first: BoardNet, second: BoardNet, seed: int)
 
 
 def weight_along_lines(maps: Tensor, permutations: int) -> list[Row]:
-    """Return, for each head's map (heads, 42, 42) and direction, the weight on the line and a permutation test of it.
+    """Return each head's weight along each direction, with a permutation test; `maps` are (heads, 42, 42).
 
     Near squares get more weight and are more often on a line. So weights are permuted only among squares at the same
     distance from the query (in king's moves), which tests the direction alone. A query's own square is left out.

@@ -1,4 +1,4 @@
-"""Errors of the documents that the claims come from: each statement as printed, and as a computation gives it."""
+"""Errors in the documents that the claims come from: each printed statement, compared with a computation."""
 
 from collections.abc import Callable
 
@@ -109,7 +109,7 @@ def transposed_weight() -> Check:
     return {"printed": printed, "actual": actual}, actual < 1e-5 < printed
 
 
-# Number in the list of errors, name in result files, and the check; None where the document's own text is needed.
+# Number in the list of errors, name in result files, and the check; None if only reading the document can check it.
 ITEMS: list[tuple[int, str, Callable[[], Check] | None]] = [
     (1, "weights of nn.MultiheadAttention", attention_weights),
     (2, "start of nn.Linear", initialisation),

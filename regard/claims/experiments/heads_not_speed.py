@@ -19,7 +19,7 @@ text = DEFINITION.text
 
 
 class Relations(nn.Module):
-    """One attention layer, then at each position logits of the tokens at four other positions (cyclic)."""
+    """One attention layer that predicts, at each position, the tokens at four other positions (cyclic)."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

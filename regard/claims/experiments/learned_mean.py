@@ -32,7 +32,7 @@ class FixedWeights(nn.Module):
 
 
 def uniform(scores: Tensor) -> Tensor:
-    """Return equal weights."""
+    """Return equal weights for all keys, whatever the scores."""
     return torch.full_like(scores, 1 / ITEMS)
 
 

@@ -19,7 +19,7 @@ text = DEFINITION.text
 
 
 def sequences(batch: int, length: int) -> Tensor:
-    """Return tokens (B, length): two random ones, then each the sum of the two before it modulo 7."""
+    """Return tokens (B, length): the first two are random, each later one is the sum of the two before it modulo 7."""
     tokens = [torch.randint(MODULUS, (batch,)) for _ in range(2)]
     while len(tokens) < length:
         tokens.append((tokens[-1] + tokens[-2]) % MODULUS)

@@ -17,13 +17,13 @@ from regard.claims.tasks.fit import fit, match_parameters, parameter_count, shar
 from regard.models import EncoderConfig, Layer
 
 Labelled = tuple[Tensor, Tensor]  # inputs (B, C, H, W) and the class of each
-TOLERANCE = 0.02  # attention counts as equal to another model down to two percentage points below it
+TOLERANCE = 0.02  # attention counts as equal to a model if its accuracy is at most two percentage points lower
 DEFINITION = Definition("not-only-nlp")
 text = DEFINITION.text
 
 
 def boards(batch: int) -> Labelled:
-    """Return random stones on 6×7 squares, and whether the first player has four in a row; half of the boards have."""
+    """Return random stones on 6×7 squares, and whether player 1 has four in a row (true on half of the boards)."""
     noise = torch.rand(4 * batch, 1, 6, 7)
     own, other = (noise < 0.3).float(), (noise > 0.7).float()
     won = torch.zeros(len(own), dtype=torch.bool)
@@ -77,7 +77,7 @@ MODELS = ("attention", "convolution", "MLP")
 
 
 class PatchTransformer(nn.Module):
-    """Patches as tokens with learned positions, two encoder layers, mean, linear layer."""
+    """Classifier with patches as tokens: learned positions, two encoder layers, mean over tokens, linear layer."""
 
     def __init__(self, shape: torch.Size, domain: Domain, width: int) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class PatchTransformer(nn.Module):
 
 
 def convolution(shape: torch.Size, domain: Domain, width: int) -> nn.Module:
-    """Return three convolutions, mean, linear layer."""
+    """Return a classifier of three convolutions, a mean over positions and a linear layer."""
     layers: list[nn.Module] = []
     for channels in (shape[0], width, width):
         layers += [nn.Conv2d(channels, width, domain.kernel, padding="same"), nn.ReLU()]

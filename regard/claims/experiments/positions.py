@@ -15,20 +15,20 @@ from regard.claims.tasks.token_models import token_model
 
 NUMBERS = 16  # vocabulary: the numbers 0 … 15
 KINDS = ("none", "sinusoidal", "learned", "rotary", "alibi")
-CAUSAL = "none, causal"  # a decoder without positions; it still sees how many tokens come before
+CAUSAL = "none, causal"  # a decoder without positions; its causal mask still tells it how many tokens come before
 MARGIN = 0.05
 DEFINITION = Definition("positions")
 text = DEFINITION.text
 
 
 def sort_task(batch: int, length: int) -> tuple[Tensor, Tensor]:
-    """Return random tokens and, at position i, the i-th smallest: the target depends on the output position only."""
+    """Return random tokens and, as target at position i, the i-th smallest of them: their order does not matter."""
     tokens = torch.randint(NUMBERS, (batch, length))
     return tokens, tokens.sort(1).values
 
 
 def previous_token_task(batch: int, length: int) -> tuple[Tensor, Tensor]:
-    """Return random tokens and the previous token at each position, 0 at the first; a causal decoder can solve it."""
+    """Return random tokens and the previous token at each position, 0 at the first; solvable by a causal decoder."""
     tokens = torch.randint(NUMBERS, (batch, length))
     return tokens, F.pad(tokens[:, :-1], (1, 0))
 

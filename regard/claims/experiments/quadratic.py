@@ -1,4 +1,4 @@
-"""Is attention quadratic? Exponents of time and memory in the length, fitted for four ways to compute it."""
+"""Is attention quadratic? Exponents of time and memory over length, fitted for four implementations of attention."""
 
 import math
 from typing import Any
@@ -71,7 +71,7 @@ def _measure_projections(settings: Settings, tokens: int) -> list[Row]:
 
 
 def exponent(rows: list[Row], way: str, column: str) -> Interval:
-    """Return mean and interval over the seeds of the exponent a, where a column grows as lengthᵃ at longer lengths."""
+    """Return the exponent a (mean and interval over seeds) of a column that grows as lengthᵃ at longer lengths."""
     own = where(rows, what="length", way=way)
     lengths = sorted(values(own, "tokens"))
     longer = lengths[len(lengths) // 2 - (len(lengths) < 4) :]

@@ -48,7 +48,7 @@ class Block(nn.Module):
 
 
 class Stack(nn.Module):
-    """Token ids (B, L) → logits (B, L, V) through `depth` blocks."""
+    """Model of `depth` blocks: token ids (B, L) → logits (B, L, V)."""
 
     def __init__(self, width: int, depth: int, way: str) -> None:
         super().__init__()

@@ -26,13 +26,13 @@ from regard.training import phrase_pairs
 MODELS = ("Transformer", "LSTM")
 PARALLEL, DISTANCE, SPEED = "parallel computation", "long distance", "training speed"
 EXPRESSIVE, DATA = "expressiveness", "data"
-VOCABULARY = 17  # of the synthetic tasks
+VOCABULARY = 17  # vocabulary size of the synthetic tasks
 DEFINITION = Definition("rnn-vs-transformer")
 text = DEFINITION.text
 
 
 class Lstm(nn.Module):
-    """Token ids (B, L) → logits (B, L, V)."""
+    """LSTM language model: token ids (B, L) → logits (B, L, V)."""
 
     def __init__(self, vocabulary: int, width: int) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ TASKS = {"recall": recall_task, "parity": parity_task}
 
 
 def _only_last(answer: Tensor, length: int) -> Tensor:
-    """Return targets (B, length) with the answer at the last position and −100, not counted, at the others."""
+    """Return targets (B, length) with the answer at the last position and −100 (ignored by the loss) at all others."""
     return F.pad(answer, (length - 1, 0), value=-100)
 
 
@@ -216,7 +216,7 @@ def _judge_distance(rows: list[Row]) -> tuple[str, list[Figure]]:
 
 
 def _difference_at_equal_time(rows: list[Row]) -> float:
-    """Return the difference between the models' last evaluations within the time of the one that ends first."""
+    """Return the difference between the models' evaluations at the time when the first of them finished training."""
     runs = [where(rows, model=kind) for kind in MODELS]
     limit = min(max(row["seconds"] for row in run) for run in runs)
     last = [
@@ -227,7 +227,7 @@ def _difference_at_equal_time(rows: list[Row]) -> float:
 
 
 def _judge_speed(rows: list[Row]) -> tuple[str, list[Figure]]:
-    """Does the Transformer need less time to the loss that both reach, on the largest text?"""
+    """Does the Transformer need less time on the largest text to a loss that both models reach?"""
     own = where(rows, row=DATA)
     own = where(own, amount=max(values(own, "amount")))
     ratios = []
@@ -241,7 +241,7 @@ def _judge_speed(rows: list[Row]) -> tuple[str, list[Figure]]:
 
 
 def _judge_expressiveness(rows: list[Row]) -> tuple[str, list[Figure]]:
-    """Is the Transformer more accurate on both tasks, with as many parameters and updates?"""
+    """Is the Transformer more accurate on both tasks, with equal numbers of parameters and updates?"""
     own = where(rows, row=EXPRESSIVE, end=True)
     better = [
         difference(own, "accuracy", {"task": task, "model": MODELS[0]}, {"task": task, "model": MODELS[1]}).above
@@ -251,7 +251,7 @@ def _judge_expressiveness(rows: list[Row]) -> tuple[str, list[Figure]]:
 
 
 def _judge_data(rows: list[Row]) -> tuple[str, list[Figure]]:
-    """Is the LSTM better with little text and the Transformer with much, by the best held-out loss of each run?"""
+    """Is the best held-out loss lower for the LSTM with little text, and for the Transformer with much text?"""
     own = where(rows, row=DATA)
     gaps: dict[int, Interval] = {}
     for amount in sorted(values(own, "amount")):

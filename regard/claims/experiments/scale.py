@@ -10,7 +10,7 @@ from regard.claims.statistics.confidence_intervals import interval, power_law_ex
 from regard.claims.statistics.rows import by_seed, difference, figure, figures, over_seeds, values, where
 from regard.claims.tasks.retrieval import VALUES, Reader, softmax, train_reader
 
-KEYS = 64  # keys of each softmax over random scores
+KEYS = 64  # number of keys of each softmax over random scores
 SCALED, UNSCALED = WAYS = ("divided by √d_k", "not divided")
 DEFINITION = Definition("scale")
 text = DEFINITION.text

@@ -1,4 +1,4 @@
-"""What softmax does for attention, and whether another function of the scores could replace it."""
+"""Properties of softmax in attention, and a test whether other functions of the scores can replace it."""
 
 import torch
 import torch.nn.functional as F
@@ -50,7 +50,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 
 
 def _measure_properties() -> list[Row]:
-    """Measure sum, sharpening and derivative on random scores, the derivative against finite differences in float64."""
+    """Measure sum, sharpening and derivative of softmax on random scores; finite differences check the derivative."""
     scores = torch.randn(32, 16, dtype=torch.float64)
     direction = torch.randn_like(scores)
     rows: list[Row] = []

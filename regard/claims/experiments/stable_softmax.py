@@ -1,4 +1,4 @@
-"""Softmax without subtracting the maximum: where exp overflows, and what that does to a document's NumPy example."""
+"""Softmax without subtracting the maximum: where exp overflows, and the share of NaN in a document's NumPy example."""
 
 from typing import Any
 

@@ -11,7 +11,7 @@ from regard.languages import Bilingual, fill_in
 
 
 def where(rows: Sequence[Row], **conditions: Any) -> list[Row]:
-    """Return the rows that have these values.
+    """Return the rows that have these values in the named columns.
 
     >>> where([{"heads": 1, "seed": 0}, {"heads": 2, "seed": 0}], heads=2)
     [{'heads': 2, 'seed': 0}]
@@ -59,14 +59,14 @@ def difference(rows: Sequence[Row], name: str, first: dict[str, Any], second: di
 
 
 def figure(name: Bilingual, value: Interval | float, unit: str = "") -> Figure:
-    """Return a figure from an interval, or from a number that does not vary between seeds."""
+    """Return a `Figure` from an interval, or from a number that is the same for all seeds."""
     if isinstance(value, Interval):
         return Figure(name, value.mean, value.low, value.high, unit)
     return Figure(name, value, unit=unit)
 
 
 def figures(rows: Sequence[Row], column: str, name: Bilingual, unit: str = "", **axes: Iterable[Any]) -> list[Figure]:
-    """Return the mean of a column over the seeds for each combination of values of the axes.
+    """Return figures: the mean of a column over the seeds for each combination of the values of `axes`.
 
     The name has a {field} for each axis.
 

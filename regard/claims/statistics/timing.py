@@ -8,7 +8,7 @@ import torch
 
 
 def best_times(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Return the seconds of the fastest run of each call. The calls alternate, so that a busy moment slows all of them.
+    """Return the seconds of the fastest run of each call. The calls alternate, so that load on the machine slows all.
 
     >>> sorted(best_times({"a": lambda: 1, "b": lambda: 2}, repeats=2))
     ['a', 'b']

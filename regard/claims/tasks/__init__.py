@@ -1,1 +1,1 @@
-"""What several experiments share: small models, training tasks, a training loop, and the cost figures of a document."""
+"""Code that experiments share: small models, training tasks, a training loop, and the cost figures of a document."""

@@ -1,4 +1,4 @@
-"""Memory and operation counts of attention as one of the documents gives them, and what they leave out.
+"""Memory and operation counts of attention as one of the documents gives them, and corrected ones.
 
 The document gives 5, 32 and 320 MB for 512, 2048 and 8192 tokens at width D = 512 in float32. Its formula,
 
@@ -36,7 +36,7 @@ def document_bytes(seq: int, d_model: int = 512) -> int:
 class Correction:
     """Bytes and operations at one length: as the document gives them, and corrected.
 
-    document                bytes by the document
+    document                bytes by the document's formula
     materialised            bytes with a matrix for every head and batch item
     fused                   bytes without a matrix: q, k, v, output, and one log-sum-exp for each row and head
     document_operations     operations by the document: products over pairs only

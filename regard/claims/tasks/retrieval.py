@@ -45,13 +45,13 @@ def retrieval(batch: int, items: int = ITEMS) -> Items:
 
 
 def majority(batch: int, items: int = ITEMS) -> Items:
-    """Return the same items with the most frequent value as the answer, the smallest one in a tie."""
+    """Return a batch of `retrieval` whose answer is instead the most frequent value, the smallest in a tie."""
     batch_items = retrieval(batch, items)
     return batch_items._replace(answer=F.one_hot(batch_items.values, VALUES).sum(1).argmax(1))
 
 
 class Reader(nn.Module):
-    """One query and one head: items → logits of the answer (B, VALUES)."""
+    """Attention with one query and one head: items → logits of the answer (B, VALUES)."""
 
     def __init__(self, width: int, weigh: Weigh | nn.Module, scale: float | None = None) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ def arena(
         str, option("KIND", "Openings: balanced, random, none, or a file of move strings.")
     ] = "balanced",
     plies: Annotated[int, option("N", "Number of moves of a balanced or random opening.")] = 8,
-    stop: Annotated[float, option("ELO", "Stop a pairing when a difference of ELO is decided; 0 plays all.")] = 0.0,
+    stop: Annotated[float, option("ELO", "Stop a pairing decided at this Elo difference; 0 plays all games.")] = 0.0,
     quality: Annotated[bool, flag("--quality", "Compare every move with perfect play.")] = False,
     processes: Annotated[int, option("N", "Number of processes; 0 uses one per core.")] = 0,
     out: Annotated[str | None, option("FILE", "Write the games to this file, and continue an earlier run.")] = None,

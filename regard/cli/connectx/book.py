@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
     from regard.connectx.solver.build_book import Progress
 
-MAX_LAYER_SIZE = 1 << 30  # bytes
+MAX_LAYER_SIZE = 1 << 30  # bytes of the largest layer that is built
 
 
 def book(
-    stones: Annotated[list[int], option("N", "Solve all positions with N stones; repeat the option for more layers.")],
+    stones: Annotated[list[int], option("N", "Solve all positions with N stones; may be repeated for other numbers.")],
     out: Annotated[str | None, option("FILE", "Write the book to this file at the end.")] = None,
     rows: Rows = 6,
     columns: Columns = 7,
@@ -27,7 +27,7 @@ def book(
 ) -> None:
     """Build an opening book, or continue to build it.
 
-    Every position with the given numbers of stones is solved, in the order of the game tree. Ctrl-C stops the command;
+    Every position with the given numbers of stones (a layer of the book) is solved. Ctrl-C stops the command;
     the same command continues, and no position is solved twice. A book may have several layers, and unfinished ones.
     Build all layers with one command, from few stones to many, because each layer uses results of the one before. A
     large table makes it much faster: give it half of the memory. On 6×7 one core takes a quarter of an hour for 4
@@ -52,7 +52,7 @@ def book(
         if not 0 <= n <= most:
             raise ValueError(f"stones must be between 0 and {most}, got {n}")
         if layer_size(rows, columns, n) > MAX_LAYER_SIZE:
-            raise ValueError(f"a layer of {n} stones on {rows}×{columns} does not fit into memory; use fewer stones")
+            raise ValueError(f"the {rows}×{columns} positions with {n} stones do not fit into memory; use fewer stones")
     threads = available_cores() if threads is None else threads
     if threads < 1:
         raise ValueError(f"threads must be at least 1, got {threads}")

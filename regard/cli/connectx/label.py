@@ -28,9 +28,9 @@ def label(
         int | None, option("N", "Begin all games with --fewest to N stones, instead of --early and --middle.")
     ] = None,
     follow: Annotated[
-        int, option("N", "Instead of early and middle games, label all positions within N moves of their start.")
+        int, option("N", "Do not play games with --early and --middle starts: label all positions up to N moves later.")
     ] = 0,
-    openings: Annotated[int | None, option("N", "Label all positions with at most N stones, instead of games.")] = None,
+    openings: Annotated[int | None, option("N", "Play no games; label all positions with at most N stones.")] = None,
     processes: Annotated[int, option("N", "Number of processes; 0 uses one per core.")] = 0,
     table_bits: Annotated[int, option("N", "Size of the solver's table in each process: 16 bytes × 2^N.")] = 23,
     seed: Annotated[int, option("N", "Random seed of the games.")] = 0,

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from regard.cli.options import option, write_text
 
-Size = Annotated[str, option("ROWSxCOLUMNSxINAROW", "Board size and number of stones in a row that win.")]
+Size = Annotated[str, option("ROWSxCOLUMNSxINAROW", "Board size, and number of stones in a row that wins.")]
 Rows = Annotated[int, option("N", "Number of rows of the board.")]
 Columns = Annotated[int, option("N", "Number of columns of the board.")]
-InARow = Annotated[int, option("N", "Number of stones in a row that win.")]
+InARow = Annotated[int, option("N", "Number of stones in a row that wins.")]
 JsonFile = Annotated[str | None, option("FILE", "Write the results as JSON to this file; - writes to stdout.")]
 
 

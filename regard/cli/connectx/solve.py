@@ -57,7 +57,7 @@ def solution_text(solver: "Solver", board: "Board") -> str:
 
 
 def solution_json(solver: "Solver", board: "Board", moves: str) -> str:
-    """Return the scores and the best line as JSON; columns from 1, as in the moves."""
+    """Return the scores and the best line as JSON; columns are counted from 1, as in move strings."""
     import json
 
     scores = solver.scores(board)

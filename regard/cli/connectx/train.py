@@ -132,7 +132,7 @@ def parse_heads(text: str) -> tuple[tuple[float, int], ...]:
 
 
 def describe_row(row: dict[str, Any]) -> str | None:
-    """Return the line to print for a row of metrics: every evaluation, and every update of PPO."""
+    """Return the line to print for a row of metrics (an evaluation, or an update of PPO), or None to print nothing."""
     if row["split"] != "train":
         return describe_evaluation(row)
     if "entropy" not in row:

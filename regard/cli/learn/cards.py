@@ -58,7 +58,7 @@ def cards(
 
 
 def interview(
-    seed: Annotated[int | None, option("N", "Seed of the questions; default: those of today.", min=0)] = None,
+    seed: Annotated[int | None, option("N", "Seed of the choice of questions; default: the date.", min=0)] = None,
     questions: Annotated[int, option("N", "Number of questions.", min=1)] = 10,
     seconds: Annotated[float, option("N", "Time limit for each question, in seconds.", min=1)] = 120.0,
     lang: Lang = None,

@@ -1,4 +1,4 @@
-"""`regard learn drill` and `diagram`: attention calculated by hand, and its steps put in order."""
+"""`regard learn drill` and `diagram`: calculate attention by hand, and put its steps in order."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,7 @@ def drill(
     ] = None,
     seed: Annotated[int | None, option("N", "Seed of the numbers; default: a drill not done yet.", min=0)] = None,
     answer: Annotated[
-        list[str] | None, option("TEXT", "Answer of a step; repeat it for each step, in order. Nothing is asked then.")
+        list[str] | None, option("TEXT", "Answer of a step, instead of asking; repeat it for each step, in order.")
     ] = None,
     solution: Annotated[bool, flag("--solution", "Print the correct answers instead of asking.")] = False,
     lang: Lang = None,
