@@ -437,7 +437,7 @@ def x(*shape: int) -> torch.Tensor:
         (
             lambda: attend(*[x(2, 4, 5, 8)] * 3, "causal"),
             TypeError,
-            "rule of regard.masks or a boolean tensor, got str",
+            "mask of regard.masks or a boolean tensor, got str",
         ),
         (lambda: attend(*[x(2, 4, 5, 8)] * 3, bias=x(5, 5) > 0), TypeError, "pass booleans as mask="),
         (lambda: attend(*[x(2, 4, 5, 8)] * 3, bias=x(2, 5, 5)), ValueError, "bias of shape .* dimension H is 2"),

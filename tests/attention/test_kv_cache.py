@@ -181,7 +181,7 @@ def test_wrong_keys_and_values_are_rejected(cache):
         cache.append(k.double(), v.double())
     with pytest.raises(ValueError, match=r"does not propagate gradients; decode under torch.no_grad\(\)"):
         cache.append(k.clone().requires_grad_(), v)
-    with pytest.raises(ValueError, match=r"items 0 … 1, got \[0, 2\]"):
+    with pytest.raises(ValueError, match=r"items must be in 0 … 1, got \[0, 2\]"):
         cache.reorder(torch.tensor([0, 2]))
     with pytest.raises(ValueError, match=r"whole numbers \(B,\), .*; got torch.int64 of shape \(1, 2\)"):
         cache.reorder(torch.tensor([[0, 1]]))

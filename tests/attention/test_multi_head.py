@@ -434,7 +434,7 @@ def test_repr_shows_the_options():
         (lambda: MultiHeadAttention(64, 0), ValueError, r"heads must be at least 1, got 0"),
         (lambda: MultiHeadAttention(64, 8, d_k=0), ValueError, r"\(d_k\) must be at least 1, got 0"),
         (lambda: MultiHeadAttention(64, 8, dropout=1.5), ValueError, r"0 ≤ dropout < 1, got 1.5"),
-        (lambda: MultiHeadAttention(64, 8, rotary=Rotary(4)), ValueError, r"of width 4, but d_k is 8"),
+        (lambda: MultiHeadAttention(64, 8, rotary=Rotary(4)), ValueError, r"d_k=8, got 4; use rotary=True"),
         (lambda: MultiHeadAttention(6, 2, rotary=True), ValueError, r"in pairs: .* at most d_k = 3, got 3"),
         (
             lambda: MultiHeadAttention(8, 2, context_dim=6, causal=True),
