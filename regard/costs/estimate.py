@@ -18,7 +18,7 @@ class Estimate:
     seq         S, the number of keys; the largest of several layers
     pairs       pairs of query and key over batch and heads: all, visible, computed
     operations  part → operations forward and backward, for the visible pairs
-    computed    part → the same for the computed pairs, which is what a counter measures
+    computed    part → operations for the computed pairs, which is what a FLOP counter measures
     bytes       part → bytes
     peak        peak of the bytes allocated during the call, without parameters, input and cache; the largest of
                 several layers
@@ -39,12 +39,12 @@ class Estimate:
 
     @property
     def total(self) -> Work:
-        """Sum of all parts, for the visible pairs."""
+        """Sum of the operations of all parts, for the visible pairs."""
         return sum(self.operations.values(), Work())
 
     @property
     def matmul(self) -> Work:
-        """Matrix products only, for the computed pairs."""
+        """Operations of the matrix products (all parts but softmax), for the computed pairs."""
         return matmul(self.computed)
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Estimate:
 
 
 def estimate_layers(layers: Sequence[Layer], *, backward: bool) -> Estimate:
-    """Return the predicted cost of these layers together."""
+    """Return the predicted cost of the calls of these layers, one after the other."""
     total = Pairs(0, 0, 0)
     visible: dict[str, Work] = {}
     computed: dict[str, Work] = {}

@@ -4,7 +4,7 @@
     peak            4 · B·D · max(5·S + 1, 4·S + 5)      gates of the input, states, and their stack or one step
     steps           S                                    sequential steps; attention has 1
 
-Its operations are linear in length, those of attention quadratic; from about S = D on it needs fewer. But its steps
+Operations are linear in length, those of attention quadratic; from about S = D on the GRU needs fewer. But its steps
 cannot run in parallel, and information from the first token passes through all of them.
 """
 

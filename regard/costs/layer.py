@@ -14,7 +14,7 @@ Kind = Literal["multihead", "single", "bare", "spatial", "torch"]
 class Layer:
     """Sizes and options of one call: B batch · L queries · S keys · D model width · H heads · d_k width of a head.
 
-    projected_keys  keys that this call projects: S; with a cache the new ones; 0 if they were projected before
+    projected_keys  number of keys that this call projects: S; with a cache the new keys; 0 if projected before the call
     key_dim         input width of the key projection; value_dim that of the value projection
     parameters      number of learned numbers
     name            path of the layer in its model
@@ -25,7 +25,7 @@ class Layer:
     mask            which pairs are visible; None for all
     alibi           the ALiBi bias, if there is one
     materialised    whether the L×S weights are stored, for every head or (mean_weights) only their mean
-    by_regard       whether regard's kernels compute it, which skip what a mask hides; torch's compute all pairs
+    by_regard       whether regard's kernels run, which skip hidden blocks of pairs; those of torch compute all pairs
     mask_tensor     numbers in tensors that are added to the scores: a boolean mask, or a bias
     cache_tokens    capacity of the KV cache in tokens; None without one
     returns_weights whether the call returns the weights
@@ -34,7 +34,7 @@ class Layer:
     contiguous      whether the input has the memory order that the projection needs
     copies_context  whether the context is copied when the heads are merged
     residual        whether the input is added to the output
-    extra_bytes     bytes that other steps hold beside q, k and v (rotary positions, norms, …)
+    extra_bytes     bytes of further tensors that exist beside q, k and v (of rotary positions, of norms)
 
     >>> import regard
     >>> layer = regard.cost(d_model=512, heads=8, seq=2048).estimates[0].layers[0]

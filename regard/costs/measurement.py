@@ -21,7 +21,7 @@ import torch
 
 from regard.costs.estimate import Estimate
 
-Prepare = Callable[[], Callable[[], object]]  # prepares a call, which is not measured, and returns it
+Prepare = Callable[[], Callable[[], object]]  # returns a call that is ready to run; only that call is measured
 
 FUSED_ATTENTION = "aten::_scaled_dot_product_flash_attention_for_cpu"
 
@@ -53,7 +53,7 @@ class Measurement:
 
     @property
     def peak_ratio(self) -> float:
-        """Predicted / measured peak."""
+        """Predicted / measured peak; 1 when exact."""
         return self.predicted_peak / self.peak
 
     @property
@@ -89,7 +89,7 @@ def measure_calls(
     """Run each call once to warm up, once under the profiler and `repeats` times to measure the time."""
     operations, peak, seconds = 0, 0, 0.0
     for prepare in prepares:
-        prepare()()  # the first call of a kernel allocates what later ones reuse
+        prepare()()  # the first call of a kernel allocates memory that later calls reuse
         profile = profile_call(prepare())
         operations, peak = operations + profile.operations, max(peak, profile.peak)
         seconds += min(_seconds(prepare()) for _ in range(repeats))
@@ -125,7 +125,7 @@ def profile_call(call: Callable[[], object]) -> Profile:
 
 
 def _operations(name: str, shapes: list[list[int]], inputs: list[Any]) -> int:
-    """Return the operations of one event; 0 if it is no matrix product, or consists of events counted themselves."""
+    """Return the operations of one event; 0 if it is no matrix product, or if its parts are counted as own events."""
     if name in ("aten::mm", "aten::bmm"):
         return 2 * math.prod(shapes[0]) * shapes[1][-1]
     if name in ("aten::addmm", "aten::baddbmm", "aten::addmm_", "aten::baddbmm_"):

@@ -47,7 +47,7 @@ class ModuleCall:
         return _single_head_layer(self, self.module, x)
 
     def prepare(self, *, backward: bool) -> Callable[[], object]:
-        """Return the same call, ready to run; a cache is in the state before the call."""
+        """Return the call with copies of its arguments, ready to run; a cache is in the state before the call."""
         tensors = [x for x in (*self.args, *self.module.parameters()) if isinstance(x, Tensor)]
         if devices := {x.device.type for x in tensors} - {"cpu"}:
             raise ValueError(f"only modules and inputs on the CPU can be measured, got {', '.join(devices)}")
@@ -111,7 +111,7 @@ def find_calls(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _layer(call: ModuleCall, x: Tensor, sizes: tuple[int, int, int, int, int], **options: Any) -> Layer:
-    """Return a Layer of (batch, queries, keys, d_model, heads), with the usual widths if no option changes them."""
+    """Return a Layer for sizes (batch, queries, keys, d_model, heads); `options` are further fields of `Layer`."""
     _, _, keys, d_model, heads = sizes
     widths = {"kv_heads": heads, "d_k": d_model // heads, "projected_keys": keys}
     options = {**widths, "key_dim": d_model, "value_dim": d_model, **options}
@@ -122,7 +122,7 @@ def _layer(call: ModuleCall, x: Tensor, sizes: tuple[int, int, int, int, int], *
 def _mask_options(
     mask: Mask | Tensor | None, batch: int, heads: int, queries: int, keys: int
 ) -> tuple[Mask | None, int]:
-    """Return the mask as a rule, and the size of the tensor that it is given as (0 for a rule)."""
+    """Return the mask as a `Mask`, and the number of its values if it is a tensor, else 0."""
     if isinstance(mask, Tensor):
         leading = mask.shape[:-2] if mask.dim() > 2 else ()
         return masks.as_mask(mask.expand(*leading, queries, keys)), mask.numel()
@@ -235,7 +235,7 @@ def _torch_layer(call: ModuleCall, layer: nn.MultiheadAttention, backward: bool)
 def _torch_mask_options(
     arguments: dict[str, Any], batch: int, heads: int, queries: int, keys: int, added_keys: int, *, fused: bool
 ) -> tuple[Mask | None, int]:
-    """Return torch's masks, in which True means ignore, as one rule, and the size of those added as tensors."""
+    """Return torch's masks (True = ignore) as one `Mask`, and the number of values of those added as tensors."""
     attn_mask, padding = arguments.get("attn_mask"), arguments.get("key_padding_mask")
     if attn_mask is None and padding is None:
         return None, 0

@@ -45,7 +45,7 @@ class Work:
 
 
 def operations(layer: Layer, pairs: int, *, backward: bool) -> dict[str, Work]:
-    """Return the operations of each part if this many pairs are computed; 0 backward unless `backward` is set.
+    """Return the operations of each part for this number of pairs; those of the backward pass only if `backward`.
 
     >>> from regard import cost
     >>> work = cost(d_model=8, heads=2, seq=[3]).estimates[0].operations

@@ -31,7 +31,7 @@ def cost(module: nn.Module, /, *inputs: Any, backward: bool = False, **kwargs: A
 
 
 def cost(*module_and_inputs: Any, backward: bool = False, **options: Any) -> Cost:
-    """Predict the operations and bytes of attention by part; `.measure()` runs it and compares.
+    """Predict operations and bytes of attention by part; `.measure()` of the result compares them with a real run.
 
     `cost(d_model=512, heads=8, seq=[512, 2048, 8192])` describes a `regard.nn.MultiHeadAttention` by its sizes:
 
@@ -55,8 +55,8 @@ def cost(*module_and_inputs: Any, backward: bool = False, **options: Any) -> Cos
     A multiplication and an addition are two operations. Scores and weighted sum take 2·pairs·d_k each, softmax 5·pairs,
     a projection 2·tokens·D·width; see `regard.costs.operations`. Backward, fused attention takes 2.5 times its forward
     products, a projection twice. Pairs are given as visible (what the formula needs) and as computed (what the tiles
-    of regard compute under the mask); `matmul` counts the latter and is what a profiler measures. The peak does not
-    include what exists before the call; see `predicted_peak_memory.py`. Kernels and buffers are those of the CPU.
+    of regard compute under the mask); `matmul` counts the computed ones, as a profiler does. The peak contains
+    no tensor that exists before the call; see `predicted_peak_memory.py`. Kernels and buffers are those of the CPU.
 
     >>> import regard
     >>> estimate = regard.cost(d_model=512, heads=8, seq=2048, mask=regard.masks.causal()).estimates[0]

@@ -50,7 +50,7 @@ def _forward(layer: Layer, *, saves_weights: bool) -> Iterator[int]:
 
 
 def _input_copy(layer: Layer) -> int:
-    """Return the bytes of the input's copy, made if a projection needs another memory order; backward needs it too."""
+    """Return the bytes of a copy of the input, which a projection and its backward need in another memory order."""
     if layer.contiguous:
         return 0
     other = 0 if layer.packed else layer.projected_keys * layer.key_dim
@@ -66,7 +66,7 @@ def _tiled_forward(layer: Layer) -> int:
     if _is_one_call(layer, tiles):
         buffers = _kernel_buffers(layer, layer.queries, layer.keys)
         return tensor + max(mask + result + buffers, memory.mask_making_bytes(layer))
-    peak = previous = 0  # the output of a tile is freed after the next tile is computed
+    peak = previous = 0  # the output of a tile is freed only after the next tile is computed
     for tile in (tile for tile in tiles if tile.runs):
         rows, items = _rows_and_items(layer, tile)
         gathered = 2 * items * layer.kv_heads * layer.d_k * tile.keys * layer.itemsize if len(tile.runs) > 1 else 0
@@ -90,7 +90,7 @@ def _materialized_forward(layer: Layer, saves_weights: bool) -> int:
 
 
 def _torch_forward(layer: Layer) -> Iterator[int]:
-    """Yield the bytes in use at moments of torch's `nn.MultiheadAttention`: a packed product, copies of q, k and v."""
+    """Yield the bytes in use after each step of torch's `nn.MultiheadAttention`, which copies q, k and v."""
     qkv, context = memory.qkv_bytes(layer), memory.context_bytes(layer)
     weights, output = memory.weight_bytes(layer), memory.output_bytes(layer)
     tensor = layer.mask_tensor * layer.itemsize
@@ -112,7 +112,7 @@ def _torch_forward(layer: Layer) -> Iterator[int]:
 
 
 def _backward(layer: Layer) -> Iterator[int]:
-    """Yield the bytes in use at moments of the backward pass; the gradient of the output exists before it."""
+    """Yield the bytes in use after each step of the backward pass, without the gradient of the output."""
     qkv, context, output = memory.qkv_bytes(layer), memory.context_bytes(layer), memory.output_bytes(layer)
     size = layer.itemsize
     q_width = layer.heads * layer.d_k
@@ -140,7 +140,7 @@ def _backward(layer: Layer) -> Iterator[int]:
 
 
 def _torch_backward(layer: Layer) -> int:
-    """Return the bytes of dQ, dK, dV, a copy of dO, and buffers."""
+    """Return the bytes of dQ, dK, dV, a copy of dO, and buffers, with torch's own kernel."""
     buffers = _kernel_buffers(layer, layer.queries, layer.keys, backward=True)
     return 2 * memory.context_bytes(layer) + memory.key_value_bytes(layer) + buffers
 
@@ -162,7 +162,7 @@ def _tiled_backward(layer: Layer) -> int:
         pieces, keys = _pieces(tile)
         dq = items * layer.heads * layer.d_k * rows * layer.itemsize
         dk_dv = 2 * items * layer.kv_heads * layer.d_k * keys * layer.itemsize
-        before = dk_dv if pieces > 1 else previous  # dK and dV of the piece before are freed after this one
+        before = dk_dv if pieces > 1 else previous  # the previous piece is freed only after this one is computed
         buffers = _kernel_buffers(layer, rows, keys, backward=True)
         peak = max(peak, dq * min(2, pieces) + dk_dv + before + buffers)
         previous = dk_dv
@@ -179,7 +179,7 @@ def _rows_and_items(layer: Layer, tile: Tile) -> tuple[int, int]:
 
 
 def _pieces(tile: Tile) -> tuple[int, int]:
-    """Return in how many pieces the backward pass takes the keys of a tile, and the keys of the largest."""
+    """Return the number of pieces in which backward processes the keys of a tile, and the size of the largest."""
     if tile.is_triangle:
         return 1, tile.keys
     sizes = [columns.stop - columns.start for _, columns in split_keys(tile.runs)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cost:
-    """Predicted cost: one `Estimate` per sequence length, or one for all attention layers of a module.
+    """Predicted cost, as returned by `regard.cost`: one `Estimate` per sequence length, or one for a whole module.
 
     >>> import regard
     >>> cost = regard.cost(d_model=64, heads=4, seq=[128, 256])

@@ -35,7 +35,7 @@ def bytes_by_part(layer: Layer, *, backward: bool) -> dict[str, int]:
 
 
 def qkv_bytes(layer: Layer) -> int:
-    """Return the bytes of q, k and v as they are projected; also those of their gradients."""
+    """Return the bytes of the q, k and v that this call projects; their gradients take as many."""
     tokens = layer.queries * layer.heads + 2 * layer.projected_keys * layer.kv_heads
     return layer.batch * tokens * layer.d_k * layer.itemsize
 
@@ -56,7 +56,7 @@ def output_bytes(layer: Layer) -> int:
 
 
 def pair_bytes(layer: Layer) -> int:
-    """Return the bytes of one number per head and pair."""
+    """Return the bytes of all weights: one number per batch item, head and pair."""
     return layer.batch * layer.heads * layer.queries * layer.keys * layer.itemsize
 
 
@@ -68,7 +68,7 @@ def weight_bytes(layer: Layer) -> int:
 
 
 def mask_bytes(layer: Layer) -> int:
-    """Return the bytes of what is added to the scores because of a mask."""
+    """Return the bytes of the tensors that are added to the scores for a mask."""
     numbers = layer.mask_tensor
     if layer.mask is not None and layer.by_regard:
         full_table = layer.mask.batch_size * layer.mask.head_count * layer.queries * layer.keys
@@ -77,7 +77,7 @@ def mask_bytes(layer: Layer) -> int:
 
 
 def mask_numbers(layer: Layer) -> int:
-    """Return the size of all mask strips (see `tiled_attention.py`) plus that of the largest table."""
+    """Return the number of values of all mask strips (see `additive_mask.py`) and of the largest other mask."""
     tiles = [tile for tile in plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi) if tile.runs]
     masked = [tile for tile in tiles if tile.rule is not None and not (tile.is_triangle and layer.alibi is None)]
     table = 0
@@ -99,7 +99,7 @@ def mask_numbers(layer: Layer) -> int:
 
 
 def mask_making_bytes(layer: Layer) -> int:
-    """Return the bytes in use while a strip or table is computed: distances, booleans, and for ALiBi its values."""
+    """Return the bytes in use while a tensor for a mask is computed: distances, booleans, values of ALiBi."""
     numbers = mask_numbers(layer)
     if not numbers:
         return 0

@@ -35,7 +35,7 @@ def collect_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[
 
 
 def restore_tensors(tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Copy what `collect_tensors` returned back into model and optimizer."""
+    """Copy tensors that `collect_tensors` returned back into model and optimizer."""
     parameters, buffers = dict(model.named_parameters()), persistent_buffers(model)
     expected = {f"weights.{name}" for name in parameters} | {f"buffers.{name}" for name in buffers}
     names = {name for name in tensors if not name.startswith("optimizer.")}
@@ -53,8 +53,8 @@ def restore_tensors(tensors: dict[str, Tensor], model: nn.Module, optimizer: tor
                 shapes = f"{tuple(value.shape)}, the model has {tuple(target.shape)}"
                 raise ValueError(f"the checkpoint is of another model: {name} is {shapes}")
             if kind == "optimizer":
-                # A fused step runs through memory linearly, so this state needs the parameter's memory format, which
-                # may be channels last.
+                # A fused optimizer step pairs values by their place in memory, so its state needs the parameter's
+                # memory format, which may be channels last.
                 target = optimizer.state[parameters[name]][key] = torch.empty_like(target)
             target.copy_(value)
 
@@ -88,7 +88,7 @@ def save_checkpoint(folder: Path, step: int, tensors: dict[str, Tensor], state: 
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
-    """Return the newest checkpoint, or None."""
+    """Return the folder of the newest checkpoint, or None if there is none."""
     paths = sorted(path for path in folder.glob("[0-9]*") if path.is_dir())
     return paths[-1] if paths else None
 
@@ -102,7 +102,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 @contextmanager
 def explain_disk_errors(folder: Path) -> Iterator[None]:
-    """Add to an OSError which checkpoint of the run is intact and how to resume."""
+    """Extend the message of an OSError: which checkpoint of the run is intact, and how to resume."""
     try:
         yield
     except OSError as error:

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 @dataclass(frozen=True)
 class Ranks:
-    """The rank of this process, the number of processes and the device it computes on."""
+    """The rank of this process, the number of processes, and the device on which this process computes."""
 
     rank: int
     world: int
@@ -45,7 +45,7 @@ class Ranks:
         return DistributedDataParallel(module)
 
     def wait(self) -> None:
-        """Wait until all ranks have arrived here."""
+        """Wait until all ranks have called this method."""
         if self.world > 1:
             dist.barrier()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 class Interrupted(Exception):
-    """Training was stopped by Ctrl-C or SIGTERM, after a checkpoint had been written."""
+    """Raised when Ctrl-C or SIGTERM stops the training, after a checkpoint has been written."""
 
 
 @contextlib.contextmanager

@@ -85,7 +85,7 @@ def train(
     """
     with join_ranks(device) as ranks:
         path = free_folder(config) if folder is None else Path(folder)
-        ranks.wait()  # all ranks have chosen the folder before the first one creates it
+        ranks.wait()  # the first rank creates the folder after all ranks have chosen it
         require_free_folder(path)
         ranks.wait()
         prepared = prepare(config)

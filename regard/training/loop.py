@@ -27,7 +27,7 @@ from regard.training.interrupts import Interrupted, stop_requested
 from regard.training.metrics import Metrics, MetricsFile
 from regard.training.settings import Settings
 
-# Names in checkpoints of earlier versions.
+# Names that checkpoints of earlier versions use.
 OLD_FIELDS = {
     "tokens": "count", "positions": "count", "best": "best_metric", "least": "best_metric",
     "since_best": "evaluations_since_best", "own": "algorithm_state",
@@ -62,10 +62,10 @@ class Algorithm(Protocol):
         """Return the network to evaluate and save, for example with averaged weights."""
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return what a checkpoint must hold beside weights and optimizer: tensors, and JSON values."""
+        """Return the state that a checkpoint stores beside weights and optimizer: tensors, and JSON values."""
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Restore what `state` returned."""
+        """Restore the state that `state` returned."""
 
 
 @dataclass
@@ -79,7 +79,7 @@ class TrainingState:
     best_metric: float = math.inf  # lowest value of the loop's `selection_metric` so far
     best_step: int = 0
     evaluations_since_best: int = 0
-    metric_sums: dict[str, Any] = field(default_factory=dict)  # since the last report, each weighted by `count`
+    metric_sums: dict[str, Any] = field(default_factory=dict)  # since the last report, weighted by tokens or positions
     metric_count: int = 0
     algorithm_state: dict[str, Any] = field(default_factory=dict)
 
@@ -116,7 +116,7 @@ class Loop:
         with stop_requested() as stop, using_threads(settings.threads), torch.random.fork_rng(cuda):
             while True:
                 elapsed = time.monotonic() - started
-                # Every rank learns the time and the requests to stop from the same sum, so that all decide alike.
+                # Time and requests to stop are summed over ranks, so that all ranks stop at the same step.
                 state.seconds, stops = ranks.total(elapsed if ranks.first else 0.0, stop.is_set())
                 state.processor_seconds = time.process_time() - cpu_started
                 if stops:
@@ -158,7 +158,7 @@ class Loop:
         return step == self.settings.steps or step % self.settings.evaluate_every == 0
 
     def _summed_metrics(self, state: TrainingState) -> Metrics:
-        """Return the sums since the last report, added up over ranks; raise an error if the loss is not finite."""
+        """Return the sums of the metrics since the last report, over all ranks; raise if the loss is not finite."""
         totals = self.ranks.total(*(float(value) for value in state.metric_sums.values()))
         sums = dict(zip(state.metric_sums, totals, strict=True))
         if not math.isfinite(loss := sums.get("loss", 0.0)):
@@ -197,7 +197,7 @@ class Loop:
         tensors, values = checkpoint.load_checkpoint(path)
         own = {name: name.split(".", 1)[1] for name in tensors if name.startswith((PREFIX, OLD_PREFIX))}
         algorithm_tensors = {short: tensors.pop(name) for name, short in own.items()}
-        names = {entry.name for entry in fields(TrainingState)}  # checkpoints of earlier versions may hold others
+        names = {entry.name for entry in fields(TrainingState)}  # checkpoints of earlier versions may hold other fields
         values = {OLD_FIELDS.get(name, name): value for name, value in values.items()}
         with explain_damage(path, "a checkpoint of this run", "remove it to use an older one, or start a new run"):
             checkpoint.restore_tensors(tensors, self.algorithm.network, self.algorithm.optimizer)

@@ -5,7 +5,7 @@ Muon replaces the momentum M = U Σ Vᵀ by about U Vᵀ (five steps of an odd p
 so that rare directions are learnt as fast as frequent ones. The weights of a convolution count as a matrix with one row
 per output channel.
 
-The steps of Muon have the length that steps of AdamW usually have at the same learning rate, so both use the same one.
+The steps of Muon are scaled to the usual length of steps of AdamW, so both use the same learning rate.
 Parameters that are no matrix, or have fewer than `MIN_SIDE` rows or columns, are left to AdamW. torch.optim.Muon
 accepts no convolutions and computes in bfloat16, which is slow on processors without bfloat16 units.
 
@@ -26,7 +26,7 @@ MIN_SIDE = 8
 MOMENTUM = 0.95
 STEP_LENGTH = 0.2  # typical change of a weight by AdamW, divided by its learning rate
 ITERATIONS = 5
-A, B, C = 3.4445, -4.7750, 2.0315  # a x + b x³ + c x⁵ moves small values away from 0, then stays between 0.7 and 1.2
+A, B, C = 3.4445, -4.7750, 2.0315  # repeated, a x + b x³ + c x⁵ moves x away from 0 and into 0.7 … 1.2
 
 
 def make_optimizer(model: nn.Module, settings: Settings, device: torch.device) -> torch.optim.Optimizer:
@@ -107,5 +107,5 @@ class Muon(torch.optim.AdamW):
 
 
 def is_matrix(parameter: nn.Parameter) -> bool:
-    """Return whether Muon, rather than AdamW, updates the parameter."""
+    """Return whether Muon updates the parameter: at least MIN_SIDE rows and columns; AdamW updates the others."""
     return parameter.dim() > 1 and min(parameter.shape[0], parameter[0].numel()) >= MIN_SIDE

@@ -12,7 +12,7 @@ from regard.training.settings import Settings
 
 
 def describe_validation(row: Metrics) -> str | None:
-    """Return the line to print for an evaluation, None for other rows."""
+    """Return the line to print for a row of evaluation metrics; None for a row of training metrics."""
     if row["split"] == "train":
         return None
     return f"step {row['step']:>6,}   validation loss {row['loss']:.4f}   {format_duration(row['seconds'])}"

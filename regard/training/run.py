@@ -25,7 +25,7 @@ RUNS = Path("runs")
 
 @dataclass(frozen=True)
 class Alignment:
-    """What each token of a translation attended to in the source when it was written.
+    """Attention of each token of a translation over the tokens of the source, at the step that wrote it.
 
     source          the text that was translated
     translation     what the model wrote
@@ -113,7 +113,7 @@ class Run:
         self, text: str, *, new_tokens: int | None = None, temperature: float = 0.0, top_k: int | None = None,
         top_p: float | None = None, seed: int | None = None,
     ) -> Iterator[str]:  # fmt: skip
-        """Yield the pieces of what `generate` returns, each as soon as it is written."""
+        """Yield the text that `generate` returns in pieces, each as soon as it is written."""
         if self.task == "masked":
             yield self.fill_masks(text)
             return
@@ -145,7 +145,7 @@ class Run:
         return translations
 
     def alignment(self, text: str) -> Alignment:
-        """Translate the text and return what each written token attended to.
+        """Translate the text and return the attention of each written token over the source.
 
         >>> alignment = load("phrases").alignment("The cat sat on the mat")
         >>> alignment.written_tokens
@@ -204,7 +204,7 @@ class Run:
             return RunInputs((torch.tensor([self.tokenizer.encode(text)]),), tokens)
         output = self.generate(text)
         source, target, words, keys = self.pair(text, output)
-        # A decoder step reads the previous word and writes the next; its self-attention is labelled by what it reads.
+        # A decoder step reads one word and writes the next; the labels of its self-attention are the words it reads.
         words_read = ["<begin>", *words[:-1]]
         return RunInputs((source, target), {"encoder": keys, "*.cross": (words, keys), "decoder": words_read}, output)
 
@@ -222,12 +222,12 @@ class Run:
     def _encode(self, text: str) -> list[int]:
         ids = self.tokenizer.encode(text)
         if self.task == "translate" and not ids:
-            raise ValueError("there is nothing to translate: the text is empty")
+            raise ValueError("the text is empty; give at least one word to translate")
         self._require_fit(ids, text)
         if UNKNOWN in ids:
             unseen = ", ".join(self.tokenizer.unseen(text)[:8])
             if set(ids) == {UNKNOWN}:
-                raise ValueError(f"the training data contained no word of the text: {unseen}")
+                raise ValueError(f"the training data contained no word of the text: {unseen}; use other words")
             warnings.warn(f"the training data did not contain {unseen}; the model guesses there", stacklevel=4)
         return ids
 

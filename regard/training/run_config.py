@@ -23,7 +23,7 @@ from regard.training.tokenizer import END, KINDS, Tokenizer
 TASKS = ("translate", "language", "masked")
 PAIRS = {"phrases": phrase_pairs, "dates": date_pairs}
 MODELS = ("transformer", "lstm", "lstm-attention")
-TOKENIZERS = {"phrases": "words", "dates": "characters"}  # of data sets for which bpe is not the default
+TOKENIZERS = {"phrases": "words", "dates": "characters"}  # by data set; all others use bpe
 
 # Defaults by data set, task or model, tuned on two cores; bench/training.py measures the results.
 SMALL = {"norm": "pre", "activation": "relu", "heads": 4, "layers": 2}
@@ -84,7 +84,7 @@ class RunConfig:
 class PreparedRun:
     """Configuration, tokenizer, untrained model and encoded examples of a run.
 
-    `test` are the held-out pairs of a translation; `samples` are texts that show what the trained model does.
+    `test` are the held-out pairs of a translation; `samples` are texts that the trained model translates or continues.
     """
 
     config: RunConfig
@@ -100,7 +100,7 @@ def make_run_config(
     task: str, data: tuple[str, ...] = (), *, model: str = "transformer", tokenizer: str | None = None,
     vocabulary: int = 1024, sizes: dict[str, Any] | None = None, settings: dict[str, Any] | None = None,
 ) -> RunConfig:  # fmt: skip
-    """Return a configuration with the defaults of its task and data, except for what is given.
+    """Return a configuration; arguments that are not given have the defaults of the task and the data.
 
     >>> config = make_run_config("translate", ("dates",), settings={"steps": 500})
     >>> config.tokenizer, config.sizes["d_model"], config.settings.steps

@@ -22,7 +22,7 @@ def write_run_file(folder: Path, content: dict[str, Any], results: dict[str, Any
 
 
 def read_run_file(folder: Path, keys: Sequence[str], command: str) -> dict[str, Any]:
-    """Return the content of run.json, which must have the given keys; `command` writes such files."""
+    """Return the content of run.json, which must have these keys; errors name `command`, which writes such files."""
     file = folder / "run.json"
     if not file.is_file():
         raise ValueError(f"{folder} is no run of {command}: it has no run.json")

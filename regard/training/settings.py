@@ -57,7 +57,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.steps is None and self.minutes is None:
-            raise ValueError("the training needs an end: give steps or minutes")
+            raise ValueError("the training needs an end: give steps or minutes, got neither")
         for name in ("steps", "batch", "accumulate", "evaluate_every", "checkpoint_every", "patience", "threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -71,7 +71,7 @@ class Settings:
         for name, choices in (("precision", PRECISIONS), ("store", STORES), ("optimizer", OPTIMIZERS)):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")
-        object.__setattr__(self, "betas", tuple(self.betas))  # JSON has lists
+        object.__setattr__(self, "betas", tuple(self.betas))  # JSON turns a tuple into a list
 
     def progress(self, step: int, seconds: float) -> float:
         """Return the completed fraction of the training: 0 at the start, 1 or more at the end."""

@@ -19,7 +19,7 @@ from regard.training.settings import Settings
 class SummedLoss(nn.Module):
     """Loss of a batch in nats, summed over its predicted tokens.
 
-    A sum, because a mean of the means of ranks or accumulation rounds would weight the tokens of short texts more.
+    Not the mean, because averaging the means of ranks or accumulation rounds would weight tokens of short texts more.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -33,7 +33,7 @@ class SummedLoss(nn.Module):
 
 @dataclass
 class Supervised:
-    """Algorithm of the loop: one optimizer step on one batch, the loss divided by the tokens of all ranks."""
+    """`Algorithm` of the training loop: each update is one optimizer step on the mean loss per token of a batch."""
 
     network: nn.Module
     examples: Examples
@@ -78,11 +78,11 @@ class Supervised:
         return self.network
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return nothing: batches and dropout follow from the number of the step."""
+        """Return an empty state: batches and dropout are seeded by the step, so a checkpoint needs no random state."""
         return {}, {}
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Restore nothing."""
+        """Do nothing: `state` is empty."""
 
 
 def mean_loss(model: nn.Module, examples: Examples, settings: Settings, ranks: Ranks) -> float:
@@ -104,5 +104,5 @@ def mean_loss(model: nn.Module, examples: Examples, settings: Settings, ranks: R
 
 
 def autocast(settings: Settings, device: torch.device) -> AbstractContextManager[Any]:
-    """Return torch's autocast if the settings ask for mixed precision."""
+    """Return torch's autocast to bfloat16 if the settings request it, else a context that does nothing."""
     return nullcontext() if settings.precision == "float32" else torch.autocast(device.type, torch.bfloat16)

@@ -85,7 +85,7 @@ class Tokenizer:
         return re.sub(r" (?=[^\w\s])|(?<=[⺀-鿿，。？！、]) | (?=[⺀-鿿])", "", text)
 
     def tokens(self, text: str) -> list[str]:
-        """Return the parts of the text that the tokens stand for."""
+        """Return the text of each token of `text`."""
         return [text[start:end] for start, end in self.inner.encode(text).offsets]
 
     def unseen(self, text: str) -> list[str]:

@@ -8,11 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
-SORTED_TOGETHER = 64  # batches' worth of shuffled examples that are sorted by length at a time
+SORTED_TOGETHER = 64  # number of batches whose shuffled examples are sorted by length together
 
 
 class BatchOrder:
-    """Indices of the examples of each step, from the length of each example; `batch` counts those of all ranks.
+    """Indices of each step's examples, from the length of each example; `batch` is their number over all ranks.
 
     >>> order = BatchOrder([3, 9, 3, 9], batch=2, seed=0)
     >>> [sorted(order(step)) for step in range(2)]      # one epoch: each example once, equal lengths together
@@ -21,7 +21,7 @@ class BatchOrder:
 
     def __init__(self, lengths: Sequence[int], batch: int, seed: int) -> None:
         if not len(lengths):
-            raise ValueError("there is nothing to learn from: the data contain no example")
+            raise ValueError("there is nothing to learn from: expected at least one example, got none; check the data")
         self.lengths, self.batch, self.seed = np.asarray(lengths), batch, seed
         self.per_epoch = max(1, len(self.lengths) // batch)
         self._epoch = lru_cache(maxsize=2)(self._shuffle)

@@ -61,7 +61,7 @@ def _distinct_pairs(days: list[date], count: int, rng: random.Random) -> tuple[P
 
 
 def cldr(pattern: str, locale: str) -> Form:
-    """Return the form of a CLDR pattern such as "EEEE, MMMM d, y", or of a named one: "full", "long", "yMMMEd".
+    """Return a function that writes a date by a CLDR pattern ("EEEE, MMMM d, y") or pattern name ("full", "yMMMEd").
 
     >>> cldr("full", "en_GB")(date(2024, 3, 5)), cldr("yMMMEd", "zh")(date(2024, 3, 5))
     ('Tuesday, 5 March 2024', '2024年3月5日周二')
@@ -81,7 +81,7 @@ def ordinal(number: int) -> str:
 
 
 def with_ordinal(pattern: str) -> Form:
-    """Return the English form of a CLDR pattern in which # stands for the day as an ordinal."""
+    """Return a function that writes a date in English by a CLDR pattern, with # for the day as an ordinal."""
     return lambda day: cldr(pattern, "en")(day).replace("#", ordinal(day.day))
 
 

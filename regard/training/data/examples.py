@@ -29,7 +29,7 @@ class Examples(Protocol):
     lengths: list[int]
 
     def batch(self, indices: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
-        """Return the examples `indices[part]`; random choices depend on `key`, not on how a batch is divided."""
+        """Return the examples `indices[part]` as tensors; random choices depend on `key`, not on `part`."""
 
 
 def pad_rows(rows: list[list[int]], filler: int = PAD) -> tuple[Tensor, Tensor | None]:
@@ -70,13 +70,13 @@ class TextExamples:
         self.lengths = [self.context] * (1 + (len(ids) - 2) // self.context)
 
     def pieces(self, indices: Sequence[int], shift: int) -> Tensor:
-        """Return rows of context + 1 tokens; `shift` moves the borders, which differ from epoch to epoch."""
+        """Return rows of context + 1 tokens; `shift`, which differs between epochs, moves where the text is cut."""
         last = len(self.ids) - self.context - 1
         starts = (torch.tensor(list(indices)) * self.context + shift).clamp(max=last)
         return self.ids[starts[:, None] + torch.arange(self.context + 1)]
 
     def batch(self, indices: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
-        """Return the examples `indices[part]`, with borders that depend on the key."""
+        """Return the examples `indices[part]`, cut at places that depend on `key`."""
         rows = self.pieces(indices[part], _shift(key, self.context))
         return Batch((rows[:, :-1], rows[:, 1:]), rows[:, 1:].numel())
 
@@ -92,7 +92,7 @@ class MaskedExamples(TextExamples):
         self.vocabulary = vocabulary
 
     def batch(self, indices: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
-        """Return the examples `indices[part]`, with masked tokens that depend on the key."""
+        """Return the examples `indices[part]`, with masked tokens that depend on `key`."""
         rows = self.pieces(indices, _shift(key, self.context))[:, :-1]
         rng = np.random.default_rng([7, *key])
         predicted_draw, replacement_draw = (torch.from_numpy(rng.random(rows.shape))[part] for _ in range(2))
@@ -106,5 +106,5 @@ class MaskedExamples(TextExamples):
 
 
 def _shift(key: Sequence[int], context: int) -> int:
-    """Return a shift below `context` for each epoch; 0 without a key (evaluation)."""
+    """Return a random shift below `context` that depends on the epoch in `key`; 0 if `key` is empty (evaluation)."""
     return int(np.random.default_rng([3, key[0], key[1]]).integers(context)) if key else 0

@@ -12,8 +12,8 @@ Pair = tuple[str, str]
 class Pairs:
     """Sources with their translations; no source of `valid` or `test` occurs in `train`.
 
-    `tokenizer` is the default kind of tokenizer, `lexicon` its words that are written without spaces. `samples` are
-    sources whose translations are printed after the training; the first one also shows the alignment.
+    `tokenizer` is the default kind of tokenizer, `lexicon` the words that it knows of a language without spaces.
+    `samples` are sources whose translations are printed after the training, for the first one with its alignment.
 
     >>> pairs = Pairs("numbers", train=(("1", "one"),), valid=(("2", "two"),), test=(("3", "three"),))
     >>> len(pairs.train), pairs.tokenizer

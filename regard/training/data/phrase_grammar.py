@@ -46,7 +46,7 @@ class Verb(Phrase):
 
 @dataclass(frozen=True)
 class Noun(Phrase):
-    """A countable noun with its English plural and its Chinese measure word; `kind` is its list in the grammar."""
+    """A countable noun with English plural and Chinese measure word; `kind` names its list in phrase_grammar.toml."""
 
     plural: str
     measure: str
@@ -163,7 +163,7 @@ def _two_subjects(rng: random.Random) -> Phrase:
     return Phrase(f"the {one} and the {other}", f"{one.zh}和{other.zh}")
 
 
-# What fills the slots of the patterns; each function gets the random generator and the slots filled so far.
+# Functions that fill the slots of the sentence patterns, from a random generator and the slots filled so far.
 SLOTS: dict[str, Callable[[random.Random, dict[str, Any]], Phrase]] = {
     "animal": lambda rng, _: _animal(rng),
     "person": lambda rng, _: _person(rng),
@@ -211,7 +211,7 @@ def phrase_pairs(*, seed: int = 0, train: int = 40_000, valid: int = 500, test: 
         en, zh = _sentence(rng, rng.choice(PATTERNS))
         full_stop = not en.endswith("?") and rng.random() < 0.3
         key = en.lower()
-        # A sentence occurs once, with or without a full stop, and no other one has the translation of the held-out one.
+        # Each sentence occurs once, with or without a full stop, and none shares the held-out sentence's translation.
         if key not in sentences and zh != CAT[1]:
             en = en[0].upper() + en[1:]
             sentences[key] = (f"{en}.", f"{zh}。") if full_stop else (en, zh)
