@@ -9,11 +9,11 @@ from regard.connectx.players.player import Player, PlayerError
 
 @dataclass(frozen=True)
 class Game:
-    """A finished game: all moves from the empty board, the winner, and how it ended.
+    """A finished game: all moves from the empty board, the winner, and the status.
 
-    The moves of `opening` were given; the players chose the others. `winner` is 1, 2 or None for a draw. `status` is
-    DONE, or Kaggle's status of a player that failed (ERROR, TIMEOUT or INVALID), with the `reason`. `slowest` has the
-    longest time that each player took for a move, in seconds.
+    The game began with the moves of `opening`; the players chose the later moves. `winner` is 1, 2 or None for a draw.
+    `status` is DONE, or Kaggle's status of a player that failed (ERROR, TIMEOUT or INVALID), with the `reason`.
+    `slowest` has the longest time that each player took for a move, in seconds.
 
     >>> Game("random", "greedy", opening="", moves="1213141", winner=1).status
     'DONE'

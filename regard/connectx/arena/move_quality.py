@@ -1,8 +1,8 @@
 """Quality of moves compared with perfect play, which, unlike wins, does not depend on the opponent.
 
 A move *keeps* the value if the position after it has the same outcome (win, draw or loss) under perfect play. It is
-*perfect* if it has the best score: the soonest win or the latest loss. Both are shares of moves; `error` is the share
-of moves that do not keep the value.
+*perfect* if it has the best score: the soonest win or the latest loss. Reported are the shares of such moves, and as
+`error` the share of moves that do not keep the value.
 """
 
 import itertools
@@ -22,26 +22,26 @@ from regard.files import explain_damage
 
 SET_NAMES = ("L3_R1", "L2_R1", "L2_R2", "L1_R1", "L1_R2", "L1_R3")  # from endgame to opening, easy to hard
 SHIPPED_SETS = Path(__file__).parents[1] / "positions"  # a sample of the standard sets
-BATCH = 64  # positions in one call of `choose_all`
+BATCH = 64  # number of positions in one call of `choose_all`
 
 Scores = Sequence[int | None]
 
 
 @dataclass
 class Grades:
-    """Number of moves, of moves that keep the value and of perfect moves; expected numbers if moves are random."""
+    """Numbers of moves, of moves that keep the value and of perfect moves; expected numbers for a random player."""
 
     moves: float = 0.0
     kept: float = 0.0
     perfect: float = 0.0
 
     def add(self, scores: Scores, probabilities: Sequence[float]) -> None:
-        """Add one position: the score of every column, and the probability that the player chooses it."""
+        """Add one position: the score of every column, and the probability that the player chooses that column."""
         best = max(score for score in scores if score is not None)
         for score, probability in zip(scores, probabilities, strict=True):
             if probability:
                 if score is None:
-                    raise ValueError("the player chose a full column")
+                    raise ValueError("the player chose a full column; it must choose a legal one")
                 self.moves += probability
                 self.kept += probability * (_sign(score) == _sign(best))
                 self.perfect += probability * (score == best)
@@ -97,7 +97,7 @@ def read_positions(file: str | os.PathLike[str]) -> list[tuple[Board, list[int |
         with explain_damage(f"{file}, line {number}", "a position", "expected moves, a score and 7 scores"):
             if parts := line.split():
                 if len(parts) != 9:
-                    raise ValueError(repr(line))
+                    raise ValueError(f"got {line!r}")
                 positions.append((Board.from_moves(parts[0]), [None if s == "x" else int(s) for s in parts[2:]]))
     return positions
 

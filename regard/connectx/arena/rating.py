@@ -49,11 +49,11 @@ def bradley_terry(wins: Array, draws: Array) -> list[Rating]:
     if not rows:
         return [Rating(0.0, 0.0)] * players
     x, n = np.array(rows), np.array(counts, np.float64)  # (pairs, 3, players + 1), (pairs, 3)
-    precision = np.full(players + 1, 1 / PRIOR**2)  # of the prior
+    precision = np.full(players + 1, 1 / PRIOR**2)  # of the normal prior of each strength
     precision[players] = 1 / 3**2  # the draw weight has standard deviation 3 on the logarithmic scale
     expected = np.zeros(players + 1)
     if not np.any(draws):
-        expected[players] = -40.0  # without any draw the model assigns draws no probability
+        expected[players] = -40.0  # no game was drawn: the model gives draws almost no probability
     theta = expected.copy()
     for _ in range(100):
         logits = x @ theta

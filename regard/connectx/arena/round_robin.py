@@ -77,7 +77,7 @@ class ArenaResults:
     games: list[Game] = field(default_factory=list)
 
     def counts(self) -> tuple[Array, Array]:
-        """Return the wins (players, players) of the row against the column, and the draws."""
+        """Return two matrices (players, players): wins of the row's player against the column's, and draws."""
         index = {name: at for at, name in enumerate(self.plan.players)}
         wins, draws = np.zeros((2, len(index), len(index)), np.int64)
         for game in self.games:
@@ -93,7 +93,7 @@ class ArenaResults:
         return bradley_terry(*self.counts())
 
     def pairs(self, a: str, b: str) -> list[float]:
-        """Return the mean points of a against b, 0 to 1, for each opening whose two games are finished."""
+        """Return the mean points of player a against b, 0 to 1, for each opening whose two games are finished."""
         by_opening: dict[str, list[float]] = {}
         for game in self.games:
             if {game.first, game.second} == {a, b}:
@@ -101,7 +101,7 @@ class ArenaResults:
         return [sum(points) / 2 for points in by_opening.values() if len(points) == 2]
 
     def verdict(self, a: str, b: str) -> str:
-        """Return whether a is "better", "worse" or "equal"; "" if that is not decided, or `stop_at` is 0."""
+        """Return whether player a is "better", "worse" or "equal"; "" if it is not decided yet, or `stop_at` is 0."""
         return sequential_test(self.pairs(a, b), self.plan.stop_at) if self.plan.stop_at else ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def run_arena(
     plan: ArenaPlan | Iterable[str], *, file: str | os.PathLike[str] | None = None, processes: int = 1,
     on_games: Callable[[ArenaResults], None] | None = None, **settings: Any,
 ) -> ArenaResults:  # fmt: skip
-    """Play the games of a plan that are not in the file yet, and return all of them.
+    """Play the games of a plan that are not in the file yet, and return the results of all games.
 
     `plan` is an `ArenaPlan`, or the names of players with the fields of an `ArenaPlan` as keyword arguments. With
     `file`, games are appended to it as they end, and the games it contains are not played again. `on_games` is called
@@ -156,9 +156,9 @@ def run_arena(
     if not isinstance(plan, ArenaPlan):
         plan = ArenaPlan(tuple(plan), **settings)
     elif settings:
-        raise TypeError(f"with an ArenaPlan, settings must be its fields, got the arguments {', '.join(settings)}")
+        raise TypeError(f"with an ArenaPlan, settings must be its fields, got keyword arguments {', '.join(settings)}")
     for name in plan.players:
-        player(name)  # reports an unknown name before any game is played
+        player(name)  # raises the error for an unknown name before any game is played
     results = ArenaResults(plan, [] if file is None else _read_own_games(file, plan))
     if on_games is not None:
         on_games(results)
@@ -217,7 +217,7 @@ _players: dict[str, Player] = {}
 
 
 def _player_for_game(name: str, seed: int) -> Player:
-    """Return a new player, so that a game can be repeated; players that are slow to start are reused."""
+    """Return a new player with this seed, so that games are reproducible; players that are slow to start are reused."""
     if name in _players:
         return _players[name]
     new = player(name, seed=seed)
@@ -238,7 +238,7 @@ def _play_pair(a: str, b: str, moves: str, size: tuple[int, int, int], seed: int
 
 
 def _read_own_games(file: str | os.PathLike[str], plan: ArenaPlan) -> list[Game]:
-    """Return the games of the plan's players in a file of this arena; start the file if it does not exist."""
+    """Return the games in the file that the plan's players played; create the file if it does not exist."""
     path = Path(file)
     head = {"arena": 1, "size": list(plan.size), "openings": plan.opening, "plies": plan.plies, "seed": plan.seed}
     content = path.read_bytes() if path.exists() else b""

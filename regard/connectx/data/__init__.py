@@ -1,1 +1,1 @@
-"""Labels: random positions, their exact scores, the files they are stored in, and values of a network for them."""
+"""Labels (positions with exact scores): how they are generated and stored, and a network's values for them."""

@@ -1,4 +1,4 @@
-"""Label every position with few stones. With a book that is one stone deeper this needs no search.
+"""Label every position with few stones. A book with one more stone makes this possible without search.
 
 The random games of `label_positions.py` reach a few openings very often and most openings hardly ever.
 """

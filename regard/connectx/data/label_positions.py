@@ -3,7 +3,7 @@
 Half of the games begin at random positions (`random_positions.py`) with any number of stones, and are played to their
 end with a mix of perfect and random moves. Later positions of a game cost little, because the solver's table contains
 most of what they need. If a network is given, it plays the other half against itself from such positions, and those
-positions are labelled whose values it is least certain of: there it learns most.
+positions are labelled whose values the network is least certain of, because it learns most from them.
 
 The solver needs long for an early position, but little more for all positions that follow from it. The option `follow`
 labels all of them, the last ones first. In the middle game this gives ten times as many labels as games do.
@@ -50,10 +50,10 @@ Event = threading.Event | multiprocessing.synchronize.Event
 
 GAMES_PER_TASK = 32
 PERFECT_SHARES = (0.5, 0.8, 1.0)  # each game has one of these shares of perfect moves
-MAX_EARLY = 4  # largest number of labels of a game that begins early, because each of them takes long
+MAX_EARLY = 4  # labels of a game that begins early, at most: each takes the solver long
 MAX_FOLLOW = 8  # largest value of `follow`: 8 moves already lead to hundreds of thousands of positions
 UNCERTAIN_SHARE = 0.3  # share of the positions of a network's games that are labelled
-SAVE_EVERY = 60.0  # seconds
+SAVE_EVERY = 60.0  # seconds between two writes of the labels
 
 _safe_moves, _playable_squares = uncompiled(safe_moves), uncompiled(playable_squares)
 _completing_squares, _has_line = uncompiled(completing_squares), uncompiled(has_line)
@@ -105,7 +105,7 @@ class LabelOptions:
             raise ValueError(f"early + middle must be at most 1, got {self.early} and {self.middle}")
 
     def starts(self, count: int, random: np.random.Generator) -> NDArray[np.int64]:
-        """Return the numbers of stones with which `count` games begin."""
+        """Return a random number of stones at the start of each of `count` games."""
         if self.most is not None:
             return random.integers(self.fewest, self.most + 1, count)
         cells = self.size[0] * self.size[1]
@@ -120,7 +120,7 @@ def label(
     minutes: float | None = None, processes: int = 1, book: Book | None = None, table_bits: int = 23,
     report: Callable[[int], None] = lambda count: None,
 ) -> int:  # fmt: skip
-    """Label this many positions, or for this many minutes, and return the number of labels.
+    """Label `positions` positions, or as many as possible in `minutes`, and return the number of labels.
 
     `report(count)` is called after every batch. After Ctrl-C the finished labels are saved, and KeyboardInterrupt is
     raised.
@@ -207,7 +207,7 @@ class _Worker:
     loaded_at: float = 0.0  # modification time of the network's file
 
     def task(self, number: int) -> Records:
-        """Label positions of the games of the task with this number, and return their records."""
+        """Play the games of the task with this number, label positions of them, and return the records."""
         random = np.random.default_rng([self.options.seed, number])
         by_network = self.options.network is not None and random.random() < self.options.by_network
         if by_network and self._refresh():
@@ -225,7 +225,7 @@ class _Worker:
         return np.concatenate(parts)
 
     def _following_positions(self, position: int, mask: int) -> Records:
-        """Label the position and all that safe moves lead to, last ones first: their results speed up the others."""
+        """Label the position and all that follow by safe moves; late ones first, because they speed up earlier ones."""
         layers = [{(position, mask)}]
         for _ in range(self.options.follow):
             layers.append({after for bits in layers[-1] for after in _after_safe_moves(*bits, self.shape)})
@@ -311,7 +311,7 @@ def _random_move(position: int, mask: int, shape: Shape, random: np.random.Gener
 
 
 def _after_safe_moves(position: int, mask: int, shape: Shape) -> list[tuple[int, int]]:
-    """Return the positions after safe moves; none if a win is possible at once."""
+    """Return the positions after each safe move; no positions if the side to move can win at once."""
     if _completing_squares(position, shape) & _playable_squares(mask, shape):
         return []
     after = [(position ^ mask, mask | stone) for stone in _squares(_safe_moves(position, mask, shape))]

@@ -5,7 +5,7 @@ changed. A record has 16 bytes on a board with 7 columns:
 
     key       position + mask + bottom, the smaller one of a position and its mirror image: in each column the highest
               bit is above the top stone, and the bits below it are the stones of the side to move
-    scores    of every column, for the side to move; FULL where the column is full
+    scores    score of every column for the side to move; FULL where the column is full
     source    how the position was generated, an index of `SOURCES`
 
 A position that occurs in several shards is read once, so any number of commands may write into one folder.
@@ -24,7 +24,7 @@ from regard.connectx.game.board_batch import checked_shape
 from regard.files import explain_damage, write_atomic
 
 FULL = -128
-SOURCES = ("drawn", "network")  # random and perfect play; play of a network
+SOURCES = ("drawn", "network")  # games of random and perfect moves; games of a network
 HELD_OUT = 64  # one position in 64 is held out from training
 
 Records = NDArray[np.void]
@@ -66,7 +66,7 @@ class Labels:
         return self[~np.isin(canonical_keys(self.position, self.mask, self.shape), excluded)]
 
     def split(self) -> tuple["Labels", "Labels"]:
-        """Return the labels for training and the held-out ones; the key decides, so it is the same in every run."""
+        """Return the labels for training and the held-out ones; a position's key decides, so every run splits alike."""
         held_out = self.held_out()
         return self[~held_out], self[held_out]
 
@@ -81,7 +81,7 @@ def record_type(columns: int) -> np.dtype[np.void]:
 
 
 def position_keys(position: Bits, mask: Bits, shape: Shape) -> NDArray[np.uint64]:
-    """Return the key of each position itself; `canonical_keys` also considers its mirror image.
+    """Return the key of each position as it is; `canonical_keys` takes the smaller key of it and its mirror image.
 
     >>> from regard.connectx import Board
     >>> board = Board.from_moves("44")
@@ -122,7 +122,7 @@ def make_records(position: Bits, mask: Bits, scores: NDArray[np.int8], source: i
 
 
 def write_shard(folder: Path, number: int, records: Records) -> None:
-    """Write records as a new shard, with this number or the next free one."""
+    """Write records as a new shard file, with this number or the next free number."""
     part = folder / f".{number:09d}.{os.getpid()}.npy"
     try:
         np.save(part, records)
@@ -136,7 +136,7 @@ def write_shard(folder: Path, number: int, records: Records) -> None:
 
 
 def shards(folder: Path) -> list[Path]:
-    """Return the shards of a folder, oldest first."""
+    """Return the shard files of a folder, oldest first."""
     return sorted(folder.glob("[0-9]*.npy"))
 
 
@@ -158,7 +158,7 @@ def open_folder(folder: str | os.PathLike[str], size: tuple[int, int, int] | Non
             raise ValueError(f"expected format 1, got {content['format']!r}")
     if size is not None and size != (rows, columns, inarow):
         raise ValueError(
-            f"{path} contains labels of {rows}x{columns}x{inarow}, but the size is {'x'.join(map(str, size))}"
+            f"{path} contains labels of {rows}x{columns}x{inarow}, but the size given is {'x'.join(map(str, size))}"
         )
     return path, checked_shape(rows, columns, inarow)
 
@@ -180,7 +180,7 @@ def read_labels(folder: str | os.PathLike[str], *, most: int | None = None) -> L
         with explain_damage(shard, f"a file of labels with {shape.columns} columns", "remove it"):
             parts.append(np.load(shard, allow_pickle=False))
             if parts[-1].dtype != expected or parts[-1].ndim != 1:
-                raise ValueError(f"it contains {parts[-1].dtype}")
+                raise ValueError(f"expected records of {expected}, got {parts[-1].dtype}")
     records = np.concatenate(parts)
     _, first = np.unique(records["key"], return_index=True)
     records = records[first]

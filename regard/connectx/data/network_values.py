@@ -21,7 +21,7 @@ from regard.files import explain_damage, write_atomic
 from regard.training.interrupts import stop_requested
 
 BATCH = 512
-SAVE_EVERY = 60.0  # seconds
+SAVE_EVERY = 60.0  # seconds between two writes of the values
 MAX_LOGIT = 7.0  # values before the tanh are clamped to ±7
 
 Report = Callable[[str, int, int], None]  # called with the name of the phase, the positions done, and their total
@@ -32,7 +32,7 @@ def network_values(
     net: models.BoardNet, labels: Labels, folder: Path | None = None, *, processes: int = 1,
     report: Report = lambda phase, done, total: None,
 ) -> NDArray[np.float32]:  # fmt: skip
-    """Return the network's value before the tanh of each position and of its mirror image, (N, 2).
+    """Return the network's output before the tanh of the value, for each position and its mirror image, (N, 2).
 
     With `folder`, the values are saved there while they are computed, and an interrupted call continues. The name of
     the file is a hash of network and positions.

@@ -19,7 +19,7 @@ RANDOM_SHARES = (0.0, 0.1, 0.3, 1.0)  # each game has one of these shares of ran
 def random_positions(stones: Array, shape: Shape, seed: int) -> tuple[Array, Array]:
     """Return positions of unfinished games with these numbers of stones: (positions, masks).
 
-    If there is no unfinished game with so many stones on the board, the position has fewer.
+    If no unfinished game with that many stones is found (on small boards), the position has fewer stones.
 
     >>> from regard.connectx import Board
     >>> position, mask = random_positions(np.array([10, 20]), Board().shape, seed=0)
@@ -50,7 +50,7 @@ def below(random: Array, limit: int) -> int:
 
 @compiled
 def random_square(moves: int, random: Array) -> int:
-    """Return one of these squares, chosen at random."""
+    """Return one of the squares in a bit set, chosen at random."""
     for _ in range(below(random, popcount(moves))):
         moves &= moves - 1
     return moves & -moves

@@ -12,7 +12,7 @@ import numpy as np
 try:
     import gymnasium
 except ImportError as error:
-    raise ImportError("this needs gymnasium: pip install 'regard[games]'") from error
+    raise ImportError("the environment ConnectX needs gymnasium: pip install 'regard[games]'") from error
 
 from regard.connectx.game.board import Board
 from regard.connectx.game.board_batch import checked_shape, planes_of

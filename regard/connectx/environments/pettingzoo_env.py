@@ -8,7 +8,7 @@ try:
     from gymnasium import spaces
     from pettingzoo import AECEnv
 except ImportError as error:
-    raise ImportError("this needs pettingzoo: pip install 'regard[games]'") from error
+    raise ImportError("the environment ConnectXAec needs pettingzoo: pip install 'regard[games]'") from error
 
 from regard.connectx.game.board import Board
 
@@ -64,7 +64,7 @@ class ConnectXAec(AECEnv):  # type: ignore[misc]
         self.agent_selection = self.agents[0]
 
     def observe(self, agent: str) -> dict[str, Array]:
-        """Return the board from the side of this agent; no action is legal unless it is its turn."""
+        """Return the board from the side of this agent; no action is legal unless it is this agent's turn."""
         marks = np.array(self.board.kaggle(), np.int8).reshape(self.board.rows, self.board.columns)
         own = self.possible_agents.index(agent) + 1
         legal = np.zeros(self.board.columns, np.int8)

@@ -23,7 +23,7 @@ class VectorEnv:
 
     The reward is for the side that moved: 1 for a win, −1 for an illegal move (which ends the game), else 0. A game
     that has ended is replaced by a new one in the same step, so the planes always belong to an unfinished game. The
-    next step overwrites the arrays of a step; copy what you need later.
+    next step overwrites the arrays of a step; copy the arrays that you need later.
 
     >>> env = VectorEnv(2, columns=4, inarow=2)
     >>> planes, legal = env.reset()

@@ -36,7 +36,7 @@ class Shape(NamedTuple):
     full: int
 
 
-@lru_cache(maxsize=None, typed=True)  # typed: 6.0 must not find the entry of 6
+@lru_cache(maxsize=None, typed=True)  # typed, so that 6.0 does not return the cached shape of 6
 def board_shape(rows: int, columns: int, inarow: int) -> Shape:
     """Return the shape of a board after checking its size.
 
@@ -71,7 +71,7 @@ def _fours(stones: int, step: int) -> int:
 
 @compiled
 def lines_of_four(stones: int, stride: int) -> int:
-    """Return the first square of every line of four; free of branches, so that loops over boards are vectorized."""
+    """Return the first square of every line of four, without branches, so that loops over boards are vectorized."""
     return _fours(stones, 1) | _fours(stones, stride - 1) | _fours(stones, stride) | _fours(stones, stride + 1)
 
 
@@ -103,7 +103,7 @@ def _completing_fours(stones: int, step: int) -> int:
 def completing_bits(stones: int, shape: Shape) -> int:
     """Return the bits where one more stone would complete a line, including occupied squares and spare bits.
 
-    Of a vertical line of four only the top square is returned: an empty square has no stones above it.
+    For a vertical line of four only the square on top is returned, because an empty square has no stones above it.
     """
     stride, inarow = shape.stride, shape.inarow
     if inarow == 4:
@@ -143,7 +143,7 @@ def sensible_moves(position: int, mask: int, shape: Shape) -> int:
     """Return the winning moves; if there are none, the necessary blocks; if there are none, the moves after which
     the opponent does not win on the square above.
 
-    If the opponent wins there after every move, all moves are returned.
+    If after every move the opponent wins on the square above, all moves are returned.
     """
     moves = playable_squares(mask, shape)
     wins = completing_squares(position, shape) & moves

@@ -14,7 +14,7 @@ from regard.numba_functions import compiled
 
 Array = np.ndarray
 
-RUNNING, WON, DRAWN, ILLEGAL = 0, 1, 2, 3  # status of a board, for the player who made the last move
+RUNNING, WON, DRAWN, ILLEGAL = 0, 1, 2, 3  # status of a board, as seen by the player who made the last move
 
 
 class Boards:
@@ -55,7 +55,7 @@ class Boards:
         sizes = {board.shape for board in boards}
         if len(sizes) != 1:
             raise ValueError(
-                f"all boards of a batch must have the same size, got {len(sizes)} sizes of {len(boards)} boards"
+                f"a batch needs one or more boards of the same size, got {len(sizes)} sizes of {len(boards)} boards"
             )
         batch = cls(len(boards), *boards[0].shape[:3], auto_reset=auto_reset, seed=seed)
         for at, board in enumerate(boards):
@@ -91,7 +91,7 @@ class Boards:
             array[selection] = 0
 
     def legal(self, out: Array | None = None) -> Array:
-        """Return which columns are legal, (count, columns) of bool; none is if the game is over."""
+        """Return which columns are legal, (count, columns) of bool; if the game is over, no column is."""
         out = np.empty((len(self), self.shape.columns), np.bool_) if out is None else out
         _legal(self.mask, self.status, out, self.shape)
         return out

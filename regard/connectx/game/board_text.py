@@ -8,7 +8,7 @@ from regard.connectx.game.bitboard import Shape
 if TYPE_CHECKING:
     from rich.text import Text
 
-COLUMN_SIGNS = "123456789abcdefghijklmnopqrstuvwxyz"  # of columns in move strings
+COLUMN_SIGNS = "123456789abcdefghijklmnopqrstuvwxyz"  # names of columns in move strings
 PLAYER_SIGNS = ".XO"
 STYLES = ("dim", "bold yellow", "bold red")
 

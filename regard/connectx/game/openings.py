@@ -16,7 +16,7 @@ from regard.connectx.game.board import Board
 from regard.files import explain_damage
 from regard.numba_functions import uncompiled
 
-MAX_TRIES = 5_000  # positions in a row that are not new or not balanced, before the search gives up
+MAX_TRIES = 5_000  # number of successive positions that are not new or not balanced before the search gives up
 
 _completing_squares, _playable_squares = uncompiled(completing_squares), uncompiled(playable_squares)
 
@@ -41,7 +41,7 @@ def openings(
         boards = [Board.from_moves(line, *size) for line in lines if line]
         over = next((board for board in boards if board.over), None)
         if over is not None or not boards:
-            raise ValueError("no moves" if over is None else f"after {over.moves} the game is over")
+            raise ValueError("it contains no moves" if over is None else f"after {over.moves} the game is over")
     return islice(boards, count)
 
 

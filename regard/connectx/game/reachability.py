@@ -10,13 +10,13 @@ be looked for before it.
 from regard.connectx.game.bitboard import Shape, has_line
 from regard.numba_functions import uncompiled
 
-MAX_STEPS = 3_000_000  # some seconds; boards of usual size never need as many
+MAX_STEPS = 3_000_000  # search steps, which take some seconds; boards of usual size never need as many
 
 _has_line = uncompiled(has_line)
 
 
 def check_stones(first: int, second: int, shape: Shape) -> None:
-    """Raise a ValueError that names what is impossible about these stones of players 1 and 2."""
+    """Raise a ValueError with the reason if the stones of players 1 and 2 cannot occur in a game."""
     mask = first | second
     floating = mask & ~(mask << 1 | shape.bottom)
     if floating:

@@ -28,9 +28,9 @@ class Evaluation(NamedTuple):
 
 
 class NumpyNetwork:
-    """Network from packed bytes. A call evaluates each position and its mirror image, `one_sided` only the position.
+    """Network from packed bytes. A call averages each position and its mirror image; `one_sided` does not mirror.
 
-    `plain` does not use torch even if it is installed.
+    With `plain`, torch is not used even if it is installed.
     """
 
     def __init__(self, packed: bytes, *, plain: bool = False) -> None:
@@ -76,7 +76,7 @@ class NumpyNetwork:
         return columns[..., 0], np.tanh(value), score
 
     def _table_values(self, planes: Array) -> Array:
-        """Return what the opening table adds to the values (N,), as in regard.models.board.opening_table."""
+        """Return the corrections by the opening table to the values (N,), as in regard.models.board.opening_table."""
         size, table = tuple(self.config.get("opening_table", ())), self.weights.get("opening_table.table")
         if table is None or size[:2] != planes.shape[2:]:
             return np.zeros(len(planes), np.float32)

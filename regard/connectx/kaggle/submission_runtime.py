@@ -15,12 +15,12 @@ from regard.connectx.players.player import Player
 from regard.connectx.players.registry import exported_player
 from regard.connectx.players.search_players import MinimaxPlayer
 
-TIME_SHARE = 0.4  # of the time that a move may take
+TIME_SHARE = 0.4  # share of the time that Kaggle allows for a move
 FIRST_MOVE = 8.0  # seconds that the first move waits for the compiler; until it is done, alpha-beta in Python plays
 
 
 def timed_agent(name: str) -> Callable[[Any, Any], int]:
-    """Return the agent that plays as the player of this name, within Kaggle's rules.
+    """Return an agent for Kaggle that plays like the player of this name and keeps Kaggle's time limit.
 
     >>> act = timed_agent("greedy")
     >>> act({"board": [0] * 42, "mark": 1}, {"rows": 6, "columns": 7, "inarow": 4, "actTimeout": 2})

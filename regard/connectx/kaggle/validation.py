@@ -113,7 +113,7 @@ class _Worker:
         line = self.process.stdout.readline()
         answer: dict[str, Any] = json.loads(line) if line else {"ended": True}
         if "missing" in answer:
-            raise ValueError(f"this needs kaggle-environments: pip install 'regard[kaggle]' ({answer['missing']})")
+            raise ValueError(f"validate needs kaggle-environments: pip install 'regard[kaggle]' ({answer['missing']})")
         if "hung" in answer or "ended" in answer:
             self.end()
         return answer

@@ -1,7 +1,7 @@
 """Export a player as one file for Kaggle.
 
-The file contains the source of regard's own modules, so what is submitted is what was tested. It loads them as a small
-package in memory. It needs NumPy, and uses numba if it is installed; without numba it is slower.
+The file contains the source of regard's own modules, so the submitted code is the tested code. The file loads them as a
+small package in memory. It needs NumPy, and uses numba if it is installed; without numba it is slower.
 """
 
 import ast
@@ -20,7 +20,7 @@ from regard.files import write_atomic
 REGARD = Path(__file__).parents[2]  # the folder of the package regard
 MAX_BYTES = 10_000_000
 SUBMISSION = "connectx.kaggle.submission_runtime"
-TEMPLATE = Path(__file__).with_name("exported_file.template")  # of the file, for `string.Template`
+TEMPLATE = Path(__file__).with_name("exported_file.template")  # text of the exported file, for `string.Template`
 
 
 def export(name: str, out: str | os.PathLike[str]) -> Path:
@@ -38,7 +38,7 @@ def export(name: str, out: str | os.PathLike[str]) -> Path:
     if path.suffix != ".py":
         text = _archive(text)
     if len(text) > MAX_BYTES:
-        raise ValueError(f"the submission would have {len(text):,} bytes, more than {MAX_BYTES:,}")
+        raise ValueError(f"a submission may have at most {MAX_BYTES:,} bytes, got {len(text):,}")
     return write_atomic(path, text)
 
 

@@ -94,7 +94,7 @@ class AgentFile:
         self._process = self._end = None
 
     def _ask(self, question: dict[str, Any], seconds: float) -> dict[str, Any] | None:
-        """Return the answer of the agent's process; None if it does not come in time."""
+        """Return the answer of the agent's process; None if the process does not answer in time."""
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._start()

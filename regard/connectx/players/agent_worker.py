@@ -31,7 +31,7 @@ def load(path: str) -> object:
     exec(code, names)
     callables = [value for value in names.values() if callable(value)]
     if not callables:
-        raise ValueError("the file must define a function, got none")
+        raise ValueError("the file must define a function, got none; Kaggle calls the one that is defined last")
     return callables[-1]
 
 

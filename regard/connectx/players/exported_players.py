@@ -1,4 +1,4 @@
-"""Players of an exported Kaggle file: they read their data from that file and keep to a time limit."""
+"""Players in an exported Kaggle file: they read book or network from that file and keep a time limit."""
 
 import random
 import sys
@@ -14,16 +14,16 @@ from regard.connectx.players.search_players import MinimaxPlayer, SolverPlayer
 from regard.numba_functions import numba
 
 SOLVER_SHARE = 0.5  # share of the time for the solver; if it has not finished, alpha-beta gets the rest
-OPENING = 8  # stones; from here on the solver is fast enough without a book
+OPENING = 8  # number of stones from which the solver is fast enough without a book
 
 
 def embedded_file(name: str) -> bytes | None:
-    """Return a data file of the exported file that this module was loaded from; None if there is none."""
+    """Return a data file embedded in the exported file that this module was loaded from; None if there is none."""
     return vars(sys.modules[__name__.partition(".")[0]]).get("files", {}).get(name)
 
 
 def embedded_book() -> Any:
-    """Return the opening book of the exported file; None if there is none."""
+    """Return the opening book embedded in the exported file; None if there is none."""
     content = embedded_file("book")
     if content is None:
         return None
@@ -36,7 +36,7 @@ def embedded_book() -> Any:
 
 
 def embedded_network(budget: Budget) -> Player:
-    """Return a player with the network of the exported file."""
+    """Return a player with the network that is embedded in the exported file."""
     from regard.connectx.kaggle.numpy_network import NumpyNetwork
     from regard.connectx.players.network_player import NetworkPlayer
 
@@ -48,8 +48,8 @@ def embedded_network(budget: Budget) -> Player:
 class TimedSolverPlayer:
     """Plays perfectly on 6×7×4 as long as the solver finishes in time; else, and on other boards, by alpha-beta.
 
-    The solver cannot be interrupted, so it runs in a thread (its machine code does not block other threads). Positions
-    of the opening that the book does not cover are not given to the solver.
+    The solver cannot be interrupted, so it runs in a thread (its machine code does not block other threads). It is not
+    asked for opening positions that the book does not contain.
     """
 
     name = "solver"

@@ -31,7 +31,7 @@ SCORE_SHARPNESS = 5.0  # converts a score into a value: the score 2, which the n
 
 
 class PositionEvaluator(Protocol):
-    """Planes (N, 2, rows, columns) and legal columns (N, columns) → an object with policy, value and score."""
+    """Function of planes (N, 2, rows, columns) and legal columns (N, columns); returns policy, value and score."""
 
     def __call__(self, planes: Any, legal: Any) -> Any: ...
 
@@ -71,7 +71,7 @@ class NetworkPlayer:
         return int(self.search(board).best()[0])
 
     def choose_all(self, boards: Sequence[Board]) -> list[int]:
-        """Return the column to play on each of many boards, evaluated in common batches."""
+        """Return the column to play on each of many boards, which the network evaluates in batches."""
         if self.seconds is not None or not boards:
             return [self.choose(board) for board in boards]
         if self.simulations is None:
@@ -85,7 +85,7 @@ class NetworkPlayer:
     def search(self, board: Board, simulations: int | None = None) -> Puct:
         """Return a finished search from this board, with visits, values and priors of the moves.
 
-        It runs for `simulations` if given, else for the player's own simulations or seconds.
+        The search has `simulations` simulations if given, else the player's own number of simulations or seconds.
         """
         most = simulations or self.simulations or 4096
         search = self._new_search([board], most)
@@ -101,7 +101,7 @@ class NetworkPlayer:
         return Puct(boards, self._evaluate, exploration=EXPLORATION, width=min(WIDTH, most), nodes=most + 2)
 
     def _evaluate(self, planes: Any, legal: Any) -> tuple[Any, ...]:
-        """Evaluate leaves for the search: policy, values, guesses of the moves' values, and weights of the values."""
+        """Return policy and values of a search's leaves, predicted values of the moves, and weights of the values."""
         result = self.search_evaluator(planes, legal)
         guesses = np.full(legal.shape, NO_GUESS)
         if result.score is not None and result.score.shape == legal.shape:
@@ -143,7 +143,7 @@ def networks() -> list[str]:
 
 
 def load_network_player(source: str | os.PathLike[str], budget: Budget = Budget()) -> NetworkPlayer:  # noqa: B008
-    """Return a player with the network of this source, see `load_network`; "" means the shipped one."""
+    """Return a player with the network that `load_network` finds at this source; "" means the shipped network."""
     from regard.models import Evaluator
 
     net = load_network(source or SHIPPED)

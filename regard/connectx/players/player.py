@@ -21,7 +21,7 @@ class Player(Protocol):
     name: str
 
     def choose(self, board: "Board") -> int:
-        """Return the column to play, counted from 0, as a plain int. The game is not over."""
+        """Return the column to play, counted from 0, as a plain int; called only if the game is not over."""
 
 
 class PlayerError(Exception):

@@ -1,4 +1,4 @@
-"""The kinds of players by name: how each is built, what follows the colon of its name, and how it is exported.
+"""The kinds of players by name: construction, meaning of the part after the colon, and data for the export.
 
 random            any legal column
 greedy            completes a line, else blocks one, else the column nearest to the centre
@@ -40,10 +40,10 @@ class PlayerName(NamedTuple):
 
 @dataclass(frozen=True)
 class PlayerKind:
-    """A kind of player: its names, and what an exported file of it needs.
+    """A kind of player: its names, and the modules and data that an exported file needs.
 
     examples    names of such players, for help texts
-    unit        what a number after the colon counts; "" if nothing may follow
+    unit        unit of a number after the colon, such as "plies"; "" if nothing may follow the name
     default     the amount if none is given; "" if the player works without one
     modules     modules of regard that an exported file needs beside those that every file has
     data        data file that an exported file contains and its player reads: "book", "network" or ""
@@ -78,7 +78,7 @@ def player(name: str, *, seed: int | None = None) -> Player:
 
 
 def exported_player(name: str, seconds: float, shape: "Shape") -> Player:
-    """Return the player of this name in an exported file, which may take at most `seconds` for a move."""
+    """Return the player of this name, inside an exported file; it takes at most `seconds` for a move."""
     parsed, budget = parse_name(name), budget_of(name)
     kind = KINDS[parsed.kind]
     if parsed.amount or kind.default:
@@ -132,7 +132,7 @@ def budget_of(name: str) -> Budget:
 
 
 def _build(name: PlayerName, budget: Budget, seed: int | None) -> Player:
-    """Return a player. Its module is imported here, because it is slow to load and not in every exported file."""
+    """Return a player; import its module only now, because it is slow to load and not part of every exported file."""
     if name.kind in ("random", "greedy"):
         from regard.connectx.players.simple_players import GreedyPlayer, RandomPlayer
 

@@ -17,7 +17,7 @@ _sensible_moves = uncompiled(sensible_moves)
 
 
 class MinimaxPlayer:
-    """Alpha-beta search to a depth, for a time, or both; `plain` runs it as Python, slower but without compiling."""
+    """Alpha-beta search to a depth, for a time, or both; with `plain` as uncompiled Python, which is slower."""
 
     def __init__(self, depth: int | None, seconds: float | None = None, *, plain: bool = False) -> None:
         self.name = "minimax"
@@ -52,7 +52,7 @@ class MctsPlayer:
         self._searches: dict[Shape, Mcts] = {}
         search = self._search(Board().shape)
         search.run(0, 0, simulations=2)
-        search.run(3, 3, simulations=2)  # another position: compiles the code that clears the tree
+        search.run(3, 3, simulations=2)  # a second position, because that compiles the code that clears the tree
 
     def _search(self, shape: Shape) -> "Mcts":
         from regard.connectx.search.mcts_random_rollouts import Mcts

@@ -20,8 +20,8 @@ def play_in_terminal(
 ) -> Board:  # fmt: skip
     """Play until the game is over or the user quits, and return the last board.
 
-    `hints` returns the score of every column, such as `Solver.scores`. They are shown on request, or before every move
-    with `always`. `ask` reads a line from the user.
+    `hints` returns the score of every column, such as `Solver.scores`. Hints are shown on request, or before every
+    move with `always`. `ask` reads a line from the user.
 
     >>> from regard.connectx import player
     >>> console = Console(quiet=True)

@@ -34,13 +34,13 @@ from regard.numba_functions import compiled, uncompiled
 WIN = 1_000_000
 PROVEN = 900_000  # values beyond this are wins or losses, not estimates
 AHEAD = 2  # stones that are examined beyond the depth
-OPEN = 1 << 40  # instead of a value: not known yet
+OPEN = 1 << 40  # instead of a value: the value is not known yet
 EXACT, AT_LEAST, AT_MOST = 1, 2, 3
 PLY, NODES, DEPTH, STONES, ROOT_MOVES, VALUE, BEST, FINISHED = range(8)  # indices of `register`
 
 
 class Stack(NamedTuple):
-    """The sequence of moves under search: arrays with one element per ply; `moves` has a row of columns per ply."""
+    """State of the search along the current line: one element per ply; `moves` has a row of columns per ply."""
 
     position: Any
     mask: Any
@@ -55,7 +55,7 @@ class Stack(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Transposition table: `key` has the positions, `entry` value, depth, kind and move packed into one integer."""
+    """Transposition table: `key` identifies the position; `entry` packs value, depth, kind and move into an integer."""
 
     key: Any
     entry: Any
@@ -82,7 +82,7 @@ def estimate(position: int, mask: int, mine: int, theirs: int, stones: int, squa
 
 @compiled
 def enter(ply: int, stack: Stack, table: Table, shape: Shape, squares: EstimateSquares, order: Any) -> int:
-    """Return the value of the position on this ply if it is known; else OPEN, after sorting its moves."""
+    """Return the value of the position on this ply if no search is needed; else sort its moves and return OPEN."""
     position, mask, register = stack.position[ply], stack.mask[ply], stack.register
     stones = register[STONES] + ply
     deeper = register[DEPTH] - ply
@@ -220,7 +220,7 @@ class SearchResult:
 
 
 class AlphaBeta:
-    """A search for boards of one size; its table is reused from move to move. `plain` runs it as Python.
+    """Alpha-beta search for boards of one size; its table is reused from move to move. `plain`: uncompiled Python.
 
     >>> from regard.connectx import Board
     >>> board = Board.from_moves("445566")
@@ -251,7 +251,7 @@ class AlphaBeta:
     def run(
         self, position: int, mask: int, *, depth: int | None = None, seconds: float | None = None, moves: int = 0
     ) -> SearchResult:
-        """Search to this depth, or as deep as the time allows; `moves` are the squares to choose from (all if 0)."""
+        """Search to this depth, or as deep as the time allows; `moves` are the first moves to choose from (0: all)."""
         start = time.perf_counter()
         shape, stack, register = self.shape, self.stack, self.stack.register
         legal = uncompiled(playable_squares)(mask, shape)
@@ -277,7 +277,7 @@ class AlphaBeta:
             run_in_slices(self._step, seconds, start=None if deep == 1 else start)
             total += int(register[NODES])
             finished = bool(register[FINISHED])
-            if register[BEST] >= 0:  # also if the depth is not complete: its first move is the best of the depth before
+            if register[BEST] >= 0:  # also at an incomplete depth: its first move is the best of the depth before
                 value = int(register[VALUE])
                 proven = finished and (WIN - abs(value) <= stones + deep + AHEAD or deep >= left)
                 best = SearchResult(int(register[BEST]), value, deep if finished else deep - 1, total, proven)

@@ -50,14 +50,14 @@ def gumbel_search(
     schedules = {m: _schedule(m, simulations) for m in range(1, search.shape.columns + 1)}
     count = np.clip(legal.sum(1), 1, min(considered, search.shape.columns))
     schedule = np.array([schedules[int(m)] for m in count])  # (games, simulations)
-    # Moves beyond the considered ones get no simulations.
+    # Only `count` moves of each game are candidates; the others get no simulations.
     ranks = np.argsort(np.argsort(-(logits + gumbels), axis=1, kind="stable"), axis=1)
     candidates = legal & (ranks < count[:, None])
     for number in range(simulations):
         tried = search.visits() - before
         priority = logits + gumbels + _sigma(search, scale)
         ready = candidates & (tried == schedule[:, number, None])
-        # In a game without such a move (its tree was reused from an earlier search) any candidate may be next.
+        # In a game without a ready move (its tree was reused from an earlier search) any candidate may be next.
         ready = np.where(ready.any(1, keepdims=True), ready, candidates)
         search.run_from(np.argmax(np.where(ready, priority, -np.inf), axis=1))
     tried = search.visits() - before
@@ -71,7 +71,7 @@ def gumbel_search(
 
 
 def _sigma(search: Puct, scale: float) -> Array:
-    """Return σ(Q); for moves not tried Q is a mean of the node's value and the Q of the tried moves."""
+    """Return σ(Q) of each move; for untried moves, Q is a mean of the root's value and the Q of the tried moves."""
     visits, prior = search.visits(), search.prior()
     q = search.q()
     tried = visits > 0
@@ -84,7 +84,7 @@ def _sigma(search: Puct, scale: float) -> Array:
 
 
 def _schedule(moves: int, simulations: int) -> list[int]:
-    """Return for each simulation how many simulations its move has had: sequential halving, unrolled.
+    """Return for each simulation of sequential halving the number of earlier simulations of the move it tries.
 
     >>> _schedule(4, 8)
     [0, 0, 0, 0, 1, 1, 2, 2]

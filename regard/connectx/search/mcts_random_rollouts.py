@@ -30,7 +30,7 @@ USED, SEED = 0, 1  # indices of `register`
 
 
 class Tree(NamedTuple):
-    """Nodes in arrays: children (a row per node, 0 for none), visits, and sum of results for the side that moved."""
+    """Tree as arrays with one row per node: children (0: none), visits, sum of results for the side that moved."""
 
     child: Any
     visits: Any
@@ -63,7 +63,7 @@ def play_out(position: int, mask: int, shape: Shape, register: Any) -> float:
 
 @compiled
 def simulate(times: int, tree: Tree, position: int, mask: int, moves: int, exploration: float, shape: Shape) -> int:
-    """Run `times` simulations from the root, which begin with one of the squares `moves`; return their number."""
+    """Run `times` simulations from the root and return their number; their first move is on a square of `moves`."""
     columns, register, path = shape.columns, tree.register, tree.path
     capacity = len(tree.visits)
     for _ in range(times):
@@ -149,7 +149,7 @@ def reroot(node: int, tree: Tree, columns: int) -> None:
 
 
 class Mcts:
-    """A search for boards of one size that reuses its tree from move to move.
+    """Monte Carlo tree search for boards of one size; it reuses its tree from move to move.
 
     >>> from regard.connectx import Board
     >>> board = Board.from_moves("445566")

@@ -59,7 +59,7 @@ class Puct:
         oracle_empty: int = 12, width: int = 1, nodes: int = 1024, seed: int | None = None,
     ) -> None:  # fmt: skip
         if not boards:
-            raise ValueError("a search needs at least one board")
+            raise ValueError("a search needs at least one board, got an empty list")
         self.shape = checked_shape(*boards[0].shape[:3])
         if any(board.shape != self.shape for board in boards):
             raise ValueError("all boards of a search must have the same size")
@@ -82,7 +82,7 @@ class Puct:
         return len(self.mask)
 
     def run(self, simulations: int, *, noise: float = 0.0, share: float = 0.25) -> None:
-        """Run further simulations in each game; a `share` of the roots' priors is Dirichlet noise with α = `noise`."""
+        """Run further simulations in each game; `noise` mixes a `share` of Dirichlet(`noise`) into the root priors."""
         any_column, done = np.full(len(self), -1), 0
         if ((self._trees.kind[:, 0] == search_tree.NEW) & ~self.over).any():
             self._round(any_column, 1, only_new_roots=True)
@@ -96,7 +96,7 @@ class Puct:
             done += min(self.width, simulations - done)
 
     def run_from(self, columns: Array) -> None:
-        """Run one simulation in each game that begins with this column."""
+        """Run one simulation in each game, beginning with the given column of that game."""
         self._round(np.asarray(columns), 1)
 
     def legal(self) -> Array:
@@ -106,7 +106,7 @@ class Puct:
     def searched_moves(self) -> Array:
         """Return which moves the search considers at the root, (games, columns).
 
-        These are the moves that win at once; if there are none, those that do not lose at once, or all if all do.
+        These are the moves that win at once; if none does, those that do not lose at once; if all lose, all moves.
         """
         columns = np.array([column_squares(column, self.shape) for column in range(self.shape.columns)])
         return self.legal() & (self._trees.moves[:, :1] & columns != 0)
@@ -140,8 +140,8 @@ class Puct:
     def best(self) -> Array:
         """Return the column to play in each game, (games,).
 
-        It is a column that is proven to win; else the most visited one that is not proven to lose; if all are, one that
-        does not lose at once. Of equally visited columns the one with the better value is returned.
+        It is a column that is proven to win; else the most visited one that is not proven to lose; if all are proven to
+        lose, one that does not lose at once. Of equally visited columns the one with the better value is returned.
         """
         visits, q = self.visits().astype(np.float64), self.q()
         proven = (self._of_children(self._trees.kind) == search_tree.PROVEN) & (visits > 0)
@@ -177,7 +177,7 @@ class Puct:
         return np.where(children > 0, np.take_along_axis(values, children, axis=1), 0)
 
     def _reserve(self, simulations: int) -> None:
-        """Enlarge the arrays if necessary: a simulation adds a node, and one for each forced move."""
+        """Enlarge the arrays if necessary: a simulation adds one node, and one more for each forced move on its way."""
         nodes = self._trees.visits.shape[1]
         needed = int(self._trees.used.max()) + simulations * self.shape.rows * self.shape.columns
         if needed <= nodes:

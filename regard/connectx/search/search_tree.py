@@ -23,13 +23,13 @@ Array = np.ndarray
 
 NEW, WAITING, EXPANDED, PROVEN, FORCED = 0, 1, 2, 3, 4  # state of a node; FORCED has one move and no policy
 OPEN = 2.0  # instead of a value: the next two moves do not decide the position
-WIN = 1 - 1e-9  # a mean of values that are all 1, with a margin for rounding
-NO_GUESS = 9.0  # instead of the predicted value of a move
+WIN = 1 - 1e-9  # a mean above this is a win: all its values are 1 up to rounding
+NO_GUESS = 9.0  # instead of the predicted value of a move: the evaluator predicts none
 PROVEN_WEIGHT = 1.0  # weight of a proven value
 
 
 class Trees(NamedTuple):
-    """A tree for each game: arrays (games, nodes) and (games, nodes, columns). Child 0 means none."""
+    """A tree for each game, as arrays (games, nodes) and (games, nodes, columns). Child 0 means no child."""
 
     child: Array
     prior: Array
@@ -37,7 +37,7 @@ class Trees(NamedTuple):
     moves: Array  # squares that are searched: all playable ones, or those that win, or those that do not lose at once
     visits: Array
     total: Array  # weighted sum of the values for the side to move at the node
-    weight: Array  # sum of the weights
+    weight: Array  # sum of the weights of those values
     waiting: Array  # unfinished simulations through the node, each counted as a loss for now
     kind: Array
     used: Array  # (games,): number of nodes
@@ -54,7 +54,7 @@ class Leaves(NamedTuple):
 
 
 def new_trees(games: int, nodes: int, columns: int) -> Trees:
-    """Return trees that consist of a root each, in arrays for this many nodes."""
+    """Return a tree with only a root for each game, in arrays with room for `nodes` nodes per tree."""
 
     def empty(kind: type, *more: int) -> Array:
         return np.zeros((games, nodes, *more), kind)
@@ -68,10 +68,10 @@ def new_trees(games: int, nodes: int, columns: int) -> Trees:
 
 @compiled
 def _back_up(game: int, end: int, value: float, weight: float, trees: Trees, leaves: Leaves) -> None:
-    """Add a value, for the side to move at the end of the simulation, to all nodes that it passed."""
+    """Add the value of a simulation's last position, for its side to move, to all nodes that the simulation passed."""
     for at in range(leaves.length[end], -1, -1):
         node = leaves.path[end, at]
-        if trees.kind[game, node] == PROVEN and trees.visits[game, node] > 0:  # the proven value replaces this one
+        if trees.kind[game, node] == PROVEN and trees.visits[game, node] > 0:  # add the proven value instead
             value = trees.total[game, node] / trees.weight[game, node]
         trees.visits[game, node] += 1
         trees.total[game, node] += value * weight
@@ -104,7 +104,7 @@ def descend(
     first_columns: Array, width: int, most: int, only_new_roots: bool, position: Array, mask: Array, over: Array,
     trees: Trees, leaves: Leaves, exploration: float, shape: Shape,
 ) -> None:  # fmt: skip
-    """Descend every tree `width` times, starting with `first_columns` unless that is −1; store the ends in `leaves`."""
+    """Descend every tree `width` times, first to its column in `first_columns` (−1: any); store ends in `leaves`."""
     for game in range(len(mask)):
         for end in range(game * most, (game + 1) * most):
             leaves.node[end] = -1
@@ -174,7 +174,7 @@ def _examine(here: int, stones: int, shape: Shape) -> tuple[float, int]:
 
 @compiled
 def _virtual_loss(game: int, node: int, trees: Trees) -> float:
-    """Return the weight of the unfinished simulations through a node, each with the mean weight of the others."""
+    """Return the weight of the unfinished simulations through a node; each has the mean weight of the finished ones."""
     visits = trees.visits[game, node]
     mean: float = trees.weight[game, node] / visits if visits else 1.0
     return trees.waiting[game, node] * mean
@@ -214,7 +214,7 @@ def _best_column(game: int, node: int, trees: Trees, exploration: float, shape: 
 def expand(
     ends: Array, priors: Array, guesses: Array, values: Array, weights: Array, most: int, trees: Trees, leaves: Leaves
 ) -> None:
-    """Store the evaluation of the leaves at these ends: policy, predicted values of the moves, value and its weight."""
+    """Store the evaluations of the leaves with these indices: policy, predicted values of moves, value and weight."""
     for number in range(len(ends)):
         end = ends[number]
         game, node = end // most, leaves.node[end]
@@ -227,7 +227,7 @@ def expand(
 
 @compiled
 def set_proven(end: int, value: float, most: int, trees: Trees, leaves: Leaves, shape: Shape) -> None:
-    """Store the exact value of the leaf at this end."""
+    """Store the exact value of the leaf with the index `end`."""
     trees.kind[end // most, leaves.node[end]] = PROVEN
     _back_up(end // most, end, value, PROVEN_WEIGHT, trees, leaves)
     _prove(end // most, end, trees, leaves, shape)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 SLICE = 0.001  # seconds: short compared with any budget, long compared with the cost of a call
-MARGIN = 0.1  # share of the budget that is left for other work of the machine
-HALF_LIFE = 1.0  # seconds after which the longest slice counts half
+MARGIN = 0.1  # share of the budget that is not used, as a reserve
+HALF_LIFE = 1.0  # seconds in which the remembered length of the longest slice is halved
 
 _longest, _longest_at = 0.0, 0.0
 
@@ -33,7 +33,7 @@ def run_in_slices(
 ) -> int:
     """Call `step(n)`, which does up to n units of work and returns how many, and return the total.
 
-    It stops when a step did fewer units than asked (the search has finished), when `most` units are done, or when the
+    It stops when a step did fewer than n units (the search has finished), when `most` units are done, or when the
     time is nearly over. On a busy machine other processes may interrupt a slice. So no slice begins that would end late
     if it took twice as long as the longest recent one; but half of the time is used in any case. `start` (of
     `time.perf_counter`) is when the time began; without it the time begins now, and at least one slice runs.

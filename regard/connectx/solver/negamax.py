@@ -51,7 +51,7 @@ def _look_up(table, place, rest, value_bits):  # type: ignore[no-untyped-def]
 
 @functools.cache
 def compiled_search(rows: int, columns: int, inarow: int) -> Callable[..., Any]:
-    """Return the search function for boards of this size. The size of its table must be a power of two.
+    """Compile and return the search for boards of this size. The length of its table must be a power of two.
 
     An entry of the table is a 64-bit number. The key of a position, `position + mask`, is multiplied by an odd number
     modulo 2 to the power of its length, which is invertible: the upper bits of the product give the place, the others

@@ -118,13 +118,13 @@ class Solver:
     def score(self, board: Board | int, mask: int | None = None, *, guess: int | None = None) -> int:
         """Return the score of a board, or of `(position, mask)`, for the side to move. A full board is a draw, 0.
 
-        A good guess saves time, a bad one costs some; the score is the same. Raises ValueError if a player has won.
+        A good `guess` of the score saves time, a bad one costs time. Raises ValueError if a player has won.
         """
         position, mask = self._check(board, mask)
         return self._solve(position, mask, guess)
 
     def move_scores(self, position: int, mask: int) -> Scores:
-        """Return what `scores` returns, for the bits of a board."""
+        """Return the score of each column like `scores`, for a board given as bits."""
         position, mask = self._check(position, mask)
         if _has_line(position ^ mask, self._shape) or _has_line(position, self._shape):
             raise self._over()
@@ -166,12 +166,12 @@ class Solver:
         return self._best(position, mask, score)[0]
 
     def _best(self, position: int, mask: int, score: int) -> tuple[int, int]:
-        """Return the first move from the centre that reaches the position's score; faster than all scores."""
+        """Return the best move nearest to the centre, given the position's score; faster than scoring all moves."""
         for column, cell in self._moves(mask):
             after = self._call(position ^ mask, mask | cell, NO_GUESS, -score, 1 - score)
             if after in (-score, IS_OVER):
                 return column, cell
-        raise AssertionError("no move reaches the score of the position")
+        raise AssertionError("defect in the solver: no move reaches the score of the position")
 
     def line(self, board: Board) -> list[int]:
         """Return the columns that both sides play under best play, to the end of the game."""
@@ -261,13 +261,13 @@ class Solver:
         return score
 
     def _call(self, position: int, mask: int, guess: int, least: int = -100, most: int = 100) -> int:
-        """Return the score, or IS_OVER. Bounds that are known to contain the score make the search faster."""
+        """Return the score, or IS_OVER. Bounds `least` and `most` that contain the score make the search faster."""
         if not self._ready:
             self.get_ready()
         return self._search(np.uint64(position), np.uint64(mask), guess, least, most, *self._arrays)
 
     def get_ready(self) -> None:
-        """Load the compiled search from the cache, or compile it and print a line that says so."""
+        """Load the compiled search from the cache, or compile it and announce that on stderr."""
         if not self._ready:
             with announce_compilation(f"the solver for {self.rows}×{self.columns}, {self.inarow} in a row"):
                 full = np.uint64(self._shape.full)
@@ -276,7 +276,7 @@ class Solver:
 
 
 def _centre_weights(rows: int, columns: int) -> NDArray[np.uint64]:
-    """Return what each cell adds to the priority of a move: more near the centre."""
+    """Return the priority that each cell gives to a move; it is higher near the centre."""
     weights = np.zeros(64, dtype=np.uint64)
     for column in range(columns):
         first = column * (rows + 1)
@@ -285,7 +285,7 @@ def _centre_weights(rows: int, columns: int) -> NDArray[np.uint64]:
 
 
 def _flatten(book: Book | None) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the layers of a book concatenated, and the start of each layer; −1 where there is no layer."""
+    """Return the layers of a book in one array, and the index of each layer's start in it; −1 for a missing layer."""
     layers = {} if book is None else book.layers
     starts = np.full(max(layers, default=0) + 1, -1, dtype=np.int64)
     end = 0

@@ -16,7 +16,7 @@ from regard.connectx.game.bitboard import mirror
 from regard.connectx.solver.bit_instructions import popcount
 from regard.numba_functions import compiled
 
-MAX_STONES = 24  # deeper layers do not fit into memory
+MAX_STONES = 24  # arrays for positions with more stones do not fit into memory
 
 compiled_mirror = compiled(cache=False)(mirror)
 
@@ -68,6 +68,6 @@ def index_tables(rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def layer_size(rows: int, columns: int, stones: int) -> int:
-    """Return the size of a layer: one more than the largest number of a position with this many stones."""
+    """Return the size of a layer: one more than the largest index of a position with this many stones."""
     ways, choose = index_tables(rows, columns)
     return int(ways[columns, stones] * choose[stones, stones // 2])

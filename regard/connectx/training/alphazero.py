@@ -31,15 +31,15 @@ from regard.training.settings import Settings
 
 Array = NDArray[Any]
 
-FAST_DECAY = 1 - (1 - DECAY) * 10  # of the averaged weights, which also play: they follow faster than in distillation
+FAST_DECAY = 1 - (1 - DECAY) * 10  # decay of the averaged weights, which also play: faster than in distillation
 
 
 @dataclass(frozen=True)
 class AlphaZeroOptions:
     """Options of AlphaZero."""
 
-    games: int = 128  # in parallel
-    simulations: int = 16  # of the search for one move
+    games: int = 128  # number of games in parallel
+    simulations: int = 16  # simulations of the search for one move
     considered: int = 7  # moves that the root considers
     buffer: int = 100_000  # positions in the replay buffer
     learn: int = 2  # mini-batches after each move of all games
@@ -141,7 +141,7 @@ class AlphaZero:
         return losses
 
     def _batch(self, indices: Array, mirrored: Array) -> tuple[Tensor, ...]:
-        """Return positions of the buffer as the arguments of `DistillationLoss`."""
+        """Return positions of the replay buffer as arguments for `DistillationLoss`."""
         buffer = self.buffer
         planes, legal = mirrored_inputs(buffer.position[indices], buffer.mask[indices], self.boards.shape, mirrored)
         policy = np.where(mirrored[:, None], buffer.policy[indices][:, ::-1], buffer.policy[indices])

@@ -1,9 +1,9 @@
 """Comparison of two network configurations under equal conditions.
 
 A configuration is a preset with changes, `small,heads=4,sees=all+lines`, optionally followed by a slash and changes to
-the training settings, `small/learning_rate=1e-3`. Both are trained by the same method with several seeds, alternately,
-so that a machine that slows down slows down both. The budget of each network is a time, such as 20m or 90s, or a number
-of positions, such as 500k.
+the training settings, `small/learning_rate=1e-3`. Both configurations are trained by the same method with several
+seeds, alternately, so that a slower machine slows down both. The budget of each network is a time, such as 20m or 90s,
+or a number of positions, such as 500k.
 
 Every network is evaluated on held-out solved positions, and the two networks of each seed play each other from random
 openings, both sides of each, with the most probable move of the policy. The score comes with a confidence interval over
@@ -119,7 +119,7 @@ def compare(
     games: int = GAMES_PER_SEED, announce: Callable[[str], None] = lambda text: None,
     report: Callable[[Metrics], None] = lambda row: None,
 ) -> Comparison:  # fmt: skip
-    """Train both configurations with every seed, evaluate them and let them play.
+    """Train both configurations with every seed, evaluate the networks and let them play each other.
 
     Runs that already exist in the folder are resumed or reused. `announce` is called with the name of each stage,
     `report` with every row of metrics.
@@ -164,7 +164,7 @@ def _settings(method: str, budget: Budget, changes: dict[str, Any]) -> Settings:
 
 
 def _play_games(folder: Path, seeds: int, games: int) -> dict[str, Any]:
-    """Return wins, draws and losses of a against b, in total and by seed, and the score with its 95 % interval."""
+    """Return wins, draws and losses of configuration a, in total and by seed, and its score with a 95 % interval."""
     by_seed = []
     for seed in range(seeds):
         a, b = (

@@ -45,10 +45,10 @@ from regard.training.settings import Settings
 CLASS_LOGIT, SCORE_LOGIT = 5.0, 0.25  # logit of a move's target per class and per point of its score
 TARGET_WEIGHT, KEEPING_WEIGHT = 0.5, 2.0  # weights of the two terms of the policy loss
 SCORE_SCALE, SCORE_WEIGHT = 10.0, 3.0  # scores are divided by the first; the second weights their loss
-EARLY, LATE = 1.5, 0.25  # factors of the share of positions in the first and in the last third, by number of stones
+EARLY, LATE = 1.5, 0.25  # factors for positions in the first and in the last third of a game, by number of stones
 SETTLED = 0.25  # factor of the sampling weight of positions in which all moves have the same value
 FAR, NEAR = 21, 0.2  # moves to the end from which the sampling weight is 1, and the lowest sampling weight
-DECAY = 0.999  # of the averaged weights
+DECAY = 0.999  # decay of the averaged weights
 
 Batch = tuple[Tensor, ...]
 
@@ -68,7 +68,7 @@ class LabelBatches:
 
     def __init__(self, labels: Labels, batch: int, seed: int) -> None:
         if not len(labels):
-            raise ValueError("there is nothing to learn from: the folder contains no labels; see regard connectx label")
+            raise ValueError("training needs at least one label, got none; make labels with regard connectx label")
         order = np.argsort(labels.stones, kind="stable")
         self.labels, self.batch, self.seed = labels[order], batch, seed
         self.settled = all_moves_equal(self.labels.scores)
@@ -77,7 +77,7 @@ class LabelBatches:
         share = np.sqrt(count) * np.array([EARLY, 1.0, LATE])[third]
         weight = sampling_weights(self.labels) * np.where(self.settled, SETTLED, 1.0)
         weight *= np.repeat(share / np.add.reduceat(weight, first), count)
-        self.cumulative = weight.cumsum() / weight.sum()  # probability of drawing this label or an earlier one
+        self.cumulative = weight.cumsum() / weight.sum()  # cumulative probability of the labels
 
     def draw(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the indices of the labels of a step, and which of them are mirrored."""
@@ -198,7 +198,7 @@ class WeightAverage:
         return network.eval()
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Restore the averages by name."""
+        """Restore the averages from tensors by parameter name."""
         for name, value in tensors.items():
             self.tensors[name].copy_(value)
 

@@ -40,8 +40,8 @@ def evaluate_network(net: BoardNet, labels: Labels, *, mirror: bool = False, by_
                   networks that make the same mistakes
     value_error   mean absolute error of the value
 
-    `error`, `perfect` and `doubt` are means over the three thirds of a game; error_begin, … and, with `by_ply`,
-    error_at_PLY give the parts. `mirror` averages the network over both orientations of the board.
+    `error`, `perfect` and `doubt` are means over the three thirds of a game; error_begin, … belong to one third and,
+    with `by_ply`, error_at_PLY to one number of stones. `mirror` averages the network over the board and its mirror.
     """
     evaluator = Evaluator(net, mirror=mirror)
     evaluation = evaluator(planes_of(labels.position, labels.mask, labels.shape), labels.scores != FULL)

@@ -37,10 +37,10 @@ RATE = 0.3
 
 @dataclass(frozen=True)
 class Memorized:
-    """A network with its opening table, and the mean squared error of its values before and after learning it.
+    """A network with its opening table, and the mean squared error of its values before and after the table was learnt.
 
-    `learnt` and `held_out` are numbers of positions. Each error is a pair: of the learnt positions and of the held-out
-    ones (None if there are none).
+    `learnt` and `held_out` are numbers of positions. `before` and `after` are pairs: the error on the learnt positions
+    and on the held-out ones (None if there are none).
     """
 
     net: models.BoardNet

@@ -41,10 +41,10 @@ Array = NDArray[Any]
 class PpoOptions:
     """Options of PPO."""
 
-    games: int = 256  # in parallel
-    moves: int = 16  # of each game between two updates
+    games: int = 256  # number of games in parallel
+    moves: int = 16  # moves of each game between two updates
     epochs: int = 2  # passes over the moves played
-    discount: float = 1.0  # γ
+    discount: float = 1.0  # γ, the discount of the next value
     trace: float = 0.9  # λ of the advantage estimation
     clip: float = 0.2  # ε, the limit of the policy's change in one update
     value_weight: float = 0.5  # c_v, the weight of the value loss
@@ -96,7 +96,7 @@ def advantages(rollout: Rollout, last_values: Array, discount: float, trace: flo
 
 
 class PpoLoss(nn.Module):
-    """Total loss and its statistics, for one mini-batch."""
+    """Total loss of PPO and its statistics, for one mini-batch."""
 
     NAMES = ("loss", "policy_loss", "value_loss", "entropy", "kl", "clip_share")
 
@@ -108,7 +108,7 @@ class PpoLoss(nn.Module):
         self, planes: Tensor, legal: Tensor, column: Tensor, old_log_probability: Tensor, advantage: Tensor,
         value_target: Tensor, own: Tensor,
     ) -> Tensor:  # fmt: skip
-        """Return the numbers that `NAMES` lists; the first one is minimised."""
+        """Return the loss to minimise, followed by the other statistics that `NAMES` lists."""
         output = self.network(planes)
         log_policy = output.policy.masked_fill(~legal, -1e9).log_softmax(-1)
         log_ratio = log_policy.gather(1, column[:, None])[:, 0] - old_log_probability
@@ -142,8 +142,8 @@ class Ppo:
         self.loss = ranks.average_gradients(PpoLoss(network, options))
         self.boards = Boards(max(1, options.games // ranks.world))
         self.pool: list[dict[str, Tensor]] = []
-        self.opponent = np.full(len(self.boards), -1)  # of each game: index in the pool, −1 for the network itself
-        self.side = np.zeros(len(self.boards), np.int64)  # player of the opponent; 0 moves first
+        self.opponent = np.full(len(self.boards), -1)  # of each game: index in the pool; −1: the network itself
+        self.side = np.zeros(len(self.boards), np.int64)  # side of the opponent; 0 moves first
         self.pool_networks: dict[int, models.BoardNet] = {}
 
     def update(self, step: int, learning_rate: float, progress: float) -> Metrics:

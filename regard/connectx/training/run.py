@@ -28,7 +28,7 @@ from regard.training.settings import Settings
 METHODS = ("distill", "ppo", "zero")
 OPTIONS: dict[str, Any] = {"ppo": PpoOptions, "zero": AlphaZeroOptions}
 EVALUATION_LABELS = 1500  # positions that are solved for the evaluation if a run has no labels
-EVALUATION_SEED = 999_983  # of the games those positions come from; labels for training use other seeds
+EVALUATION_SEED = 999_983  # seed of the games of those positions; labels for training use other seeds
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "distill": {
@@ -45,7 +45,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
-# Names in run.json of earlier versions.
+# Old field names in run.json files of earlier versions, and their current names.
 OLD_FIELDS = {
     "graded": "evaluation_positions", "trials": "games_per_opponent", "heads": "head_schedule",
     "without": "excluded_sets",
@@ -56,15 +56,15 @@ Report = Callable[[Metrics], None]
 
 @dataclass(frozen=True)
 class BoardRunConfig:
-    """What a run learns from and how it is evaluated."""
+    """Settings of a run: the method, its data and starting network, and the evaluation."""
 
     method: str = "distill"  # or "ppo" or "zero"
-    labels: str | None = None  # folder of labels to learn from (distill) and to evaluate on; None makes some
-    shards: int = 0  # number of files of that folder in use; labels added later are ignored when resuming
+    labels: str | None = None  # folder of labels to learn from (distill) and to evaluate on; None solves some
+    shards: int = 0  # number of files of `labels` in use; later files are ignored when resuming
     excluded_sets: str | None = None  # folder of the standard sets; their positions are excluded from the labels
     start: str | None = None  # folder of a network to start from; None starts with random weights
     evaluation_positions: int = 3000  # positions per third of a game in an evaluation
-    opponents: tuple[str, ...] = ("random", "greedy")  # that a network trained by self-play meets at every evaluation
+    opponents: tuple[str, ...] = ("random", "greedy")  # players that a self-play network meets at every evaluation
     games_per_opponent: int = 100
     head_schedule: tuple[tuple[float, int], ...] = ()  # (progress, heads), as in `HeadSchedule`; () keeps the number
     options: tuple[tuple[str, Any], ...] = ()  # (name, value) of the method's `PpoOptions` or `AlphaZeroOptions`
@@ -147,7 +147,7 @@ def network_config(
 
 
 def extended_config(folder: str | os.PathLike[str], layers: int | None = None) -> models.BoardConfig:
-    """Return the configuration of a network to start from: as many layers or more, and no opening table."""
+    """Return the configuration of the network in `folder`, with `layers` layers if given, and no opening table."""
     network = _starting_network(folder)
     return models.deepen(network, network.config.layers if layers is None else layers).config
 
