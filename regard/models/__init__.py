@@ -6,7 +6,7 @@
 | `Encoder` | BERT: each token attends to all tokens |
 | `Seq2Seq` | encoder and decoder for translation |
 | `Recurrent` | LSTM encoder-decoder, without attention or with additive attention |
-| `DecoderConfig` … | their configurations; `.modern(…)` has the options that are usual today |
+| `DecoderConfig` … | configurations of these models; `.modern(…)` has the options that are usual today |
 | `generate`, `stream` | text generation: greedy, sampling or beam search, with a cache |
 | `cross_entropy` | the loss from states, without the memory for all scores; `model.loss(…)` uses it |
 | `save`, `load` | models as safetensors and JSON |

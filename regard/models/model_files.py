@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "board": (BoardNet, BoardConfig),
 }
 FORMAT = 1
-TENSOR_NAMES = {"memory.table": "opening_table.table"}  # name in a file -> name in the model, where they differ
+TENSOR_NAMES = {"memory.table": "opening_table.table"}  # name in a file → name in the model, for renamed tensors
 
 Model = Decoder | Encoder | Seq2Seq | Recurrent | BoardNet
 
@@ -82,7 +82,7 @@ def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") 
     cls, config = _read_description(folder / "model.json")
     path = folder / "model.safetensors"
     weights = _read_weights(path, str(device))
-    with torch.random.fork_rng(devices=[]):  # the initial weights are replaced, so the caller's generator must not move
+    with torch.random.fork_rng(devices=[]):  # creating the model must not change the caller's random state
         model: Model = cls(config)
     _check_weights(path, weights, model.state_dict())
     model.load_state_dict(weights, assign=True)
@@ -117,7 +117,7 @@ def _read_weights(path: Path, device: str) -> dict[str, Tensor]:
         raise ValueError(f"{path} is missing: the folder has model.json but no weights")
     kind, advice = "a file of weights", f"it has {path.stat().st_size} bytes; restore a copy, or save the model again"
     with explain_damage(path, kind, advice), safe_open(path, framework="pt", device=device) as file:
-        # Cloned, because a file that is mapped into memory must not be overwritten by the next save.
+        # Cloned, because the next save may not overwrite a file that is mapped into memory.
         return {TENSOR_NAMES.get(name, name): file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
 
 

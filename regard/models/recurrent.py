@@ -24,7 +24,7 @@ from regard.models.transformer.loss import cross_entropy
 
 
 class EncodedSource(NamedTuple):
-    """The result of `encode`, which the decoder reads."""
+    """The encoded source: the result of `Recurrent.encode` and the input of `Recurrent.decode`."""
 
     states: Tensor  # (B, S, D)
     keys: Tensor  # (B, S, D), U h_j
@@ -81,7 +81,7 @@ class Recurrent(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw orthogonal recurrent matrices and Xavier-uniform others; set biases to 0, those of forget gates to 1."""
+        """Draw orthogonal recurrent and Xavier-uniform other matrices; set biases to 0, those of forget gates to 1."""
         width = self.config.d_model
         for table in (self.source, self.target):
             nn.init.normal_(table.weight, std=width**-0.5)

@@ -2,7 +2,7 @@
 
 Every picture takes plain numbers (NumPy arrays, torch tensors, nested lists) or a `Trace`, and the tokens'
 names; it gives a `Picture`, which a notebook shows and `.save("x.png" | ".svg" | ".pdf" | ".html")` writes.
-`attention_page` gives a page to explore: all layers and heads, zoom, and the value under the pointer.
+`attention_page` returns an interactive HTML page: all layers and heads, zoom, and the value under the pointer.
 Names are loaded when first used, so that matplotlib is imported only when it is needed.
 """
 

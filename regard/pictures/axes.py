@@ -25,14 +25,14 @@ def must_rotate(names: list[str], cell: float) -> bool:
 
 
 def simplify_frame(axes: "Axes", theme: str) -> None:
-    """Hide the upper and right border and the tick marks."""
+    """Hide the upper and right border and the tick marks of the axes."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.tick_params(which="both", length=0, labelcolor=theme_named(theme).ink)
 
 
 def hide_spines(axes: Any) -> None:
-    """Hide all four borders."""
+    """Hide all four borders of the axes."""
     for spine in axes.spines.values():
         spine.set_visible(False)
 
@@ -45,7 +45,7 @@ def draw_cell_grid(axes: "Axes", rows: int, count: int, colour: str, width: floa
 
 
 def write_in_cell(axes: "Axes", row: int, column: int, text: str, share: float, theme: str, size: float = 8.5) -> None:
-    """Write a text into a cell, in black or white depending on the cell's colour (share 0 to 1 of the colour map)."""
+    """Write a text into a cell, in black or white, whichever is legible on its colour (`share` of the map, 0 to 1)."""
     axes.text(column, row, text, ha="center", va="center", fontsize=size, color=ink_on(theme, share))
 
 

@@ -102,14 +102,14 @@ def _to_bytes(lab: Array) -> Array:
 
 
 def colour_map(theme: str) -> "Colormap":
-    """Return the table as a matplotlib colour map; NaN has the panel colour of the theme."""
+    """Return `colour_table(theme)` as a matplotlib colour map; NaN has the panel colour of the theme."""
     from matplotlib.colors import ListedColormap
 
     return ListedColormap(colour_table(theme) / 255, name=f"regard-{theme}").with_extremes(bad=theme_named(theme).panel)
 
 
 def ink_on(theme: str, share: float) -> str:
-    """Return black or white, whichever has more contrast with the colour at this share (0 to 1) of the table."""
+    """Return black or white, whichever has more contrast with the colour at `share` (0 to 1) of `colour_table`."""
     if share != share:  # NaN is drawn in the panel colour
         return theme_named(theme).ink
     red, green, blue = (colour_table(theme)[round(255 * min(max(share, 0.0), 1.0))] / 255) ** 2.2
@@ -118,7 +118,7 @@ def ink_on(theme: str, share: float) -> str:
 
 
 def bar_colour(share: float, theme: str) -> tuple[float, float, float]:
-    """Return the colour of a bar or arrow for a share (0 to 1) of the largest; 0 still stands out from the page."""
+    """Return the colour of a bar or arrow for a value of `share` (0 to 1) times the largest; 0 is visible too."""
     share = min(max(share, 0.0), 1.0) if share == share else 0.0
     red, green, blue = colour_table(theme)[round(255 * (0.35 + 0.5 * share))] / 255
     return float(red), float(green), float(blue)

@@ -80,7 +80,7 @@ def _drawable(c: str) -> bool:
 
 
 def labels(tokens: Iterable[str], longest: int = 16) -> list[str]:
-    """Return the tokens as labels: legible, and shortened where they are long.
+    """Return the tokens as labels: with visible characters only (`legible`), cut to `longest` columns.
 
     >>> labels(["The", "cat", "antidisestablishmentarianism"])
     ['The', 'cat', 'antidisestablis…']

@@ -26,7 +26,7 @@ def named_weights(
 ) -> tuple[Array, list[str], list[str]]:
     """Return the weights with exactly this many dimensions, the names of the queries and the names of the keys.
 
-    A `Trace` has its own names. Leading axes of size 1 are dropped or added; missing names are numbers.
+    The names of a `Trace` are its tokens. Leading axes of size 1 are dropped or added; default names are numbers.
 
     >>> named_weights([[[0.25, 0.75]]], None, ["a", "b"], 2)
     (array([[0.25, 0.75]]), ['0'], ['a', 'b'])
@@ -64,14 +64,14 @@ def check_names(name: str, tokens: Sequence[str], size: int, what: str) -> None:
 
 
 def check_index(name: str, index: int, size: int) -> int:
-    """Return the index counted from 0; negative ones count from the end."""
+    """Return the index counted from 0, where negative indices count from the end; raise if it is out of range."""
     if not -size <= index < size:
         raise ValueError(f"{name} must be between 0 and {size - 1}, got {index}")
     return index % size
 
 
 def largest(values: Array) -> float:
-    """Return the largest finite number, the end of colour scales and axes; 1 if none is above 0.
+    """Return the largest finite value, at which colour scales and axes end; 1 if no value is above 0.
 
     >>> largest(np.array([0.25, np.nan])), largest(np.zeros(2))
     (0.25, 1.0)

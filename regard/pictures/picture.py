@@ -86,7 +86,7 @@ class Picture:
 
 @contextmanager
 def drawing(theme: str = "light") -> Iterator[None]:
-    """Apply matplotlib settings while a picture is drawn: fonts, theme colours, text as text, literal `$`."""
+    """Apply matplotlib settings while a picture is drawn: fonts, theme colours, text in SVG as text, no TeX for `$`."""
     import matplotlib
 
     colours = theme_named(theme)

@@ -1,4 +1,4 @@
-"""Attention sublayer of a board network: masked by head, with optional line biases and a changing number of heads."""
+"""Attention sublayer of a board network: one mask per head, optional line biases, a number of heads that can change."""
 
 import copy
 
@@ -30,11 +30,11 @@ class BoardAttention(nn.Module):
         self.norm = build_norm(norm, channels)
         self.squares = SpatialAttention(channels, heads, residual=False)
         self.bias = LineBias(channels) if bias == "lines" else None
-        # The layer with its previous number of heads and the same weights, in a tuple so that torch counts them once.
+        # The layer with its previous number of heads and the same weights; in a tuple, torch does not register it.
         self.previous: tuple[SpatialAttention, ...] = ()
 
     def set_heads(self, heads: int, before: int, blend: float) -> None:
-        """Use `heads` heads with weight `blend` and `before` heads with the rest."""
+        """Use the output with `heads` heads times `blend` plus that with `before` heads times 1 − `blend`."""
         for count in (heads, before):
             check_patterns(self.sees, count)
         self.squares.heads, self.blend, self.previous = heads, blend, ()

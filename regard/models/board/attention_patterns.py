@@ -63,7 +63,7 @@ def attention_pattern(name: str, rows: int, columns: int) -> Bool[Tensor, "s s"]
 
 
 def head_masks(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Bool[Tensor, "h s s"] | None:
-    """Return the mask of all heads, or None where every head attends to everything.
+    """Return the mask of all heads, or None if every head attends to all squares.
 
     Head i of H has the pattern number i · (number of patterns) // H, so the halves of a split head keep its pattern.
     """
@@ -72,7 +72,7 @@ def head_masks(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Bo
 
 @lru_cache(maxsize=64)
 def _cached_masks(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Tensor:
-    with torch.inference_mode(False), torch.device("cpu"):  # training must be able to use the cached tensor as well
+    with torch.inference_mode(False), torch.device("cpu"):  # training cannot use inference tensors
         return torch.stack([attention_pattern(sees[head * len(sees) // heads], rows, columns) for head in range(heads)])
 
 

@@ -29,7 +29,7 @@ PRESETS: dict[str, dict[str, int]] = {
     "tiny": {"channels": 32, "heads": 4, "attn_every": 4, "layers": 4},
 }
 DEPTHS = {"high": (16, 32), "balanced": (12, 16), "light": (8, 12)}
-# Name in a file -> field, where they differ: shipped networks were saved before the fields had their present names.
+# Name in a model file → field: networks that come with regard were saved before these fields were renamed.
 FIELD_NAMES = {"memory": "opening_table", "memory_bits": "opening_table_bits"}
 
 
@@ -119,7 +119,7 @@ class BoardConfig:
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> "BoardConfig":
-        """Return a preset with changes; a documented preset has a range of depths.
+        """Return the preset `name` with other values for some fields; most presets allow a range of `layers`.
 
         >>> BoardConfig.preset("light", layers=12).attentions
         3

@@ -23,7 +23,7 @@ from regard.models.board.winograd import Floats, Tiling, from_points, tiling, to
 MIN_CHANNELS = 48
 MIN_BOARDS = 16  # with fewer boards, transforming the filters takes longer than the convolution saves
 MIN_BOARDS_CACHED = 4  # with fewer boards, reading the cached filters takes longer than the convolution saves
-MAX_THREADS = 4  # the transforms use one thread, torch's convolution uses all
+MAX_THREADS = 4  # with more threads torch's convolution is faster: Winograd's transforms use one
 CHUNK = 2304  # boards × channels whose transforms stay in the processor's L2 cache
 
 
@@ -45,7 +45,7 @@ class BoardConv(nn.Conv2d):
         self.cached_filters = {}
 
     def forward(self, x: Tensor, residual: Tensor | None = None, relu: bool = False) -> Tensor:
-        """Return conv(x), plus the residual if given, then relu if wanted."""
+        """Return conv(x) + residual (if given), after relu if `relu` is True."""
         if not _use_winograd(x, self.weight, MIN_BOARDS if self.cached_filters is None else MIN_BOARDS_CACHED):
             y = super().forward(x)
         elif torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad):
@@ -84,7 +84,7 @@ def _use_winograd(x: Tensor, weight: Tensor, min_boards: int) -> bool:
 
 
 def _has_memory(x: Tensor) -> bool:
-    """Return whether x can become an array: the tensors that vmap and other torch.func transforms pass cannot."""
+    """Return whether x has memory that NumPy can read; tensors inside torch.func transforms such as vmap have none."""
     try:
         x.data_ptr()
     except RuntimeError:

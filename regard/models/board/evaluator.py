@@ -30,7 +30,7 @@ class Evaluation(NamedTuple):
 
     policy: Float[np.ndarray, "n columns"]  # probabilities; 0 for illegal columns
     value: Float[np.ndarray, " n"]  # in [−1, 1], for the side whose stones are in plane 0
-    score: Float[np.ndarray, "n _"] | None = None  # if the network has this output
+    score: Float[np.ndarray, "n _"] | None = None  # None unless the network has this output
 
 
 class Evaluator:
@@ -59,7 +59,7 @@ class Evaluator:
         self._queue_lock, self._compute_lock = threading.Lock(), threading.Lock()
 
     def without_mirror(self) -> Evaluator:
-        """Return an evaluator that shares this one's network and evaluates each position once."""
+        """Return an evaluator with the same network that does not evaluate mirror images (mirror=False)."""
         other = copy.copy(self)
         other.mirror = False
         other._create_queue()
@@ -76,16 +76,16 @@ class Evaluator:
         with self._queue_lock:
             self._queue.append(request)
         with self._compute_lock:
-            if request.result is None:  # no other thread has computed it while this one waited
+            if request.result is None:  # no other thread has computed the request while this one waited
                 with self._queue_lock:
                     requests, self._queue = self._queue, []
                 self._compute(requests)
         if not isinstance(request.result, Evaluation):
-            raise RuntimeError("the thread that computed this request failed") from request.result
+            raise RuntimeError("the network failed in the thread that evaluated this request") from request.result
         return request.result
 
     def _compute(self, requests: list[_Request]) -> None:
-        """Compute all requests, those of one board size together."""
+        """Compute all requests; positions on boards of one size are computed together."""
         try:
             for shape in dict.fromkeys(request.planes.shape[1:] for request in requests):
                 group = [request for request in requests if request.planes.shape[1:] == shape]
@@ -106,7 +106,7 @@ class Evaluator:
     def _evaluate(self, planes: Floats, legal: NDArray[np.bool_]) -> Evaluation:
         if not self.mirror:
             return self._run(planes, legal)
-        # Of a position and its mirror image, the same one is computed first, whichever the caller passed, so that the
+        # Of a position and its mirror image the smaller one (`_is_swapped`) is always computed first, so that the
         # rounding is the same for both.
         swapped, count = _is_swapped(planes), len(planes)
         planes, legal = _mirror(planes, swapped), _mirror(legal, swapped)
@@ -144,7 +144,7 @@ class _Request:
 
 
 def _is_swapped(planes: Floats) -> NDArray[np.bool_]:
-    """Return (N,) whether a position is larger than its mirror image at the first number that differs."""
+    """Return for each position whether it is larger than its mirror image at the first number that differs, (N,)."""
     this, other = planes.reshape(len(planes), -1), planes[..., ::-1].reshape(len(planes), -1)
     first = (this != other).argmax(1)[:, None]
     return np.take_along_axis(this > other, first, 1)[:, 0]

@@ -44,7 +44,7 @@ def deepen(net: BoardNet, layers: int) -> BoardNet:
 
 
 def with_opening_table(net: BoardNet, size: Sequence[int] = (), bits: int | None = None) -> BoardNet:
-    """Return a copy with an empty opening table for `size` = (rows, columns, stones) and 2^bits entries, or with none.
+    """Return a copy with an opening table of 2^bits zeros for `size` = (rows, columns, stones); () removes the table.
 
     >>> net = with_opening_table(BoardNet("tiny"), (6, 7, 8), bits=10)
     >>> net.config.opening_table, net.opening_table.table.abs().sum().item(), with_opening_table(net).opening_table
@@ -56,7 +56,7 @@ def with_opening_table(net: BoardNet, size: Sequence[int] = (), bits: int | None
 
 
 def _copy(net: BoardNet, config: BoardConfig, weights: dict[str, Tensor]) -> BoardNet:
-    """Return a network of this configuration with these weights and new ones for the rest."""
+    """Return a network of this configuration with these weights; parameters without a weight are initialised."""
     other = BoardNet(config)
     other.to(next(net.parameters()))
     other.load_state_dict({**other.state_dict(), **weights})

@@ -11,7 +11,7 @@ class HeadSchedule:
     """Number of heads of a board network as a function of training progress (0 … 1).
 
     points      (progress, heads), the first at progress 0
-    warmup      the progress over which a change goes from the old heads to the new
+    warmup      part of the training over which the new heads gradually replace the old ones
 
     The result of `apply` depends on the progress only, so a resumed run continues exactly.
 
@@ -27,9 +27,9 @@ class HeadSchedule:
         object.__setattr__(self, "points", tuple((float(start), heads) for start, heads in self.points))
         starts = [start for start, _ in self.points]
         if not starts or starts[0] != 0:
-            raise ValueError(f"the first point of a schedule must be at 0, got {self.points}")
+            raise ValueError(f"the first point of a schedule must be at 0, got points {self.points}")
         if any(a >= b for a, b in pairwise([*starts, 1.0])):
-            raise ValueError(f"the points of a schedule must be increasing and below 1, got {starts}")
+            raise ValueError(f"the progress of a schedule's points must be increasing and below 1, got {starts}")
         longest = min((b - a for a, b in pairwise(starts)), default=1.0)
         if not 0 <= self.warmup <= longest:
             raise ValueError(f"warmup must be from 0 to {longest:g}, to end before the next change, got {self.warmup}")

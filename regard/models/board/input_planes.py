@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-DIRECTIONS = ((1, 0), (0, 1), (1, 1), (1, -1))  # rows down, columns right
-OPEN_LINE_PLANES = len(DIRECTIONS) + 2  # for each side
+DIRECTIONS = ((1, 0), (0, 1), (1, 1), (1, -1))  # steps (rows down, columns right)
+OPEN_LINE_PLANES = len(DIRECTIONS) + 2  # number of planes for each side
 ADDED_PLANES = 4 + 2 * OPEN_LINE_PLANES
 
 
@@ -40,7 +40,7 @@ class LinePlanes(nn.Module):
     def __init__(self, inarow: int) -> None:
         super().__init__()
         self.inarow = inarow
-        self.others: Tensor  # three dimensions: with four it would become channels-last, which torchrun cannot send
+        self.others: Tensor  # 3 dimensions: with 4 it would become channels-last, which torchrun cannot send
         self.register_buffer("others", _other_squares(inarow), persistent=False)
 
     def forward(self, planes: Float[Tensor, "b 2 rows columns"]) -> Float[Tensor, "b _ rows columns"]:

@@ -8,8 +8,8 @@
     value    tanh of a number from all squares                (B, 1), in [−1, 1]
 
 The weights do not depend on the size of the board, except for the opening table, which is added to the value and is 0
-on boards of another size (opening_table.py). Two planes suffice: the zeros around the board look like empty squares to
-the first convolution only; after it an empty square carries that convolution's bias, and the padding does not.
+on boards of another size (opening_table.py). No plane marks the edge: the zeros around a board look like empty squares
+to the first convolution only; after it an empty square holds that convolution's bias, and the padding does not.
 
 All tensors are in torch's channels-last format, in which attention needs no copy and convolutions are faster. On a CPU
 the convolutions use Winograd's algorithm, with a third of the multiplications (winograd.py).
@@ -75,7 +75,7 @@ class Block(nn.Module):
 class OutputHead(nn.Module):
     """Reduce the channels, take mean and maximum over squares, apply a hidden layer.
 
-    columns     whether there is an output for each column, from its squares and from the whole board, or for the board
+    columns     True: outputs for each column, from its squares and the whole board; False: outputs for the board
     outputs     number of outputs
 
     The same weights apply to every column, so they fit boards of any size. The last layer starts small: an untrained
@@ -221,7 +221,7 @@ class BoardNet(nn.Module):
     def _set_memory_format(self) -> None:
         for module in self.modules():
             if isinstance(module, BoardConv) and module.cached_filters is not None:
-                module.cache_filters()  # the weights are new, so cached filters are outdated
+                module.cache_filters()  # new weights have been loaded, so cached filters are outdated
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks this form
 
     def _check_input(self, planes: Tensor, legal: Tensor | None) -> None:

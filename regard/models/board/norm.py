@@ -10,7 +10,7 @@ EPSILON, MOMENTUM = 1e-5, 0.1
 
 
 class BatchNorm(nn.Module):
-    """nn.BatchNorm2d without its counter of batches, which a fixed momentum does not need."""
+    """nn.BatchNorm2d without the buffer `num_batches_tracked`, which a fixed momentum does not need."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

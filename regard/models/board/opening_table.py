@@ -1,4 +1,4 @@
-"""Table of opening values: one learnt number for each content of each group of five columns.
+"""Table of opening values: one learnt number for each group of five columns and each arrangement of stones in them.
 
     m = Σ table[index(group, content of its columns)]               over all groups of five columns
     value = tanh(output of the value head + m)
@@ -12,7 +12,7 @@ Connect-4, 2012) whose tuples are columns.
 A position and its mirror image read the same entries. The index is a hash; where two contents share an entry, the other
 entries of a position compensate.
 
-The table covers one board size and positions with few stones; elsewhere m = 0. It does not depend on how many stones
+The table covers one board size and positions with few stones; otherwise m = 0. It does not depend on how many stones
 in a row win: like the other weights, it is valid for the game it was trained on.
 """
 
@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-GROUP = 5  # columns
+GROUP = 5  # number of columns in a group
 MULTIPLIER = 0x1E3779B97F4A7C15  # multiplicative hashing: odd, its bits come from the golden ratio
 SHIFT = 33  # the index is the low bits of the product after this shift
 
@@ -66,7 +66,7 @@ class OpeningTable(nn.Module):
     def indices(self, planes: Float[Tensor, "b 2 rows columns"]) -> Int[Tensor, "b groups"]:
         """Return, for each group of five columns, the index of the table entry that it reads.
 
-        A column is encoded as its own stones as bits, from the bottom, and one more bit above its topmost stone.
+        A column is encoded as bits from the bottom: 1 for an own stone, 0 for the opponent's, and 1 above the top one.
         """
         powers = 2 ** torch.arange(self.rows - 1, -1, -1, device=planes.device)
         own = (planes[:, 0].long() * powers[:, None]).sum(1)

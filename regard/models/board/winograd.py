@@ -27,11 +27,11 @@ from regard.numba_functions import compiled as numba_compiled
 
 Floats = NDArray[np.float32]
 POINTS = (0.0, 1.0, -1.0, 0.5, -2.0)
-TERMS = 6  # number of terms in a sum below, the largest n; shorter sums are padded with zeros
+TERMS = 6  # number of terms that `_combine` adds, the largest n; shorter sums are padded with zeros
 
 ARITHMETIC: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy"}
 compiled = partial(numba_compiled, nogil=True, **ARITHMETIC)
-# Inlined: a call for every vector of channels would take longer than the vector.
+# Inlined, because a function call would take longer than the arithmetic on one vector of channels.
 inlined = partial(numba_compiled, inline="always", cache=False, **ARITHMETIC)
 
 
@@ -54,7 +54,7 @@ class Tiling:
 
 @lru_cache(maxsize=64)
 def tiling(size: int) -> Tiling:
-    """Return the tiling with the fewest points; of two such, the one with smaller tiles, which rounds less.
+    """Return the tiling with the fewest points; of several, the one with the smallest tiles, which rounds least.
 
     >>> [(size, tiling(size).m, tiling(size).tiles) for size in (4, 5, 6, 7, 9)]
     [(4, 4, 1), (5, 3, 2), (6, 3, 2), (7, 4, 2), (9, 3, 3)]

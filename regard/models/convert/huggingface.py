@@ -1,4 +1,4 @@
-"""Convert GPT-2 and BERT of Hugging Face: our models with their weights, which compute the same scores.
+"""Convert GPT-2 and BERT of Hugging Face to models of regard with the same weights and the same scores.
 
 `transformers` is not imported; a state dict of tensors is enough.
 
@@ -27,7 +27,7 @@ M = TypeVar("M", bound=nn.Module)
 
 GELU_TANH = ("gelu_new", "gelu_pytorch_tanh", "gelu_fast")
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", **dict.fromkeys(GELU_TANH, "gelu_tanh")}
-# Field of our configuration: field of theirs.
+# Field of regard's configuration: field of Hugging Face's configuration.
 GPT2_FIELDS = {
     "vocabulary": "vocab_size", "d_model": "n_embd", "heads": "n_head", "layers": "n_layer", "d_ff": "n_inner",
     "context": "n_positions", "epsilon": "layer_norm_epsilon", "activation": "activation_function",
@@ -132,7 +132,7 @@ class _State(dict[str, Tensor]):
 
     def __missing__(self, name: str) -> Tensor:
         first = ", ".join(sorted(self)[:3]) or "nothing"
-        raise ValueError(f"the state dict has no {name!r}, which this kind of model has; it begins with {first}")
+        raise ValueError(f"the state dict has no {name!r}, which the model needs; its first names are {first}")
 
 
 def _read_model(model: Source, config: Any, kind: str, prefix: str, useless: str) -> tuple[_State, Any]:
@@ -146,9 +146,9 @@ def _read_model(model: Source, config: Any, kind: str, prefix: str, useless: str
 
 
 def _options(config: Any, fields: dict[str, str]) -> dict[str, Any]:
-    """Return the options of our configuration that their configuration determines."""
+    """Return the options of regard's configuration that Hugging Face's configuration determines."""
     if missing := [name for name in fields.values() if not hasattr(config, name)]:
-        raise TypeError(f"config must be the model's own configuration, got one without {', '.join(missing)}")
+        raise TypeError(f"config must be the configuration of the model, got one without {', '.join(missing)}")
     options = {ours: getattr(config, theirs) for ours, theirs in fields.items()}
     if options["activation"] not in ACTIVATIONS:
         raise ValueError(f"the activation must be one of {', '.join(ACTIVATIONS)}, got {options['activation']!r}")

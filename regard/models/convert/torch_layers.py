@@ -25,7 +25,7 @@ def from_torch(layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer, *
                 layer (torch has a mask for each call instead)
 
     The result takes (B, L, D) whatever `batch_first` is. It has no dropout between the two feed-forward matrices; in
-    training the two layers differ by that.
+    training it differs from torch's layer by that.
 
     >>> theirs = nn.TransformerEncoderLayer(16, 2, 64, batch_first=True).eval()
     >>> x = torch.randn(2, 5, 16)
@@ -59,7 +59,7 @@ def _activation(layer: Any) -> Activation:
 
 
 def _weights(layer: Any, cross: bool) -> dict[str, torch.Tensor]:
-    """Return copies of the weights of torch's layer under our names."""
+    """Return copies of the weights of torch's layer, by their names in `Layer`."""
     attentions = {"attention": layer.self_attn, **({"cross": layer.multihead_attn} if cross else {})}
     parts = {"feed.up": layer.linear1, "feed.down": layer.linear2, "attention_norm": layer.norm1}
     parts |= {"cross_norm": layer.norm2, "feed_norm": layer.norm3} if cross else {"feed_norm": layer.norm2}

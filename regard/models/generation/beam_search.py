@@ -37,7 +37,7 @@ def beam_search(
     scorer = new_scorer(model, prompt, source, new_tokens, cache=cache, beams=beams)
     best: list[Hypothesis | None] = [None] * rows
     texts = torch.empty(rows, 1, 0, dtype=torch.int64)  # unfinished hypotheses, (rows, beams, n)
-    sums = torch.zeros(rows, 1, dtype=torch.float64)  # their log-probabilities
+    sums = torch.zeros(rows, 1, dtype=torch.float64)  # log-probabilities of these hypotheses
     last: Tensor | None = None
     for n in range(1, new_tokens + 1):
         scores = scorer.scores(last).to("cpu", torch.float64).log_softmax(-1)  # (rows · beams, V)
@@ -70,5 +70,5 @@ def _better(best: Hypothesis | None, score: float, tokens: list[int]) -> Hypothe
 
 
 def _is_done(best: Hypothesis | None, top: float, longest: int, penalty: float) -> bool:
-    """Return whether no unfinished hypothesis can score better; `top` is the largest of their log-probabilities."""
+    """Return whether no unfinished hypothesis can beat `best`; `top` is the largest of their log-probabilities."""
     return top == float("-inf") or (best is not None and best.score >= top / longest**penalty)

@@ -26,14 +26,14 @@ def generate(
     prompt          token ids (B, L), or one row, or rows of different lengths. For a model with a source: the beginning
                     of the target, usually its start token alone
     source          for Seq2Seq and Recurrent: the text to translate, in the same forms as the prompt
-    lengths         (B,) number of real tokens in each row of a prompt (B, L); source_lengths likewise
+    lengths         (B,) number of real tokens in each row of a prompt (B, L); source_lengths: of a source (B, S)
     new_tokens      largest number of tokens to generate
     temperature     0 takes the likeliest token; above 0, tokens are sampled from softmax(scores / temperature)
     top_k, top_p    sample only among the k likeliest tokens, or the likeliest that together reach probability p
     beams           number of hypotheses of beam search; with more than 1, the best of them is returned
     length_penalty  for beam search: log-probabilities are divided by (number of tokens)^penalty
     stop            token id, or several, at which a row ends
-    cache           whether to keep keys and values; without, everything is computed again at every step
+    cache           whether to keep keys and values; if False, every step computes all tokens again
     generator       random generator for sampling
 
     >>> from regard.models import Decoder, DecoderConfig
@@ -78,7 +78,7 @@ def stream(
 
     def tokens() -> Iterator[int]:
         while True:
-            with generation_mode(model):  # only during a step: the caller's modes hold between two tokens
+            with generation_mode(model):  # only during a step: between two tokens the caller's modes apply
                 step = next(steps, None)
             if step is None or step[0] is None:
                 return

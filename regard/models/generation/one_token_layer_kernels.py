@@ -2,7 +2,7 @@
 
 For a few rows of one new token each, the time of a layer is the time to read its weights, and calling a library for
 each operation takes longer than small operations themselves. These loops read every weight once for all rows and call
-nothing. The arrays are the memory of the model's own tensors; nothing is copied.
+no library. The arrays are the memory of the model's own tensors; nothing is copied.
 
 Shapes: x (B, D), one new token for each of B rows; keys and values (B, H_kv, S, d_k).
 """
@@ -48,7 +48,7 @@ class Options(NamedTuple):
 
 @compiled
 def linear(x: Array, weight: Array, bias: Array) -> Array:
-    """Return x Wᵀ + b, four rows of x at a time, so that each weight is read once for them."""
+    """Return x Wᵀ + b, for four rows of x at a time, so that each weight is read once per four rows."""
     rows, inputs = x.shape
     y = np.empty((rows, len(weight)), np.float32)
     whole = rows - rows % 4

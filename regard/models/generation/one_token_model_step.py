@@ -40,7 +40,7 @@ class CompiledDecoder:
         self._view_cache()
 
     def _view_cache(self) -> None:
-        """Take the arrays of the cache; `reorder` of the cache replaces them."""
+        """Set the arrays that share the memory of the cache; call it again after `reorder` of the cache."""
         cache, rows = self.cache, self.cache.storage.shape[2]
         self.storage = cache.storage.detach().numpy()  # (layers, 2, B, H_kv, capacity, d_k)
         self.sources = [(_array(source.keys), _array(source.values)) for source in cache.sources]
@@ -52,8 +52,8 @@ class CompiledDecoder:
 
     def __call__(self, tokens: Int[Tensor, " b"]) -> Float[Tensor, "b v"]:
         t, options = self.cache.length, self.options
-        positions = t - self.starts  # (B,) each row counts from its first token
-        # With the position of every row as a tensor, no table is made that would grow with the text.
+        positions = t - self.starts  # (B,) position in each row, counted from its first token
+        # Positions as a tensor, because an int would make a table that grows with the text.
         x = self.embedding(tokens[:, None], torch.from_numpy(positions)[:, None])[:, 0].contiguous().numpy()
         cos, sin = (EMPTY[None], EMPTY[None]) if self.rotary is None else (x[positions] for x in self.rotary)
         for n, (attention, cross, feed) in enumerate(self.layers):

@@ -24,7 +24,7 @@ class Prompt:
         return self.tokens.shape[0]
 
     def align_right(self) -> tuple[Tensor, Tensor | None]:
-        """Return the tokens padded at the beginning instead, and how many places before each row are padding."""
+        """Return the tokens padded at the beginning instead of the end, and the number of padded places of each row."""
         if self.lengths is None:
             return self.tokens, None
         width = self.tokens.shape[1]
@@ -34,7 +34,7 @@ class Prompt:
 
 
 def read_prompt(name: str, data: Any, lengths: Tensor | None, device: torch.device) -> Prompt:
-    """Return the prompt in a tensor (B, L) or (L,), a list of token ids, or a list of rows; `name` is for errors."""
+    """Convert a tensor (B, L) or (L,), a list of token ids or a list of rows to a prompt; errors call it `name`."""
     rows = data if isinstance(data, Tensor) else _read_rows(name, data)
     if isinstance(rows, Tensor):
         tokens = rows[None] if rows.dim() == 1 else rows

@@ -1,4 +1,4 @@
-"""Scores of the next token: from the tokens chosen last to the scores of the next ones, for every model that generates.
+"""Scores of the next token, given the tokens chosen so far, for every model that generates text.
 
 | class | how |
 |---|---|
@@ -24,7 +24,7 @@ from regard.models.transformer.layer import Layer
 from regard.models.transformer.seq2seq import Seq2Seq, TargetDecoder
 from regard.nn import Learned, MultiHeadAttention, Rotary, Sinusoidal
 
-MIN_COMPILED_TOKENS = 100  # with fewer tokens in all rows, loading numba (1 s, 5 s if it must compile) takes longer
+MIN_COMPILED_TOKENS = 100  # for fewer tokens, loading numba (1 s, 5 s if it must compile) takes longer than it saves
 MAX_COMPILED_ROWS = 32  # with more rows, matrix products of a library are faster than the compiled loops
 MODULES = {
     Decoder, Seq2Seq, EncoderStack, TargetDecoder, Embedding, Layer, FeedForward, MultiHeadAttention, Rotary,
@@ -36,7 +36,7 @@ MODULES = {
 def generation_mode(model: nn.Module) -> Iterator[None]:
     """Temporarily set eval mode without gradients; afterwards every module is in its previous mode.
 
-    While attention is recorded, inference mode is not used, because its tensors do not count in-place changes.
+    While attention is recorded, inference mode is not used, because its tensors have no version counter.
     """
     training = [module for module in model.modules() if module.training]
     model.eval()
@@ -49,7 +49,7 @@ def generation_mode(model: nn.Module) -> Iterator[None]:
 
 
 def can_compile(model: nn.Module) -> bool:
-    """Return whether compiled loops compute what the modules do.
+    """Return whether the compiled loops give the same results as the modules of this model.
 
     All weights must be float32 on the CPU, and no module may be replaced, hooked or recorded.
     """
@@ -66,7 +66,7 @@ def can_compile(model: nn.Module) -> bool:
 
 
 class _Scorer:
-    """Parts that both scorers share: the model and the encoded source."""
+    """Base of both scorers: holds the model and the encoded source."""
 
     def __init__(self, model: Any, source: Prompt | None) -> None:
         self.model, self.source_lengths = model, None if source is None else source.lengths

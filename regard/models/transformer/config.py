@@ -1,7 +1,7 @@
 """Configurations of models: frozen dataclasses, checked when they are created, stored with the weights.
 
-The defaults are those of the original publication: post-norm, ReLU, sinusoidal positions. `modern(…)` starts from
-what is usual today: pre-norm, RMSNorm, SwiGLU, rotary positions, no biases.
+The defaults are those of the original publication: post-norm, ReLU, sinusoidal positions. `modern(…)` has the defaults
+that are usual today: pre-norm, RMSNorm, SwiGLU, rotary positions, no biases.
 """
 
 from dataclasses import dataclass

@@ -36,7 +36,7 @@ class LayerCache:
         start, capacity = self.length, self.storage.shape[3]
         self.length += k.shape[2]
         if self.length > capacity:
-            raise ValueError(f"the cache has a capacity of {capacity} tokens, got {self.length}")
+            raise ValueError(f"the cache has a capacity of {capacity} tokens, got {self.length}; make a longer one")
         self.storage[0, :, :, start : self.length] = k
         self.storage[1, :, :, start : self.length] = v
         keys, values = self.storage[:, :, :, : self.length].unbind(0)
@@ -93,7 +93,7 @@ class DecodingCache:
         return padding(torch.arange(self.length + new, device=self.before.device) >= self.before[:, None])
 
     def advance(self) -> None:
-        """Count one more token in every layer, after its keys and values were written to the storage directly."""
+        """Count one more token in every layer; its keys and values must have been written to `storage` before."""
         for layer in self.layers:
             layer.length += 1
 

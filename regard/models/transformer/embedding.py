@@ -71,7 +71,7 @@ def check_tokens(tokens: Tensor) -> None:
 
 
 def check_lengths(tokens: Tensor, lengths: Tensor | None, context: int, before: int = 0) -> None:
-    """Raise unless tokens (B, L) after `before` others fit into the context and lengths (B,) are in 0 … L."""
+    """Raise unless `before` tokens and tokens (B, L) fit into the context, and lengths (B,) are in 0 … L."""
     check_tokens(tokens)
     if before + tokens.shape[1] > context:
         after = f" after {before} earlier ones" if before else ""

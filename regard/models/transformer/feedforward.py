@@ -38,7 +38,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         inner = self.up(x)
         if self.activation == "relu" and not (self.up._forward_hooks or self.up._backward_hooks):
-            inner = F.relu_(inner)  # in place: without hooks nobody else holds the tensor
+            inner = F.relu_(inner)  # in place: without hooks no other code has the tensor
         else:
             inner = apply_activation(inner, self.activation)
         return self.down(inner)

@@ -63,7 +63,7 @@ class Layer(nn.Module):
     ) -> Float[Tensor, "b l d"]:
         """Return x after all sublayers.
 
-        source          what `cross` attends to: vectors (B, S, D), or their projected keys and values
+        source          the source that `cross` attends to: vectors (B, S, D), or their projected keys and values
         source_mask     which source tokens are visible
         attention       mask=, cache= and positions= of the self-attention
         """
@@ -74,7 +74,7 @@ class Layer(nn.Module):
         return self._add(x, self.feed, self.feed_norm)
 
     def _add(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
-        """Return x plus the sublayer's output, normalised before or after."""
+        """Return x + sublayer(norm(x)) with pre-norm, norm(x + sublayer(x)) with post-norm."""
         y = sublayer(norm(x) if self.pre else x)
         if self.training and self.dropout:
             y = F.dropout(y, self.dropout)
@@ -83,7 +83,7 @@ class Layer(nn.Module):
 
 
 def shrink_residuals(layers: Iterable[nn.Module]) -> None:
-    """Divide the output weights of each sublayer by √(number of sublayers), as GPT-2 does: their sum stays small.
+    """Divide the output weights of each sublayer by √(number of sublayers), as GPT-2 does, so that x stays small.
 
     This applies to pre-norm layers only: post-norm normalises every sum.
     """

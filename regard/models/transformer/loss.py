@@ -5,7 +5,7 @@
 
 The scores of 2,048 tokens over a vocabulary of 8,192 are 64 MB, and a plain implementation writes and reads them five
 times. Here they are computed for some tokens at a time, in one buffer that stays in the processor's cache, and turned
-into gradients at once; what is saved for backward has the size of s and W. Tokens without a target are removed before.
+into gradients at once; the tensors saved for backward have the sizes of s and W. Tokens without a target are left out.
 """
 
 from typing import Any, Literal
@@ -65,7 +65,7 @@ def cross_entropy(
 
 
 def _can_use_chunks(states: Tensor, table: Tensor) -> bool:
-    """Return whether the tensors have full precision and are not traced, cast or transformed."""
+    """Return whether both tensors are float32 or float64, outside of tracing, autocast and torch.func."""
     return (
         states.dtype == table.dtype
         and states.dtype in (torch.float32, torch.float64)
@@ -130,7 +130,7 @@ def _loss_and_gradient(
 
 def _add_gradients(grads: list[Tensor | None], chunk: slice, dz: Tensor, s: Tensor, table: Tensor) -> None:
     states_grad, table_grad, bias_grad = grads
-    first = chunk.start == 0  # uninitialised memory must not be added to
+    first = chunk.start == 0  # the first chunk overwrites the uninitialised gradient
     if states_grad is not None:
         torch.mm(dz, table, out=states_grad[chunk])
     if table_grad is not None:

@@ -21,7 +21,7 @@ BOX, GAP = 0.62, 0.42  # inches: height of a box, and space for an arrow
 
 @dataclass(frozen=True)
 class Box:
-    """An array in the diagram: x of its centre, row, text, shape and width."""
+    """An array in the diagram: x coordinate of its centre, row, text, shape and width."""
 
     x: float
     row: int

@@ -1,8 +1,8 @@
-"""Query and keys as arrows in space: keys that point in the direction of the query get the weight.
+"""Query and keys as arrows in space: keys that point in the direction of the query get the largest weights.
 
-Vectors with more than three numbers are projected onto their first three principal components. These are taken about
-the origin, which stays fixed, because the direction of an arrow matters. A note states how much of the squared lengths
-the projection keeps.
+Vectors with more than three numbers are projected onto their first three principal components. The mean is not
+subtracted, because arrows start at the origin and their direction matters. A note states how much of the squared
+lengths the projection keeps.
 """
 
 from collections.abc import Sequence

@@ -64,7 +64,7 @@ def attention_page(
 
     layers      for each layer its weights (H, L, S), or `Factors`, the queries and keys they are computed from
     tokens      names of the queries: one list for all layers, or one list per layer; also used for the keys
-    key_tokens  names of the keys, if they differ
+    key_tokens  names of the keys, if they differ from those of the queries
     names       names of the layers
 
     Pages of at most two million weights store them as 32-bit floats. Larger pages show three significant digits of each
@@ -149,7 +149,7 @@ def _token_names(
 
 
 def block(name: str, content: list[bytes]) -> str:
-    """Return bytes as a script element, which the page decodes when it needs them."""
+    """Return bytes as an HTML script element; the page decodes them when it needs them."""
     text, size = encode_text(content)
     return f'<script type="text/plain" id="{name}" data-size="{size}">{text}</script>'
 

@@ -29,7 +29,7 @@ import numpy as np
 from regard.pictures.inputs import to_float64
 
 Array = np.ndarray
-Encoded = tuple[dict[str, Any], list[bytes]]  # description of the encoding for the page, and the bytes in parts
+Encoded = tuple[dict[str, Any], list[bytes]]  # what the page needs for decoding, and the encoded bytes in parts
 
 EXACT_UP_TO = 2_000_000
 LOWEST = -71  # the power of ten of the smallest weight that has a code
@@ -158,7 +158,7 @@ def encode_factors(weights: Array, q: Array, k: Array, scale: float, visible: Ar
 def balanced_factors(q: Array, k: Array) -> tuple[Array, Array]:
     """Return A and B with A Bᵀ = q kᵀ; matching columns have equal length, longest first.
 
-    The scores of a trained head lie mostly in few directions. These come first, and the others need few bits.
+    The scores of a trained head lie mostly in few directions. These columns come first; the others need few bits.
     """
     base_q, small_q = np.linalg.qr(q)
     base_k, small_k = np.linalg.qr(k)
@@ -169,7 +169,7 @@ def balanced_factors(q: Array, k: Array) -> tuple[Array, Array]:
 
 
 def byte_planes(whole: Array) -> tuple[list[bytes], dict[str, int]]:
-    """Return integers, column by column, as planes of bytes: all lowest bytes, then all next ones, and so on.
+    """Return integers, column by column, as planes of bytes: all lowest bytes, then all second-lowest, and so on.
 
     The lowest bytes are noise that deflate cannot compress; the highest are mostly equal and compress well.
 
@@ -213,7 +213,7 @@ def encode_text(parts: list[bytes]) -> tuple[str, int]:
 
 
 def encode(layer: Any, h: int, weights: Array, total: int) -> Encoded:
-    """Encode one head, in the way that suits its layer and the total number of weights of the page."""
+    """Encode one head as exact, factors or digits, depending on its layer and on the number of weights of the page."""
     if total <= EXACT_UP_TO:
         return encode_exact(weights)
     if isinstance(layer, Factors):

@@ -1,4 +1,4 @@
-"""Comparison of two configurations: errors of the networks of each seed, and the games between them."""
+"""Comparison of two configurations: errors of the networks of each seed, and results of games between the two."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -27,7 +27,7 @@ def training_curves(rows: Rows, *, title: str | None = None, theme: str = "light
     training = [row for row in rows if row["split"] == "train"]
     validation = [row for row in rows if row["split"] == "valid"]
     if not training and not validation:
-        raise ValueError("there is nothing to draw: no row has the split “train” or “valid”")
+        raise ValueError("there is nothing to draw: expected rows with the split “train” or “valid”, got none")
     rates = [row for row in training if "learning_rate" in row]
     title = "Training" if title is None else title
     colours = theme_named(theme)
@@ -79,7 +79,7 @@ def board_training_curves(rows: Rows, *, title: str | None = None, theme: str = 
     evaluations = [row for row in rows if row["split"] == "grade"]
     training = [row for row in rows if row["split"] == "train"]
     if not evaluations:
-        raise ValueError("there is nothing to draw: no row has the split “grade”")
+        raise ValueError("there is nothing to draw: expected rows with the split “grade”, got none")
     won = sorted({name for row in evaluations for name in row if name.startswith("won_against_")})
     title = "Training" if title is None else title
     colours = theme_named(theme)
@@ -141,7 +141,7 @@ def board_training_curves(rows: Rows, *, title: str | None = None, theme: str = 
 
 
 def _by_labels(rows: Rows) -> list[list[Mapping[str, Any]]]:
-    """Return the rows in groups that were evaluated on the same positions."""
+    """Return the rows in groups with the same number of labels, which were evaluated on the same positions."""
     return [list(group) for _, group in groupby(rows, key=lambda row: row.get("labels"))]
 
 

@@ -50,9 +50,9 @@ def information_filter(
     weights: Any, tokens: Sequence[str] | None = None, *, threshold: float | None = None, title: str | None = None,
     theme: str = "light",
 ) -> Picture:  # fmt: skip
-    """Draw the weights (S,) of one query with a threshold, and name the share of the keys that reach it.
+    """Draw the weights (S,) of one query and a threshold; the title says how many keys reach the threshold.
 
-    The default threshold is 1/S, the weight that a uniform query gives to each key.
+    The default threshold is 1/S, the weight of each key if all keys have equal weights.
 
     >>> picture = information_filter([0.5, 0.3, 0.1, 0.1], list("abcd"), threshold=0.2)
     >>> picture.figure.axes[0].get_title()

@@ -1,6 +1,6 @@
 """Lines from every query to every key, whose width and opacity show the weight; one panel for each head.
 
-All panels have one scale: in every panel a wider line is a larger weight.
+All panels have the same scale: lines of equal width show equal weights.
 """
 
 from collections.abc import Sequence
@@ -118,7 +118,7 @@ def spread(count: int, over: int) -> Array:
 
 
 def name_sides(axes: "Axes", left: list[str], right: list[str], size: float, theme: str, strong: int | None) -> None:
-    """Write the queries' names on the left and the keys' on the right, without frame."""
+    """Write the names of the queries on the left and of the keys on the right, and hide the frame."""
     longest = max(len(left), len(right))
     axes.set(xlim=(0, 1), ylim=(longest - 0.5, -0.5), xticks=[])
     axes.set_yticks(spread(len(left), longest), left, fontsize=size)

@@ -61,7 +61,7 @@ def layer_overview(
         raise ValueError(f"values must be of shape (layers, H) with no size 0, got {table.shape}")
     names = [f"layer {i}" for i in range(len(table))] if layers is None else list(layers)
     if len(names) != len(table) or (maps is not None and len(maps) != len(table)):
-        raise ValueError(f"expected one name and one array of weights for each of {len(table)} layers")
+        raise ValueError(f"layers and weights must have {len(table)} entries, one for each row of values")
     title = "Layers × heads" if title is None else title
     return _draw(table, maps, names, what, title, theme)
 
@@ -80,7 +80,7 @@ def _draw(table: Array, maps: list[Array] | None, names: list[str], what: str, t
             if np.isfinite(value):
                 write_in_cell(panels[0], i, j, in_cell(value), (value - low) / (high - low), theme)
         panels[0].set_title(what, fontsize=10)
-        bar = figure.colorbar(image, cax=panels[0].inset_axes((1.02, 0.0, 0.02, 1.0)))  # as tall as the table
+        bar = figure.colorbar(image, cax=panels[0].inset_axes((1.02, 0.0, 0.02, 1.0)))  # a bar as tall as the table
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=8)
         if maps is not None:

@@ -5,8 +5,8 @@ or the mean (so that a faint broad band is visible). Both are accumulated from a
 
     weights(slice(0, 64)) → (64, S) → max and sum over the keys of each pixel → added to the pixel's row
 
-The memory needed is that of the picture and of one strip. If the size is not divisible, the pixels' numbers of rows
-differ by one, and every mean is over its own number of pairs.
+The memory needed is that of the picture and of one strip. If the length is not divisible by the number of pixels,
+the numbers of rows of pixels differ by one; each mean is over the pairs of its pixel.
 """
 
 from collections.abc import Callable
@@ -142,7 +142,7 @@ def _draw(pyramid: Pyramid, queries: int, keys: int, title: str, theme: str) -> 
 
 
 def _halve(p: Pyramid) -> Pyramid:
-    """Merge pixels two by two, an odd last one alone; means are weighted by their numbers of pairs."""
+    """Merge pixels in blocks of 2×2 (fewer at an odd edge); means are weighted by their numbers of pairs."""
     maximum, total = p.maximum, p.mean * np.outer(np.diff(p.row_edges), np.diff(p.column_edges))
     edges = []
     for axis, own in enumerate((p.row_edges, p.column_edges)):

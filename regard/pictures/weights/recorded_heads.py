@@ -18,7 +18,7 @@ Array = np.ndarray
 Names = tuple[Sequence[str] | None, Sequence[str] | None]  # names of the queries and of the keys
 
 MOST_WEIGHTS = 150_000_000  # largest number of weights in a page, about 90 MB
-INLINE_WEIGHTS = 2_000_000  # the same for a page inside a notebook, 8 MB
+INLINE_WEIGHTS = 2_000_000  # largest number of weights in a page inside a notebook, 8 MB
 THUMBNAIL = 64
 
 
@@ -90,7 +90,7 @@ def token_names(calls: Sequence[Call], tokens: Any) -> list[Names]:
     """Return the names of each call's queries and keys, from one list for all calls or from lists by module.
 
     One list for all calls is used wherever its length equals the number of queries or keys. In a decoding step with a
-    cache, the keys are the tokens so far and the queries the last of them.
+    cache, the keys are the tokens so far and the queries are the last of these tokens.
     """
     if tokens is None:
         return [(None, None)] * len(calls)

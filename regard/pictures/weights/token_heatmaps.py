@@ -130,7 +130,7 @@ def _heatmap(
 
 
 def cell_size(count: int) -> float:
-    """Return the size of one of `count` cells in inches: enough for a number, for a name, or for neither."""
+    """Return the size of a cell in inches; it has room for a number up to 16 cells, for a name up to 64."""
     return 0.56 if count <= 16 else max(0.19, min(0.3, 9 / count)) if count <= 64 else max(9 / count, 0.001)
 
 
@@ -144,7 +144,7 @@ def draw_heat(
     axes: "Axes", values: Array, rows: list[str], tops: list[str], limits: tuple[float, float], theme: str, cell: float,
     *, with_numbers: bool = True,
 ) -> "AxesImage":  # fmt: skip
-    """Draw the cells, the names at the left and top, and numbers if the cells are large enough."""
+    """Draw the cells, their names at the left and top, and numbers if the cells are large enough."""
     low, high = limits if limits[1] > limits[0] else (limits[0] - 0.5, limits[0] + 0.5)
     image = axes.imshow(values, cmap=colour_map(theme), vmin=low, vmax=high, interpolation="nearest", aspect="equal")
     size = 10 if cell >= 0.3 else max(5.0, min(8.5, 44 * cell))
