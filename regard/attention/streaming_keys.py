@@ -27,7 +27,7 @@ def merge(first: WithLse, second: WithLse) -> WithLse:
     True
     """
     largest = torch.maximum(first.lse, second.lse).detach()
-    # Where both are empty, −inf − −inf would be NaN, in the result and in the gradient.
+    # Where a row is empty in both results, −inf − −inf would be NaN, in the output and in the gradient.
     empty = largest.isneginf()
     shift = largest.masked_fill(empty, 0.0)
     weight_1, weight_2 = (first.lse - shift).exp(), (second.lse - shift).exp()

@@ -49,13 +49,13 @@ def cost(*module_and_inputs: Any, backward: bool = False, **options: Any) -> Cos
 
     `cost(module, *inputs, **kwargs)` runs a module once on its inputs and counts every attention layer called inside:
     those of `regard.nn`, `regard.compat` and `torch.nn.MultiheadAttention`. For a layer of torch one input is enough,
-    which becomes query, key and value. Everything else in the module is not counted. On the device "meta" nothing is
+    which becomes query, key and value. Other layers of the module are not counted. On the device "meta" nothing is
     computed, so a model that is too large for the machine can be counted, but not measured.
 
     A multiplication and an addition are two operations. Scores and weighted sum take 2·pairs·d_k each, softmax 5·pairs,
     a projection 2·tokens·D·width; see `regard.costs.operations`. Backward, fused attention takes 2.5 times its forward
-    products, a projection twice. Pairs are given as visible (what the formula needs) and as computed (what the tiles
-    of regard compute under the mask); `matmul` counts the computed ones, as a profiler does. The peak contains
+    products, a projection twice. Pairs are given as visible (those of the formula) and as computed (those in the tiles
+    that regard computes under the mask); `matmul` counts the computed ones, as a profiler does. The peak contains
     no tensor that exists before the call; see `predicted_peak_memory.py`. Kernels and buffers are those of the CPU.
 
     >>> import regard

@@ -5,7 +5,7 @@ The tiles of `regard.attention` follow a mask block by block, so they compute a 
     visible  ≤  computed  ≤  all                                    each summed over batch and heads
 
 A tile counts rows × keys. A causal square that torch's kernel masks itself counts its triangle, n·(n + 1)/2. The kernel
-skips what lies beyond the diagonal in blocks of its own, whose size depends on the version of torch.
+skips pairs beyond the diagonal in its own blocks, whose size depends on the version of torch.
 """
 
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ def label_width(names: list[str]) -> float:
 
 
 def must_rotate(names: list[str], cell: float) -> bool:
-    """Return whether names above cells of this width (inches) must be rotated."""
+    """Return whether names must be rotated to fit above cells of width `cell` (inches)."""
     return label_width(names) > 0.95 * cell
 
 

@@ -58,7 +58,7 @@ def named_weights(
 
 
 def check_names(name: str, tokens: Sequence[str], size: int, what: str) -> None:
-    """Raise an error unless there is one name for each row or column."""
+    """Raise unless `tokens` holds `size` names; the error calls the argument `name` and the items `what`."""
     if len(tokens) != size:
         raise ValueError(f"{name} must hold one name for each {what}, got {len(tokens)} names for {size}")
 

@@ -38,7 +38,7 @@ OLD_PREFIX, PREFIX = "method.", "algorithm."
 class Algorithm(Protocol):
     """Produces the updates of one network.
 
-    `unit` names what an update processes: "tokens" or "positions".
+    `unit` is the unit in which the data of an update are counted: "tokens" or "positions".
     """
 
     unit: ClassVar[str]

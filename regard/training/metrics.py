@@ -34,7 +34,7 @@ class MetricsFile:
 
 
 def read_metrics(file: Path) -> list[Metrics]:
-    """Return the rows of a metrics file; lines without a row, such as a last one that was cut off, are skipped.
+    """Return the rows of a metrics file; invalid lines, such as a last line that was cut off, are skipped.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:

@@ -25,7 +25,7 @@ def show_progress(
 ) -> Iterator[Callable[[Metrics], None]]:  # fmt: skip
     """Show a progress bar and yield the function to pass to `train` as `report`.
 
-    unit        what the run counts: "tokens" or "positions"
+    unit        unit in which the run counts its data: "tokens" or "positions"
     describe    returns the line to print for a row of metrics, or None
     """
     columns = (TextColumn("step {task.fields[step]}"), BarColumn(bar_width=24), TextColumn("{task.fields[numbers]}"))

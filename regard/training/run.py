@@ -28,7 +28,7 @@ class Alignment:
     """Attention of each token of a translation over the tokens of the source, at the step that wrote it.
 
     source          the text that was translated
-    translation     what the model wrote
+    translation     the translation that the model wrote
     source_tokens   tokens of the source: the keys
     written_tokens  tokens of the translation and <end>: the queries
     weights         cross-attention of the decoder's last layer, averaged over its heads

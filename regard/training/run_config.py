@@ -126,7 +126,7 @@ def make_run_config(
 
 
 def model_config(config: RunConfig, vocabulary: int, sizes: dict[str, Any]) -> Any:
-    """Return the configuration of the model; `sizes` are defaults for those that the run's configuration leaves out."""
+    """Return the configuration of the model; `sizes` holds values for sizes that `config` leaves out."""
     sizes = {**sizes, **config.sizes}
     if config.model != "transformer":
         if unknown := sorted(set(sizes) - {field.name for field in fields(models.RecurrentConfig)}):
@@ -192,7 +192,7 @@ def _prepare_text(config: RunConfig, tokenizer: Tokenizer | None) -> PreparedRun
 
 
 def _with_digest(config: RunConfig, content: str) -> RunConfig:
-    """Return the configuration with the hash of its data; raise an error if it was trained on other data."""
+    """Return the configuration with the hash of its data; raise an error if it has the hash of other data."""
     digest = hashlib.sha256(content.encode()).hexdigest()[:16]
     if config.digest not in ("", digest):
         raise ValueError(

@@ -123,7 +123,7 @@ def test_recordings_of_statistics_have_an_overview(tmp_path: Path) -> None:
         (lambda seen: seen.save("x.html", WORDS[:2]), ValueError, "got 2; the calls are 6×6"),
         (lambda seen: seen.save("x.html", "The cat"), TypeError, "a list of names, got the string"),
         (lambda seen: seen.save("x.html", batch=2), ValueError, "batch must be between 0 and 1, got 2"),
-        (lambda seen: seen_page(seen, most=100), ValueError, "here 288 of 2 calls, and at most 100"),
+        (lambda seen: seen_page(seen, most=100), ValueError, "at most 100 weights, got 288 of 2 calls"),
         (lambda seen: Recording(nn.Linear(1, 1)).save("x.html"), ValueError, "no attention call was recorded"),
     ],
 )

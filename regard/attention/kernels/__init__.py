@@ -1,6 +1,6 @@
 """How `attend` computes attention in torch.
 
-`block_plan` decides which blocks of pairs are computed, `additive_mask` what is added to their scores, and
+`block_plan` decides which blocks of pairs are computed, `additive_mask` computes the mask of their scores, and
 `tiled_attention` runs torch's CPU kernel on them, forward and backward. `autograd` makes the tiles differentiable,
 `torch_compile_operator` makes them an operator for torch.compile. `materialized_weights` also returns the weights.
 """

@@ -36,7 +36,7 @@ class Tile:
     batch: slice  # batch items
     rows: slice  # queries, as indices
     position: int  # position of the first query
-    runs: tuple[Run, ...]  # keys; none for queries that see nothing
+    runs: tuple[Run, ...]  # keys as (start, stop); () for queries that see no key
     rule: Mask | None  # mask inside the tile; None if all pairs are visible
     item: int  # batch index to pass to the rule
 

@@ -17,7 +17,7 @@ def in_func_transform() -> bool:
 
 
 def in_jit_trace() -> bool:
-    """Return whether torch.jit.trace is recording, which does not support our autograd functions."""
+    """Return whether torch.jit.trace is recording, which does not support the autograd functions of regard."""
     return torch._C._get_tracing_state() is not None
 
 

@@ -297,13 +297,13 @@ class MultiHeadAttention(nn.Module):
 
 
 def _normalize(norm: nn.RMSNorm, x: Float[Tensor, "*b heads n d_k"]) -> Float[Tensor, "*b heads n d_k"]:
-    """Return the RMS norm of x in the dtype of the learned gain, which under autocast is wider than that of x."""
+    """Return the RMS norm of x, computed in the dtype of the learned gain: under autocast x has half precision."""
     normalized: Tensor = norm(x.to(norm.weight.dtype))
     return normalized.to(x.dtype)
 
 
 def _apply_rows(projection: nn.Linear, rows: slice, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n width"]:
-    """Apply only these rows of a packed projection to x."""
+    """Apply a part of a packed projection to x: only `rows` of its weight and bias."""
     return F.linear(x, projection.weight[rows], None if projection.bias is None else projection.bias[rows])
 
 

@@ -86,11 +86,11 @@ class SpatialAttention(nn.Module):
         bias: Float[Tensor, "..."] | None = None,
         weights: bool | Literal["mean"] = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Map x (B, C, H, W) to the same shape.
+        """Return attention between the squares of x (B, C, H, W), in the shape of x.
 
         mask        over squares: a mask of `regard.masks` or a boolean tensor that broadcasts to
                     (B, heads, H·W, H·W); **True = visible**
-        bias        added to the scaled scores; a tensor that broadcasts to the same
+        bias        added to the scaled scores; a tensor that broadcasts to (B, heads, H·W, H·W)
         weights     True: also return the weights (B, heads, H·W, H·W); "mean": their mean over heads
         """
         self._check(x)

@@ -9,7 +9,7 @@
 | `prefix(n)` | the first n keys |
 | `padding(lengths or booleans)` | the real keys of its batch item |
 | `documents(ids)` | positions that have its id |
-| `given(tensor)`, `rule(function)` | what a boolean tensor or a function determines |
+| `given(tensor)`, `rule(function)` | keys for which a boolean tensor or a function is True |
 
 Combine masks with `&`, `|` and `~`; one operand may be a boolean tensor. `parse` reads a mask from text.
 

@@ -123,7 +123,7 @@ class ExportableMask(ABC):
     def to_flex(self, queries: int, keys: int) -> Callable[[Any, Any, Any, Any], Any]:
         """Return a `mask_mod(b, h, q_idx, kv_idx)` for `torch.nn.attention.flex_attention`, True = attend.
 
-        FlexAttention counts queries from 0. In regard they are aligned with the last keys, so both lengths are needed.
+        FlexAttention counts queries from 0. regard aligns them with the last keys, so both L and S must be given.
 
         >>> from regard import masks
         >>> mod = masks.causal().to_flex(1, 3)        # one query, three keys: it sees all of them

@@ -214,7 +214,7 @@ class Or(_Combination):
 
 @dataclass(frozen=True)
 class DerivedMask(Mask):
-    """Base of masks that change another mask; sizes and properties are those of the other mask."""
+    """Base of masks made from one other mask, `mask`, whose batch size, heads and properties they share."""
 
     mask: Mask
 

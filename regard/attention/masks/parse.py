@@ -1,4 +1,4 @@
-"""Masks from text, for command lines, links and web pages. `parse` reads what `repr` of a mask writes."""
+"""Masks from text, for command lines, links and web pages. `parse` reads the text that `repr` of a mask returns."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class Prefix(Mask):
     keys: int
 
     def visible(self, b: Index, h: Index, q: Index, k: Index) -> Any:
-        return (k < self.keys) & (q == q)  # q == q gives the result the shape of both indices
+        return (k < self.keys) & (q == q)  # (q == q) broadcasts the result to the shape of q and k
 
     def states(self, b: int, q0: int, q1: int, k0: Positions, k1: Positions) -> States:
         return block_states(k0 >= self.keys, k1 <= self.keys)

@@ -43,7 +43,7 @@ class ShiftedMask(DerivedMask):
         return (position - self.keys for position in self.mask.boundaries(b, keys + self.keys))
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        """Do nothing: the sizes are those of a piece, and the caller checks `mask` with those of the whole sequence."""
+        """Do nothing: these are the sizes of a piece, and the caller has checked the sizes of the whole sequence."""
 
     def restrict(self, b: int, q0: int, q1: int, k0: int, k1: int) -> Mask | bool:
         restricted = self.mask.restrict(b, q0 + self.queries, q1 + self.queries, k0 + self.keys, k1 + self.keys)

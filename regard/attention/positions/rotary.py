@@ -91,7 +91,7 @@ class Rotary(PositionTable):
         """Return a cosine for every channel (1 if it is not rotated) and a sine for every pair."""
         rows = self._rows_at(positions, x.shape[-2], x)
         if rows.dim() > 2:
-            rows = rows.unsqueeze(-3)  # the same for every head
+            rows = rows.unsqueeze(-3)  # one more dimension: all heads have the same factors
         return rows[..., : self.d_k], rows[..., self.d_k :]
 
     def _rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

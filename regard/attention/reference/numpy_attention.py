@@ -7,7 +7,7 @@ For queries Q, keys K and values V,
     softmax(x)_j = exp(x_j − m) / Σ_k exp(x_k − m)                 m = max_k x_k
 
 where a hidden key has the score −∞, so that its weight is exactly 0. The maximum is subtracted because exp() overflows
-above 709 while scores of wide, unscaled vectors reach thousands; it does not change softmax. A row with nothing visible
+above 709 while scores of wide, unscaled vectors reach thousands; it does not change softmax. A row without visible keys
 has no maximum: its weights and its output are 0, never NaN.
 
 Rules for all implementations: in a boolean mask True means visible; weights are those of each head, never averaged.

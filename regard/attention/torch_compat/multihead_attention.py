@@ -1,7 +1,7 @@
 """A subclass of `nn.MultiheadAttention` that returns no NaN for an empty row, a query whose keys are all masked.
 
 Constructor, parameters, their names and initialisation, state dict and attributes are inherited from torch. Only
-`forward` differs: the same projections, with `attend` between them.
+`forward` differs: it uses `attend` between the input and output projections.
 
     q, k, v = x W_inᵀ + b_in        context = attend(q, k, v)        y = context W_outᵀ + b_out
 
@@ -26,9 +26,9 @@ Queries = Float[Tensor, "b h l d"]
 Keys = Float[Tensor, "b h s d"]
 Forward = TypeVar("Forward")
 
-TorchAttention = nn.MultiheadAttention  # torch's class, even if a user later replaces the name in torch.nn by ours
+TorchAttention = nn.MultiheadAttention  # torch's class, even if torch.nn.MultiheadAttention is reassigned later
 
-NATIVE_PAIRS = 1 << 15  # pairs, over batch and heads, up to which torch's native operator is faster than ours
+NATIVE_PAIRS = 1 << 15  # pairs, over batch and heads, up to which torch's native operator is faster than `attend`
 
 
 def _with_name(name: str, function: Forward) -> Forward:
@@ -53,7 +53,7 @@ class MultiheadAttention(TorchAttention):
     - `is_causal=True` is used if there are as many queries as keys, otherwise `attn_mask` is (without weights torch
       aligns at the start, and hides the key that `add_bias_kv` appends);
     - a boolean and a float mask can be combined without a warning;
-    - `torch.jit.script` compiles torch's own layer with these parameters, including its NaN.
+    - `torch.jit.script` compiles torch's own `forward`, which returns NaN for queries without a visible key.
 
     >>> layer = MultiheadAttention(8, 2, batch_first=True)
     >>> x = torch.randn(1, 3, 8)

@@ -1,7 +1,7 @@
 """Texts of the steps of a trace: title, explanation for a learner, formula as text and in LaTeX.
 
 The texts are in step_texts.toml, where `$name` stands for a number or symbol of the trace. Some steps have a second
-text for a special case: no mask, another scale, a query that sees nothing.
+text for a special case: no mask, another scale, a query that sees no key.
 """
 
 import tomllib

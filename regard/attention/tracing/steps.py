@@ -171,7 +171,7 @@ def _attend(q: Array, k: Array, v: Array, visible_pairs: Array | None, scale: fl
     scaled = scores * factor
     masked = scaled if visible_pairs is None else np.where(visible_pairs, scaled, -np.inf)
     maximum = masked.max(-1, initial=-np.inf)
-    shift = np.where(np.isneginf(maximum), 0.0, maximum)  # an empty row has nothing to subtract
+    shift = np.where(np.isneginf(maximum), 0.0, maximum)  # 0 for an empty row, since −∞ − −∞ is NaN
     exponentials = np.exp(masked - shift[..., None])
     total = exponentials.sum(-1)
     weights = exponentials / np.where(total == 0, 1.0, total)[..., None]

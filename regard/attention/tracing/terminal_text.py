@@ -51,7 +51,7 @@ def print_trace(
     if not 0 <= head < trace.heads:
         raise ValueError(f"head must be from 0 to {trace.heads - 1}, got {head}; heads count from 0")
     if not trace.weights.size:
-        raise ValueError(f"nothing to print in a trace of {len(trace.tokens)} queries, {len(trace.key_tokens)} keys")
+        raise ValueError(f"the trace must have queries and keys, got {len(trace.tokens)} and {len(trace.key_tokens)}")
     page = _Page(trace, console, head, decimals, rows)
     if steps is None:
         blocks = [page.opening(), *map(page.step, trace.steps), page.closing()]
@@ -62,7 +62,7 @@ def print_trace(
 
 
 class _Page:
-    """Prints steps of a trace with the same width, head and example pair."""
+    """Formats the steps of a trace for one console width, one head and one example pair of query and key."""
 
     def __init__(self, trace: Trace, console: Console, head: int, decimals: int, rows: int) -> None:
         self.trace, self.console, self.head, self.decimals, self.rows = trace, console, head, decimals, rows

@@ -1,7 +1,7 @@
 """Evaluate positions of many games together: NumPy in, NumPy out, usable from several threads.
 
 A network is much faster on many positions than on one. Games that run in threads share an evaluator without knowing of
-each other: while one call computes, the others are queued, and the next thread computes all queued positions.
+each other: while one thread computes, other calls are queued, and the next thread computes all queued positions.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from regard.models.board.network import Block, BoardNet
 
 
 def deepen(net: BoardNet, layers: int) -> BoardNet:
-    """Return a network with more blocks, and the attention between them, that computes exactly the same at first.
+    """Return a copy with more blocks, and attention between them, whose outputs equal those of `net` until training.
 
     The new blocks come last. A block computes relu(x + y): the last norm of a new block is 0, so y = 0, and x, the
     output of a block, is not negative.

@@ -58,7 +58,7 @@ class LinePlanes(nn.Module):
         completed = (stones.amax((1, 2)) > reach - 0.5).to(planes.dtype).reshape(batch, 2, rows, columns)
         nearly = ((in_line - (self.inarow - 2)).abs() < 0.5).to(planes.dtype) * is_open
         lines = torch.cat((in_line.amax(2) / reach, _count(nearly) / 4, _count(is_open) / 8), 1)
-        supported = F.pad(taken[:, :, 1:], (0, 0, 0, 1), value=1.0)  # by a stone below, or by the ground
+        supported = F.pad(taken[:, :, 1:], (0, 0, 0, 1), value=1.0)  # there is a stone or the bottom edge below
         odd = (torch.arange(rows, 0, -1, device=planes.device) % 2).to(planes.dtype)
         odd_rows = odd[:, None].expand(batch, 1, rows, columns)
         free = 1 - taken

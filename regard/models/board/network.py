@@ -241,7 +241,7 @@ class BoardNet(nn.Module):
 
 @torch.no_grad()
 def _fold_norms(net: BoardNet, target: BoardNet) -> None:
-    """Fold the batch norms of `net` into the convolutions of `target`, which has the other weights already."""
+    """Fold the batch norms of `net` into the convolutions of `target`, which already has all other weights."""
     folded = dict(target.named_modules())
     for name, module in net.named_modules():
         part: Any = folded.get(name)

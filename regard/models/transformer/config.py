@@ -191,7 +191,7 @@ class RecurrentConfig:
 
 
 def check_whole(config: object, *names: str, optional: bool = False) -> None:
-    """Raise unless these fields are whole numbers of at least 1, or None where that is allowed."""
+    """Raise unless the fields `names` of `config` are whole numbers of at least 1, or None if `optional`."""
     for name in names:
         value = getattr(config, name)
         if optional and value is None:
@@ -203,7 +203,7 @@ def check_whole(config: object, *names: str, optional: bool = False) -> None:
 
 
 def check_probability(config: object, *names: str) -> None:
-    """Raise unless these fields are numbers from 0 to below 1."""
+    """Raise unless the fields `names` of `config` are numbers, at least 0 and less than 1."""
     for name in names:
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -213,14 +213,14 @@ def check_probability(config: object, *names: str) -> None:
 
 
 def check_flag(config: object, *names: str) -> None:
-    """Raise unless these fields are True or False."""
+    """Raise unless the fields `names` of `config` are True or False."""
     for name in names:
         if not isinstance(value := getattr(config, name), bool):
             raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
 def check_choice(config: object, **choices: Any) -> None:
-    """Raise unless each field has one of the values of its Literal type."""
+    """Raise unless each field of `config` has one of the values of its Literal type in `choices`."""
     for name, kind in choices.items():
         if (value := getattr(config, name)) not in get_args(kind):
             raise ValueError(f"{name} must be one of {', '.join(map(repr, get_args(kind)))}, got {value!r}")

@@ -32,7 +32,7 @@ class LayerCache:
         return self.storage.nbytes
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Store k and v (B, H_kv, n, d_k) of n new tokens; return those of all tokens."""
+        """Store k and v (B, H_kv, n, d_k) of n new tokens; return keys and values of all tokens."""
         start, capacity = self.length, self.storage.shape[3]
         self.length += k.shape[2]
         if self.length > capacity:
@@ -80,7 +80,7 @@ class DecodingCache:
         return self.storage.nbytes
 
     def positions(self, new: int) -> int | Tensor:
-        """Return the position of the next token, or those of the next `new` tokens (B, new) when rows are padded."""
+        """Return the position of the next token; if rows are padded, those of the next `new` tokens, (B, new)."""
         if self.before is None:
             return self.length
         places = torch.arange(self.length, self.length + new, device=self.before.device) - self.before[:, None]

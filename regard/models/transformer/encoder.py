@@ -32,7 +32,7 @@ class EncoderStack(nn.Module):
     def forward(self, tokens: Int[Tensor, "b l"], lengths: Lengths = None) -> Float[Tensor, "b l d"]:
         """Return the states (B, L, D).
 
-        lengths     (B,) number of real tokens in each row; no token attends to the rest
+        lengths     (B,) number of real tokens in each row; no token attends to padding
         """
         check_lengths(tokens, lengths, self.context)
         mask = None if lengths is None else padding(lengths)

@@ -31,7 +31,7 @@ def head_lines(
 
     heads   heads to draw, each in its own panel; by default the first four
     query   draw the lines of this query only
-    least   weights below this are not drawn, which a note states; by default 0.01, or 2/S for more than 16 keys
+    least   smallest weight to draw, stated in a note; by default 0.01, or 2/S for more than 16 keys
 
     >>> picture = head_lines([[0.9, 0.1], [0.5, 0.5]], ["The", "cat"])
     >>> len(picture.figure.axes[0].collections[0].get_linewidths())
@@ -98,7 +98,7 @@ def draw_lines(
     # The shorter side is spread over the length of the longer one, so that the lines are not all slanted one way.
     across, down = (spread(n, max(weights.shape)) for n in weights.shape)
     curve = np.linspace(0, 1, 24)
-    smooth = curve * curve * (3 - 2 * curve)  # horizontal at both ends, which keeps the ends apart
+    smooth = curve * curve * (3 - 2 * curve)  # horizontal at the ends, where lines of neighbours stay apart
     paths = [np.stack([curve, across[i] + (down[j] - across[i]) * smooth], axis=1) for i, j in pairs]
     if upright:
         paths = [np.stack([path[:, 1], 1 - path[:, 0]], axis=1) for path in paths]

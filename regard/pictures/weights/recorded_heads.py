@@ -39,7 +39,7 @@ def seen_page(
     if weights > most:
         longest = max(calls, key=lambda call: call.shape[2] * call.shape[3])
         raise ValueError(
-            f"a page contains every weight, here {weights:,} of {len(calls)} calls, and at most {most:,}; watch with "
+            f"a page holds at most {most:,} weights, got {weights:,} of {len(calls)} calls; watch with "
             f"only= or max_calls=, save the overview as .png, or draw one head with "
             f"regard.pictures.long_heatmap (the longest call is {longest})"
         )

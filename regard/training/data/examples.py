@@ -99,7 +99,7 @@ class MaskedExamples(TextExamples):
         random_tokens = torch.from_numpy(rng.integers(len(SPECIAL), self.vocabulary, rows.shape))[part]
         rows = rows[part]
         predicted = predicted_draw < 0.15
-        predicted[:, 0] |= ~predicted.any(1)  # a row without predicted tokens would teach nothing
+        predicted[:, 0] |= ~predicted.any(1)  # every row has at least one predicted token
         inputs = torch.where(predicted & (replacement_draw < 0.8), torch.full_like(rows, MASK), rows)
         inputs = torch.where(predicted & (replacement_draw >= 0.9), random_tokens, inputs)
         return Batch((inputs, rows.masked_fill(~predicted, IGNORED)), int(predicted.sum()))

@@ -25,7 +25,7 @@ def load_text(data: Sequence[str] = (PYTHON,)) -> Text:
 
 
 def python_reference() -> Text:
-    """Return the texts that `help("while")` and the like print; every tenth topic is held out for validation."""
+    """Return the topics of Python's `help()`, such as "while"; every tenth topic is held out for validation."""
     from pydoc_data.topics import topics
 
     documents = [topics[name].strip() for name in sorted(topics)]
