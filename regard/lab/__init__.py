@@ -2,8 +2,8 @@
 
 `server/` is a Starlette application run by uvicorn, reachable from this machine only. `api/` contains the endpoints of
 each view, `models/` the trained models and the search process behind them. `static/` is the page: plain ES modules
-without a build step; it loads nothing from other hosts. A request passes the checks of `server/request_guard.py`, is
-routed to a function in `api/`, which returns JSON computed by the other packages; the view draws that JSON.
+without a build step; it loads nothing from other hosts. `server/request_guard.py` checks each request; a function in
+`api/` then returns JSON computed by the other packages, and the view draws that JSON.
 
 README.md in this folder explains how to add a view. Names are imported when they are first used.
 """

@@ -22,7 +22,7 @@ Kind = Literal["x", "q", "k", "v", "scores", "weights", "context", "merged", "ou
 
 @dataclass(frozen=True)
 class Value:
-    """Value that an arrow carries: queries, keys, scores, … (`kind`), and what has been done to them."""
+    """Value that an arrow carries: its kind (queries, keys, scores, …), and which operations were applied."""
 
     kind: Kind
     split: bool = False
@@ -32,7 +32,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Piece:
-    """A box of the diagram: its number of inputs, and the function from their values to its result."""
+    """A box of the diagram: its number of inputs, and the function from input values to the result."""
 
     name: str
     arrows: int
@@ -75,7 +75,7 @@ class DiagramResult:
 
 
 class InvalidInput(ValueError):
-    """A box got an input it cannot use."""
+    """A box of the diagram got an input that it cannot use."""
 
     def __init__(self, key: str, **values: object) -> None:
         self.message = _message(key, **values)

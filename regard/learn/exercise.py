@@ -92,7 +92,7 @@ class Exercise:
 
     @property
     def drive(self) -> str | None:
-        """Return the source of drive.py, which calls the learner's code several times; None if a case is one call."""
+        """Return the source of drive.py, which calls the learner's code; None if each case is a single call."""
         return self._text("drive.py") if (self.folder / "drive.py").exists() else None
 
     @property

@@ -1,4 +1,4 @@
-"""The checklist of mastery: four things that the learner must have done, not only read.
+"""The checklist of mastery: four tasks that the learner must have completed.
 
 Assemble the diagrams, calculate drills of level 3 or above by hand without a mistake, pass both core exercises, and
 master most interview cards.
@@ -15,8 +15,8 @@ from regard.learn.progress import Progress
 
 CORE_EXERCISES = ("self-attention", "multi-head")  # names of exercises, without their number
 HAND_DRILL_LEVEL = 3
-HAND_DRILLS = 3  # number of kinds of drills of that level or above to pass
-MASTERED_PERCENT = 80  # of all cards
+HAND_DRILLS = 3  # number of kinds of drills, of HAND_DRILL_LEVEL or above, that must be passed
+MASTERED_PERCENT = 80  # percentage of all cards that must be mastered
 TITLES = {
     "flow": bilingual("Assemble the diagrams of attention", "拼出注意力的计算流程图"),
     "hand": bilingual(
@@ -32,7 +32,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class ChecklistItem:
-    """One line of the checklist: how many things are done, and how many are needed."""
+    """One line of the checklist: how many parts of the task are done, and how many are needed."""
 
     name: str
     title: Bilingual
@@ -41,7 +41,7 @@ class ChecklistItem:
 
     @property
     def done(self) -> bool:
-        """Return whether enough things are done."""
+        """Return whether as many parts are done as are needed."""
         return self.have >= self.need
 
 
@@ -61,7 +61,7 @@ def checklist(progress: Progress) -> list[ChecklistItem]:
     passed_exercises = {name.lstrip("0123456789-") for name, e in progress.exercises.items() if e.get("passed")}
     deck = Deck(all_cards(), progress.cards)
     mastery = deck.mastery()
-    counts = {  # how many things are done, and how many are needed
+    counts = {  # numbers of parts that are done and that are needed
         "flow": (diagrams, len(DIAGRAMS)),
         "hand": (len(drill_kinds), HAND_DRILLS),
         "exercises": (len(passed_exercises & set(CORE_EXERCISES)), len(CORE_EXERCISES)),

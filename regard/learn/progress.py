@@ -31,7 +31,7 @@ from regard.learn.grader.verdict import Verdict
 
 VERSION = 1
 COURSE_SECTIONS = ("exercises", "cards", "drills", "flow")  # the sections that `Progress.clear` can empty
-COUNTS = ("attempts", "hints", "level", "tries", "reviews")  # whole numbers in the entries of the sections
+COUNTS = ("attempts", "hints", "level", "tries", "reviews")  # fields of entries that must be whole numbers
 SECTIONS = (*COURSE_SECTIONS, "settings")
 
 Section = dict[str, Any]
@@ -210,9 +210,9 @@ def _read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise UnreadableProgress(f"it is not JSON: {error}") from None
+        raise UnreadableProgress(f"the file is not JSON: {error}") from None
     if not isinstance(document, dict) or not isinstance(document.get("version"), int):
-        raise UnreadableProgress('it must be a JSON object with a "version"')
+        raise UnreadableProgress('the file must contain a JSON object with a "version"')
     if document["version"] > VERSION:
         raise ValueError(
             f"{path} was written by a newer regard (format version {document['version']}, supported: {VERSION}); "
@@ -221,10 +221,10 @@ def _read(path: Path) -> dict[str, Any]:
     for name in SECTIONS:
         section = document.get(name, {})
         if not isinstance(section, dict):
-            raise UnreadableProgress(f'its section "{name}" must be a JSON object')
+            raise UnreadableProgress(f'the section "{name}" must be a JSON object')
         for entry in section.values() if name in COURSE_SECTIONS else ():
             if not isinstance(entry, dict) or any(not isinstance(entry.get(count, 0), int) for count in COUNTS):
-                raise UnreadableProgress(f'its section "{name}" contains {entry!r}')
+                raise UnreadableProgress(f'the section "{name}" must have entries with whole numbers, got {entry!r}')
     return document
 
 

@@ -81,7 +81,7 @@ def print_solution(
 
 
 def print_verdict(verdict: Verdict, language: Language, console: Console) -> None:
-    """Print the mistake, the first failing case, and what to do next."""
+    """Print the verdict on a run: the mistake, the first failing case, and the next command to use."""
     mark, style = ("✓", "bold green") if verdict.passed else ("✗", "bold red")
     console.print(Text(f"{mark} {verdict.exercise}  {verdict.title[language]}", style=style))
     if not verdict.passed:

@@ -16,7 +16,7 @@ _has_line = uncompiled(has_line)
 
 
 def check_stones(first: int, second: int, shape: Shape) -> None:
-    """Raise a ValueError with the reason if the stones of players 1 and 2 cannot occur in a game."""
+    """Raise a ValueError if stones of players 1 and 2 float, or if their numbers or lines are impossible."""
     mask = first | second
     floating = mask & ~(mask << 1 | shape.bottom)
     if floating:

@@ -37,7 +37,7 @@ def all_claims(_: Fields, folder: Path | None = None) -> dict[str, Any]:
 
 
 def small_run(fields: Fields) -> Callable[[Job], Any]:
-    """Return the job that runs one claim at its tiny size; its answer is the claim with that result."""
+    """Return the job that runs one claim at its tiny size; its answer is the claim with the result of that run."""
     from regard.claims import NAMES
 
     name = choice(fields, "claim", NAMES[0], NAMES)
@@ -45,7 +45,7 @@ def small_run(fields: Fields) -> Callable[[Job], Any]:
 
 
 def run_claim(name: str, job: Job) -> dict[str, Any]:
-    """Run a claim at its tiny size and return it like a stored one; the result is not stored."""
+    """Run a claim at its tiny size and return it as JSON like `all_claims` does; the result is not stored."""
     from regard.claims import claim_named, count, find
 
     claim = claim_named(name)
@@ -67,7 +67,7 @@ def run_claim(name: str, job: Job) -> dict[str, Any]:
             printed = output.read_text(encoding="utf-8", errors="replace").strip()
             last_line = printed.rpartition("\n")[2]
             error = RuntimeError(f"the run of {name} ended with exit code {process.returncode}: {last_line}")
-            error.add_note(printed)  # the terminal shows all of it
+            error.add_note(printed)  # the terminal of the lab shows the whole output
             raise error
         return _as_json(claim, Path(folder))
 

@@ -1,6 +1,6 @@
 """Endpoints of the view Connect Four: moves of the players, exact scores, and the network's attention.
 
-Every search runs in a process of its own (models/search_process.py), one for each of three things that may go on at the
+Every search runs in a process of its own (models/search_process.py), one for each of three requests that may run at the
 same time: the opponent's move, the scores of the current board, and the analysis of a game.
 """
 
@@ -28,7 +28,7 @@ PLAYERS = re.compile(
     r"random|greedy|solver|minimax:([1-9]|1[0-4])|mcts:([1-9]\d{0,4}|100000)|network(:([1-9]\d{0,2}|1000))?"
 )
 SECONDS_TO_MOVE = 20.0
-FALLBACK_PLAYER = "minimax:1s"  # moves when the solver has not finished in time
+FALLBACK_PLAYER = "minimax:1s"  # chooses the move if the solver has not finished in time
 
 search_process = cache(lambda lane: SearchProcess())
 
@@ -81,7 +81,7 @@ def parse_game(fields: Fields) -> dict[str, str]:
     except ValueError:
         entries = None
     if not isinstance(entries, list) or not all(type(one) is int and 0 <= one < 9 for one in entries):
-        message = "a list must contain columns from 0, or the squares of a board in Kaggle's order"
+        message = "a list must contain columns counted from 0, or the squares of a board in Kaggle's order"
         raise FieldError("text", "list", message)
     if len(entries) == size[0] * size[1] and max(entries) <= 2:
         try:
@@ -92,12 +92,12 @@ def parse_game(fields: Fields) -> dict[str, str]:
 
 
 def question(what: str, board: "Board", **more: Any) -> dict[str, Any]:
-    """Return a question about a board in the format that the search process reads (search_worker.py)."""
+    """Return a request about a board in the format that the search process reads (search_worker.py)."""
     return {"what": what, "moves": board.moves, "size": [board.rows, board.columns, board.inarow], **more}
 
 
 def truth(fields: Fields) -> Callable[[Job], Any]:
-    """Return the job that scores every column for the side to move; None where it is full or not solved in time."""
+    """Return the job that scores every column for the side to move; None for columns full or not solved in time."""
     board, seconds = unfinished_board(fields), number(fields, "seconds", 15, 0.1, MOST_SECONDS)
     scores: list[int | None] = [None] * board.columns
     return lambda job: _collect(job, "truth", board, seconds, "scores", scores, ("column", "score"))
@@ -113,7 +113,7 @@ def game(fields: Fields) -> Callable[[Job], Any]:
 def _collect(
     job: Job, what: str, board: "Board", seconds: float, name: str, scores: Any, keys: tuple[str, str]
 ) -> dict[str, Any]:
-    """Ask the search process, put what comes into `scores`, and report it under `name` after every line."""
+    """Send a request to the search process; store each score it returns in `scores`, and report them as `name`."""
 
     def on_line(line: dict[str, Any] | None) -> None:
         if line is not None:
@@ -124,10 +124,10 @@ def _collect(
 
 
 def move(fields: Fields, network: Path | None) -> Callable[[Job], Any]:
-    """Return the job that chooses a player's move; `sure` is false when `FALLBACK_PLAYER` moved for the solver."""
+    """Return the job that chooses a player's move; `sure` is false if `FALLBACK_PLAYER` had to choose it."""
     player = text(fields, "player", "minimax:5", 40)
     if not PLAYERS.fullmatch(player) or (player.startswith("network") and network is None):
-        raise FieldError("player", "no-player", f"there is no player {player!r} here", player=player)
+        raise FieldError("player", "no-player", f"the lab has no such player, got {player!r}", player=player)
     board = unfinished_board(fields)
     if player == "solver":
         _check_solvable(fields, "player")
@@ -153,7 +153,7 @@ def move(fields: Fields, network: Path | None) -> Callable[[Job], Any]:
 def _check_solvable(fields: Fields, field: str) -> None:
     rows, columns, _ = size_of(fields)
     if (rows + 1) * columns > SOLVER_BITS:
-        raise FieldError(field, "too-large", "the solver needs (rows + 1) × columns of at most 64")
+        raise FieldError(field, "too-large", "the solver needs (rows + 1) × columns of at most 64; use a smaller board")
 
 
 def network_folder(request: Request) -> Path | None:
@@ -169,7 +169,7 @@ def network_facts(_: Fields, folder: Path | None) -> dict[str, Any]:
 def look(fields: Fields, folder: Path | None) -> dict[str, Any]:
     """Return the network's policy and value for a board, and the attention of its heads from one square."""
     if folder is None:
-        raise FieldError("", "no-network", "there is no network to show")
+        raise FieldError("", "no-network", "there is no network to show; start the lab with --network FOLDER")
     board = unfinished_board(fields)
     square = integer(fields, "square", 0, 0, board.rows * board.columns - 1)
     net, player = load_board_network(folder)

@@ -11,11 +11,11 @@ from regard.lab.server.routes import post, post_job
 LENGTHS = tuple(2**n for n in range(6, 16))  # 64 … 32,768
 VARIANTS = ("written", "full", "window", "grouped", "cached", "recurrent")
 DTYPES = {"float32": 4, "bfloat16": 2, "float64": 8}
-MOST_OPERATIONS, MOST_BYTES = 12e9, 600 << 20  # limits of one measured call
+MOST_OPERATIONS, MOST_BYTES = 12e9, 600 << 20  # largest operations and bytes of a call that is measured
 
 
 def predict(fields: Fields) -> dict[str, Any]:
-    """Return the predicted cost of every variant at every length, and the figures of a course document, corrected."""
+    """Return the predicted cost of every variant at every length, and corrected figures of a course document."""
     from regard.claims.tasks.document_costs import corrected
 
     options = _options(fields)
@@ -27,7 +27,7 @@ def predict(fields: Fields) -> dict[str, Any]:
 
 
 def measure(fields: Fields) -> Callable[[Job], Any]:
-    """Return the job that measures the variants on this machine; its progress contains the points so far."""
+    """Return the job that measures the variants on this machine; its progress contains the points measured so far."""
     options = _options(fields)
     return lambda job: _measure(job, options)
 

@@ -90,7 +90,7 @@ def _entropies(weights: np.ndarray, visible: np.ndarray) -> np.ndarray:
 
 
 def _paint(fields: Fields, by_rule: np.ndarray) -> np.ndarray:
-    """Return the visible pairs with the painted ones inverted."""
+    """Return the visible (query, key) pairs, with those inverted that the learner painted."""
     painted = fields.get("painted", [])
     count = len(by_rule)
     message = f"painted must be a list of pairs [query, key] below {count}"

@@ -9,7 +9,7 @@ async def job(request: Request) -> Response:
     """Return the job as JSON; DELETE asks it to stop when it next reports its progress."""
     job = request.app.state.jobs.find(request.path_params["id"])
     if job is None:
-        message = "there is no such job, or it ended too long ago"
+        message = "the job does not exist, or it ended so long ago that its answer was dropped"
         return JSONResponse({"error": {"code": "gone", "message": message}}, status_code=404)
     if request.method == "DELETE":
         job.stop_requested.set()

@@ -21,7 +21,7 @@ from regard.lab.server.job_queue import Job
 from regard.lab.server.request_fields import Fields, integer, text
 from regard.lab.server.routes import get, post, post_job
 
-STEPS = 3  # of loading: torch, the model, its first run (which compiles the statistics, once per machine)
+STEPS = 3  # stages of loading: torch, the model, its first run (compiles the statistics, once per machine)
 
 
 def models(_: Fields) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def head(fields: Fields) -> dict[str, Any]:
 
 
 def compare(fields: Fields) -> dict[str, Any]:
-    """Return the heads sorted by how much they change between two texts, and the overview of the other text."""
+    """Return the heads sorted by how much they change between two texts, and the overview of the second text."""
     with watch_lock:
         run = _run(fields)
         other = watch_text(run.model.name, text(fields, "other", "", LONGEST), "other")

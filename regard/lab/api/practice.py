@@ -12,7 +12,7 @@ from regard.lab.server.routes import get, post
 
 
 def overview(_: Fields, file: Path) -> Any:
-    """Return everything that the progress page shows, and the lists with which the other pages start."""
+    """Return the data of the progress page, with the lists of exercises, cards, drills and diagrams for other pages."""
     from regard.learn import all_cards, checklist, exercises
     from regard.learn.cards.card import MISCONCEPTIONS
 

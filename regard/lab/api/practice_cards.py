@@ -53,7 +53,7 @@ def grade(fields: Fields, file: Path) -> Any:
 
 
 def interview(fields: Fields, file: Path) -> Any:
-    """Return ten questions across the topics; a seed always gives the same ones."""
+    """Return ten questions across the topics; the same seed gives the same questions."""
     from regard.learn import all_cards
     from regard.learn.cards.interview import SECONDS_PER_QUESTION, draw_questions
 
@@ -76,7 +76,7 @@ def summarize_interview(fields: Fields) -> Any:
 
     answers = fields.get("answers", [])
     if not isinstance(answers, list) or not 1 <= len(answers) <= 100 or not all(isinstance(x, dict) for x in answers):
-        raise FieldError("answers", "answers", "answers must be a list of cards with grades and seconds")
+        raise FieldError("answers", "answers", "answers must be 1 to 100 objects with card, grade and seconds")
     results = [
         InterviewAnswer(_card(x), choice(x, "grade", "", GRADES), number(x, "seconds", 0.0, 0.0, 1e6))  # type: ignore[arg-type]
         for x in answers
@@ -147,7 +147,7 @@ def _card(fields: Fields) -> "Card":
     try:
         return find_card(id)
     except ValueError:
-        raise FieldError("card", "card", f"there is no card {id!r}") from None
+        raise FieldError("card", "card", f"card must be the id of a card, got {id!r}") from None
 
 
 routes = [

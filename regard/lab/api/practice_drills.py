@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def new_drill(fields: Fields, file: Path) -> Any:
-    """Return a drill of this level or kind that the learner has not done and that is not the current one."""
+    """Return a drill of this level or kind that the learner has not done and that is not the one on the page."""
     from regard.learn import DRILL_KINDS, drill
 
     level, kind = integer(fields, "level", 1, 1, 5), choice(fields, "kind", "", ("", *DRILL_KINDS)) or None

@@ -12,7 +12,7 @@ from regard.lab.server.routes import get, post, post_job, setting
 if TYPE_CHECKING:
     from regard.learn import Exercise
 
-LONGEST = 64 << 10  # characters of code
+LONGEST = 64 << 10  # largest number of characters of code
 VERDICTS: dict[tuple[Path, str], dict[str, Any]] = {}  # the last verdict on each exercise, shown when it is reopened
 
 
@@ -74,7 +74,7 @@ def hint(fields: Fields, file: Path) -> Any:
 
 
 def solution(fields: Fields, file: Path) -> Any:
-    """Return the reference solution and other correct ones; the page asks for confirmation before it is passed."""
+    """Return all solutions. Before the exercise is passed, the page asks for confirmation and then requests them."""
     exercise = _exercise(fields)
     return {
         "ours": exercise.reference,

@@ -1,4 +1,4 @@
-"""Endpoint of the template for saving a view as one HTML file; the page fills in its state and answers."""
+"""Endpoint of the HTML template for a saved view; the page fills in its state and the server's responses."""
 
 from starlette.responses import Response
 
@@ -9,7 +9,7 @@ from regard.lab.server.saved_page import saved_page_template
 
 
 def template(fields: Fields) -> Response:
-    """Return the HTML of a view without its state and answers."""
+    """Return the HTML of a saved view, without the view's state and the server's responses."""
     view = choice(fields, "view", "trace", tuple(view_names()))
     language = choice(fields, "language", "en", LANGUAGES)
     return Response(saved_page_template(view, language=language), media_type="text/html")

@@ -28,7 +28,7 @@ _load_lock = threading.Lock()
 
 
 def find_network(folder: Path | None) -> Path | None:
-    """Return the folder of the network to show: the given one, else one in the package, else None."""
+    """Return the folder of the network to show: the given folder, else that of a shipped network, else None."""
     if folder is not None:
         return folder
     shipped = Path(str(files("regard.connectx"))) / "networks"
@@ -40,7 +40,7 @@ def describe_network(folder: Path) -> dict[str, Any]:
     """Return the architecture and size of a network, read from its files without loading it.
 
     `memory` contains rows, columns and stones of the positions whose solution is stored in the network, and the number
-    of parameters of that table; None for a network without it.
+    of parameters of that opening table; None for a network without such a table.
     """
     explanation = "a network of regard connectx train", "give the folder of another one"
     saved = read_json(folder / "model.json", *explanation, "kind", "config")
@@ -137,7 +137,7 @@ def attention_by_head(net: "BoardNet", board: "Board", square: int) -> list[dict
 
 
 def square_kinds(board: "Board") -> Any:
-    """Return a boolean tensor (kinds, S, S): whether a square (last index) is of a kind as seen from another.
+    """Return a boolean tensor (kinds, S, S): whether a square (last index) is of a kind, seen from another square.
 
     >>> from regard.connectx import Board
     >>> square_kinds(Board.from_moves("4")).sum((1, 2)).tolist()[-2:]  # own stones: 0; opponent's: 1, from 42 squares

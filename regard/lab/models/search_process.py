@@ -74,7 +74,7 @@ class SearchProcess:
                     return False
                 continue
             if line is None:
-                raise RuntimeError("the search process has ended unexpectedly")
+                raise RuntimeError("the search process has ended unexpectedly; see the terminal of the lab")
             if "begun" in line:
                 end = time.monotonic() + seconds
             elif "end" in line:
@@ -93,7 +93,7 @@ class SearchProcess:
         self._process.stdin.flush()
 
     def _restart(self) -> None:
-        """Kill the process and start another, which loads while no question is pending."""
+        """Kill the process and start a new one, so that it is loaded before the next question."""
         self.close()
         self._lines = Queue()
         # stderr is inherited, so that the traceback of a defect appears in the terminal of the lab.

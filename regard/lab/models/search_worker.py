@@ -1,7 +1,7 @@
 """The search process: reads one question per line from standard input and writes its answers as JSON lines.
 
 what "truth"    exact score of every column, each as soon as it is known
-what "game"     the same for every position of a game, last to first: late positions are quick to solve, and their
+what "game"     scores of every position of a game, last to first: late positions are quick to solve, and their
                 results speed up the earlier ones
 what "move"     the column that a player chooses
 """
@@ -31,7 +31,7 @@ def main() -> None:
     for line in sys.stdin:
         question = json.loads(line)
         seconds = float(question["seconds"])
-        _end_after(seconds + 60)  # in case the lab was killed
+        _end_after(seconds + 60)  # so that the process ends even if the lab was killed
         try:
             board = Board.from_moves(question["moves"], *question["size"])
             _prepare(board, question)
@@ -108,7 +108,7 @@ def _cheapest_first(board: Board, symmetric: bool) -> Iterator[tuple[int, int]]:
 
 
 def _prepare(board: Board, question: Any) -> None:
-    """Load or compile what the answer needs, before the time is measured."""
+    """Load or compile the code that the answer needs, before its time is measured."""
     name = question.get("player", "solver")
     if name.startswith("network"):
         network_move(load_board_network(Path(question["network"]))[1], board, 2)

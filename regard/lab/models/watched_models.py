@@ -2,7 +2,7 @@
 
 torch and the models are loaded when they are first needed. A model is loaded once. The last `RUNS` runs are kept with
 their queries and keys, so that the map of another head comes from the same run. Watching patches torch globally,
-therefore one run at a time (`watch_lock`).
+so only one run is watched at a time (`watch_lock`).
 """
 
 import importlib.util
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regard.watching.named_models import ModelInput, NamedModel
 
 NAMES = ("minilm", "phrases", "dates", "language")
-LONGEST = 8000  # characters of a text
+LONGEST = 8000  # largest number of characters of a text
 RUNS = 8  # watched runs that are kept
 Heads = tuple[tuple[int, int], ...]  # pairs of layer and head
 

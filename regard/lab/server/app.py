@@ -39,7 +39,7 @@ class Settings:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     runner: bool = True  # run and grade the programs that learners write
     loopback: bool = True
-    body_limit: int = 1 << 20  # bytes of a request
+    body_limit: int = 1 << 20  # largest number of bytes of a request
     running: int = 2  # jobs that run at a time
     waiting: int = 16
     data: Path | None = None  # folder of the learner's progress; None means the user's data folder
@@ -82,7 +82,7 @@ def build(settings: Settings | None = None) -> Starlette:
 
 
 class _Files(StaticFiles):
-    """Static files that the browser revalidates each time, since the next launch may be a newer version."""
+    """Static files that the browser revalidates each time, since regard may be updated between launches."""
 
     def file_response(self, *args: object, **options: object) -> Response:
         response = super().file_response(*args, **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Encoding of arrays for the page: exact and compact.
+"""Exact and compact encoding of arrays for the page.
 
 A map of 512 × 512 weights is five megabytes of decimals, and one megabyte as the bytes of its numbers, without loss.
 `static/kit/arrays.js` decodes it.

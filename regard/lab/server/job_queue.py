@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 Result = TypeVar("Result")
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
-FINISHED_JOBS = 64  # finished jobs whose answer can still be fetched
+FINISHED_JOBS = 64  # number of finished jobs whose answer can still be fetched
 LANE_JOBS = 4  # unfinished jobs per lane: one runs, the others are stopping
 
 logger = logging.getLogger("regard.lab")
@@ -35,7 +35,7 @@ class QueueFull(RuntimeError):
 
 
 class JobStopped(Exception):
-    """The job was stopped by the user; raised inside the work by `Job.report`."""
+    """Raised by `Job.report` inside the work of a job that the user has stopped."""
 
 
 @dataclass
@@ -87,7 +87,7 @@ class JobQueue:
     def start(self, work: Callable[[Job], Any], *, lane: str | None = None) -> Job:
         """Queue `work` and return its job; raises `QueueFull` when no place is free.
 
-        A failure is logged with its traceback, since the page only says that the terminal has it.
+        A failure is logged with its traceback in the terminal; the page only refers to the terminal.
         """
         job = Job()
 

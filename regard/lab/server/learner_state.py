@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def learner_file(request: Request) -> Path:
-    """Return the path of the learner's progress."""
+    """Return the path of the learner's progress file."""
     from regard.learn.progress import data_folder
 
     return (request.app.state.settings.data or data_folder()) / "learn.json"
@@ -30,5 +30,5 @@ def load_progress(file: Path) -> "Progress":
 
 
 def translations(words: Mapping[Any, str]) -> dict[str, str]:
-    """Return texts by language as JSON; the page shows one and keeps the other for a change of language."""
+    """Return the texts of both languages as JSON, so that the page can change the language without a request."""
     return {str(language): text for language, text in words.items()}

@@ -1,4 +1,4 @@
-"""The page of a running lab: one HTML frame with the data that its modules start from.
+"""The page of a running lab: an HTML frame that contains the initial data of its JavaScript modules.
 
 The data are the texts in both languages, the names of the views, and the colour tables of `regard.pictures`, so that a
 heatmap has the same colours wherever it is drawn.

@@ -26,7 +26,7 @@ POLICY = (
     "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-READ_LIMIT = 32 << 20  # bytes that are read, though not kept, so that the client receives the refusal
+READ_LIMIT = 32 << 20  # bytes of a too large body that are read and dropped, so that the client receives the refusal
 SECURITY_HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -105,7 +105,7 @@ class Guard:
             raise _Refused(403, "origin", "requests must come from the lab's own page, got one from another site")
 
     async def _answer_without_key(self, scope: Scope, headers: Mapping[str, str], host: str, send: Send) -> bool:
-        """Set the cookie for `/?key=…`, or explain that the key is missing; return whether the request was answered."""
+        """Answer a page request without cookie: set it for `/?key=…`, else explain. Return whether it was answered."""
         name = f"regard-{host.rpartition(':')[2]}"  # cookies are shared by all ports of a host
         key = parse_qs(scope["query_string"].decode("latin-1")).get("key", [""])[0]
         if self._is_key(key):

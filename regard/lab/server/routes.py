@@ -65,7 +65,7 @@ async def json_body(request: Request) -> dict[str, Any]:
     try:
         fields = json.loads(await request.body(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise FieldError("", "json", f"the body must be JSON, got something else: {error}") from None
+        raise FieldError("", "json", f"the body must be a JSON object, but it cannot be parsed: {error}") from None
     if not isinstance(fields, dict):
         raise FieldError("", "json", f"the body must be a JSON object, got {type(fields).__name__}")
     return fields
@@ -80,4 +80,4 @@ async def _respond(request: Request, call: Callable[[], Any], queued: bool) -> R
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not valid JSON")
+    raise ValueError(f"numbers must be finite, got {name}, which is not valid JSON")

@@ -2,8 +2,8 @@
 
 The file contains the same modules as the live page. A page opened from disk may not import other files, so every module
 is included as a data URL, and an import map translates the module names into these URLs. The file also contains the
-answers that the server gave while the view was open; the saved page uses them instead of requests, and reports
-any other request as one that needs the lab.
+answers that the server gave while the view was open; the saved page uses them instead of requests, and for
+any other request it reports that the running lab is needed.
 """
 
 import base64
@@ -20,7 +20,7 @@ from regard.lab.server.live_page import STATIC, json_for_script, module_file, pa
 
 IMPORT = re.compile(r"""(\b(?:from|import)\s*\(?\s*)(["'])(\.{1,2}/[^"']+)\2""")
 POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:"
-PLACEHOLDER = "{{saved}}"  # replaced by the view's state and answers; static/kit/export.js knows it too
+PLACEHOLDER = "{{saved}}"  # replaced by the view's state and responses; static/kit/export.js has the same text
 
 
 def saved_page(
@@ -72,7 +72,7 @@ def saved_page_template(view: str, title: str = "regard lab", language: str = "e
 
 
 def collect_modules(start: str) -> dict[str, str]:
-    """Return the source of a module and of all it imports, by name `lab/…`, with imports rewritten to these names."""
+    """Return the sources of a module and of its imports, by name `lab/…`, with imports rewritten to these names."""
     sources: dict[str, str] = {}
     waiting = [start]
     while waiting:

@@ -15,7 +15,7 @@ from regard.lab.server.app import Settings, build
 
 PORT = 8742
 PORTS_TRIED = 20  # ports after the requested one that are tried before the system chooses one
-SHUTDOWN_SECONDS = 5  # how long to wait for a busy server to stop
+SHUTDOWN_SECONDS = 5  # time to wait for a busy server to stop
 
 
 class Lab:
@@ -92,7 +92,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at this port or, when it is taken, at one of the next."""
+    """Return a socket that listens at this port or, if the port is taken, at the next free one."""
     if not 0 <= port <= 65535:
         raise ValueError(f"port must be from 0 to 65535 (0 means any free port), got {port}")
     host = "127.0.0.1" if host == "localhost" else host

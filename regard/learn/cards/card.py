@@ -7,7 +7,7 @@ The cards of a topic are in one TOML file, both languages side by side:
 
     [[card]]
     id = "why-scale"
-    shows = 'regard trace "The cat sat on the mat" --no-scale'      a command that demonstrates it, or "lab: trace"
+    shows = 'regard trace "The cat sat on the mat" --no-scale'      a command that shows the answer, or "lab: trace"
     misconceptions = [4]                optional: numbers of the misconceptions below that the card corrects
     question.en = "…"
     question.zh = "…"
@@ -38,7 +38,7 @@ TOPICS = (
     "looking", "board",
 )  # fmt: skip
 
-LAB_VIEWS = ("trace", "heads", "model", "geometry", "cost", "practice")  # of the lab
+LAB_VIEWS = ("trace", "heads", "model", "geometry", "cost", "practice")  # views of the lab
 
 # Common false statements about attention; the field `misconceptions` of a card refers to their numbers.
 MISCONCEPTIONS: Mapping[int, Bilingual] = {

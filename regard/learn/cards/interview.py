@@ -9,14 +9,14 @@ from regard.learn.cards.card import Card
 from regard.learn.cards.spaced_repetition import GRADES, Grade
 
 QUESTION_COUNT = 10
-SECONDS_PER_QUESTION = 120.0  # time for one question
+SECONDS_PER_QUESTION = 120.0  # seconds for one question
 
 POINTS: dict[Grade, int] = {grade: points for points, grade in enumerate(GRADES)}  # again 0 … easy 3
 
 
 @dataclass(frozen=True)
 class InterviewAnswer:
-    """One answered question: the learner's own grade, and the time it took."""
+    """One answered question: the card, the grade that the learner chose, and the seconds that the answer took."""
 
     card: Card
     grade: Grade

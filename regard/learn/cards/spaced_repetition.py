@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Grade = Literal["again", "hard", "good", "easy"]
 GRADES: tuple[Grade, ...] = ("again", "hard", "good", "easy")
 
-MASTERED_DAYS = 7.0  # least stability of a mastered card
+MASTERED_DAYS = 7.0  # smallest stability of a mastered card, in days
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Deck:
         return [card for _, card in sorted(due, key=lambda pair: (recall(pair[0], _utc(now)), pair[0].due))]
 
     def new(self) -> list[Card]:
-        """Return the cards never reviewed: the first of each topic, then the second of each topic, ..."""
+        """Return the cards never reviewed: the first card of each topic, then the second of each, and so on."""
         places: dict[str, int] = {}
         order: list[tuple[int, Card]] = []
         for card in self.cards.values():
@@ -93,7 +93,7 @@ class Deck:
         return after.due
 
     def is_mastered(self, id: str) -> bool:
-        """Return whether the last answer was right and the card should be recalled for a week."""
+        """Return whether the last answer was right and the stability is large enough for a mastered card."""
         entry = self.memory.get(id)
         return entry is not None and entry["grade"] != "again" and (self._state(id).stability or 0) >= MASTERED_DAYS
 
@@ -127,7 +127,7 @@ def _read_entry(id: str, entry: Mapping[str, Any]) -> "fsrs.Card":
         due, last = (datetime.fromisoformat(entry[name]).astimezone(UTC) for name in ("due", "last_review"))
         step = None if entry["step"] is None else int(entry["step"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"the entry of the card {id!r} cannot be read ({error!r}); remove it from the file") from None
+        raise ValueError(f"the entry of the card {id!r} cannot be read ({error!r}); delete it in learn.json") from None
     return fsrs.Card(0, state, step, stability, difficulty, due, last)
 
 

@@ -1,6 +1,6 @@
 """The steps of attention by hand, each with its common mistakes.
 
-A step reads its inputs by name from the values so far: Q, K, V, a mask M with 1 for visible, and earlier results.
+A step reads its inputs by name: the given Q, K, V and mask M (1 = visible), and the results of earlier steps.
 """
 
 import math
@@ -36,7 +36,7 @@ def scaled(d_k: int) -> Step:
 
 
 def masked(source: str = "scaled") -> Step:
-    """Return the step masked = the source with −∞ where the mask M is 0."""
+    """Return the step "masked": the matrix named by `source`, with −∞ where the mask M is 0."""
     return make_step(
         "masked",
         lambda x: where(x["M"], x[source], -math.inf),
@@ -47,7 +47,7 @@ def masked(source: str = "scaled") -> Step:
 
 
 def softmax_steps(source: str) -> tuple[Step, Step, Step]:
-    """Return the softmax of the source in three steps: exponentials, sums of the rows, weights."""
+    """Return the softmax of the matrix named by `source` in three steps: exponentials, sums of the rows, weights."""
     return (
         make_step(
             "exponentials", lambda x: map_cells(x[source], exp), Mistake("not-exponentials", lambda x: x[source])

@@ -22,7 +22,7 @@ Outcome = Literal["right", "carried", "wrong", "unread", "blank"]
 
 @dataclass(frozen=True)
 class Mistake:
-    """A common mistake: its name, the result it gives, and the key of its text if that is not the name."""
+    """A common mistake: its name, the wrong result, and the key of its text if that differs from the name."""
 
     name: str
     compute: Compute
@@ -62,12 +62,12 @@ class Task:
 class StepResult:
     """The grading of one step.
 
-    right       the correct answer
-    carried     not the correct answer, but correct for the learner's own earlier results
+    right       the answer is correct
+    carried     the answer is wrong only because of the learner's own earlier results
     wrong       `mistake` names the common mistake that gives this answer, if any; `cells` are the (row, column) that
                 differ
     unread      the answer cannot be read; `message` says how to write it
-    blank       no answer
+    blank       there is no answer
 
     `expected` follows from the learner's own earlier results, `true` from the correct ones.
     """
@@ -91,7 +91,7 @@ class StepResult:
 
     @property
     def passed(self) -> bool:
-        """Return whether this step itself was calculated correctly."""
+        """Return whether this step was calculated correctly, apart from mistakes in earlier steps."""
         return self.outcome in ("right", "carried")
 
 
@@ -197,7 +197,7 @@ def _grade_step(step: Step, answer: object, expected: Matrix, true: Values, own:
 
 
 def _name_mistake(step: Step, value: Matrix, expected: Matrix, true: Values, own: Values) -> tuple[str, str] | None:
-    """Return name and text key of the mistake that gives this value."""
+    """Return the name and the text key of the common mistake that gives this value, or None."""
     for values in (own, true):
         for mistake in step.mistakes:
             wrong = _compute_or_none(mistake.compute, values)

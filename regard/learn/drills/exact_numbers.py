@@ -94,7 +94,7 @@ def ln(number: int | Fraction) -> Exact:
 
 
 def times(factor: int, number: Exact) -> Exact:
-    """Return an integer multiple, which is always exact.
+    """Return a number multiplied by an integer, which stays exact.
 
     >>> format_number(times(2, ln(3)))
     '2 ln 3'

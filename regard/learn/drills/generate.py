@@ -44,7 +44,7 @@ MAX_DRAWS = 3000
 
 
 def drill(level: int, seed: int, kind: str | None = None) -> Drill:
-    """Return the drill of a level and a seed; a kind has its own level, and overrides `level`.
+    """Return the drill of a level and a seed; `kind` determines the level and overrides `level`.
 
     >>> drill(1, seed=0, kind="softmax").answers().keys()
     dict_keys(['exponentials', 'sums', 'weights'])
@@ -81,7 +81,7 @@ def find_drill(name: str) -> Drill:
 
 
 def _with_matrices(statement: Bilingual, inputs: Values) -> Bilingual:
-    """Return the statement followed by the given matrices, written as Q = …"""
+    """Return the statement followed by the given matrices, each written as "name = matrix"."""
     blocks = []
     for name, value in inputs.items():
         margin = "\n" + " " * (len(name) + 3)

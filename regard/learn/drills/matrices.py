@@ -31,7 +31,7 @@ def product(a: Matrix, b: Matrix) -> Matrix:
 
 
 def total(numbers: Sequence[Exact | float]) -> Exact | float:
-    """Return the sum; it is exact if all numbers are."""
+    """Return the sum of numbers; it is exact if all of them are exact."""
     result: Exact | float = exact(0)
     for number in numbers:
         result = result + number

@@ -20,7 +20,7 @@ from regard.learn.drills.texts import drill_text
 
 TOKEN = re.compile(r"\s*(?:(\d+\.\d*|\.\d+)|(\d+)|(ln|log|exp|e\^|inf(?:inity)?|∞)|([-+*/()%^×·]))", re.IGNORECASE)
 ASCII_PUNCTUATION = str.maketrans("，；（）−–：∕％", ",;()--:/%")
-MAX_CHARACTERS = 100  # of one number; evaluating a million digits would take too long
+MAX_CHARACTERS = 100  # longest text of one number; evaluating a million digits would take too long
 
 
 class UnreadableAnswer(ValueError):

@@ -7,12 +7,12 @@ import numpy as np
 
 from regard.learn.sandbox.serialization import Array
 
-TOLERANCE = {"float64": (1e-7, 1e-9), "float32": (1e-4, 1e-5)}  # relative, absolute
+TOLERANCE = {"float64": (1e-7, 1e-9), "float32": (1e-4, 1e-5)}  # relative and absolute tolerance by dtype
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first difference of two results: its kind, and the two values (`which` is their index in a tuple)."""
+    """First difference of two results: its kind and both values; `which` is their index if a tuple was returned."""
 
     kind: str  # none, kind, count, shape, dtype, nan, values, error, raised, silent
     expected: Any

@@ -1,4 +1,4 @@
-"""Describe a wrong answer that matches no known mistake, from how it differs; texts are in messages.toml."""
+"""Describe how a wrong answer that matches no known mistake differs; the texts are in messages.toml."""
 
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ def _has_rows_of_sum_one(values: np.ndarray) -> bool:
 
 
 def _factor(expected: np.ndarray, yours: np.ndarray) -> float | None:
-    """Return c if yours = c · expected and more than one entry is not 0; otherwise None."""
+    """Return c if the learner's array is c · expected and several entries are not 0; otherwise None."""
     if expected.dtype.kind != "f" or yours.dtype.kind != "f" or np.count_nonzero(expected) < 2:
         return None
     factor = float((yours * expected).sum() / (expected * expected).sum())

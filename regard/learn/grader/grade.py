@@ -30,7 +30,7 @@ Outcome = dict[str, Any]
 
 @dataclass(frozen=True)
 class Answer:
-    """Outcomes of a source: of each case, and of the first case called again; or why it could not be called."""
+    """Outcomes of running a source: of each case, and of the first case repeated; or why the source failed."""
 
     outcomes: Sequence[Outcome] = ()
     again: Outcome | None = None
@@ -39,7 +39,7 @@ class Answer:
 
 
 def grade(exercise: Exercise | str, source: str, seed: int | None = None, runner: Runner | None = None) -> Verdict:
-    """Grade a source; without a seed, every call draws new cases.
+    """Grade a learner's source text; without a seed, every call draws new cases.
 
     >>> unstable = "import numpy as np\\ndef softmax(x): return np.exp(x) / np.exp(x).sum(-1, keepdims=True)"
     >>> verdict = grade("softmax", unstable)
@@ -81,7 +81,7 @@ def read_answer(called: dict[str, Any], count: int) -> Answer:
         outcomes = [_read_outcome(outcome) for outcome in called["outcomes"]]
         again = _read_outcome(called["again"])
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("the result is not an answer of call_all") from error
+        raise ValueError("not an answer of call_all: it must have outcomes and again, or failed, or missing") from error
     if len(outcomes) != count:
         raise ValueError(f"expected {count} outcomes, got {len(outcomes)}")
     return Answer(outcomes, again)
@@ -159,7 +159,7 @@ def grade_run(
 def _find_mistake(
     exercise: Exercise, packed: Sequence[bytes], answer: Answer, wrong: Sequence[int]
 ) -> tuple[Mistake | None, bool]:
-    """Return the mistake that explains all cases and True; else one that explains the first failing case and False."""
+    """Return a known mistake and whether it explains all cases; otherwise it explains only the first failing case."""
     best: tuple[int, Mistake | None] = (0, None)
     for mistake in exercise.mistakes:
         theirs = call_trusted(exercise, mistake.source, packed).outcomes

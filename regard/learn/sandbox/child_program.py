@@ -92,7 +92,7 @@ def main(request: str, result: str, ready: int) -> None:
 
 
 def limit(seconds: float, memory: int, file_size: int) -> None:
-    """Set kernel limits of this process: so much time and memory beyond what it has used so far."""
+    """Set kernel limits of this process: `seconds` and `memory` are allowed beyond the amounts used so far."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -112,7 +112,7 @@ def limit(seconds: float, memory: int, file_size: int) -> None:
 
 
 def _install_audit_hook(folder: str, regard: str) -> None:
-    """Refuse, permanently, the operations that no exercise needs."""
+    """Install an audit hook that refuses the operations listed in the module's docstring; it cannot be removed."""
     realpath, fspath, isdir, fsdecode = os.path.realpath, os.fspath, os.path.isdir, os.fsdecode
     folder, regard = realpath(folder), realpath(regard)
     paths = sysconfig.get_paths()
@@ -128,7 +128,7 @@ def _install_audit_hook(folder: str, regard: str) -> None:
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "import":
             if str(arguments[0]).partition(".")[0] == "regard":
-                raise ImportError(f"{arguments[0]} is not available to an exercise")
+                raise ImportError(f"an exercise may not import {arguments[0]}; write the code yourself")
         elif event == "open":
             path, _, flags = arguments
             if isinstance(path, int):
@@ -151,10 +151,10 @@ def _install_audit_hook(folder: str, regard: str) -> None:
 
 
 def _replace_functions() -> None:
-    """Replace functions that reach outside the process without an audit event by one that refuses."""
+    """Replace the functions of FUNCTIONS_WITHOUT_EVENT, which the audit hook cannot see, by one that refuses."""
 
     def refuse(*arguments: Any, **options: Any) -> Any:
-        raise PermissionError("an exercise may not reach outside its process")
+        raise PermissionError("an exercise may not start processes, map files or change the system")
 
     for module, names in FUNCTIONS_WITHOUT_EVENT.items():
         for name in names:

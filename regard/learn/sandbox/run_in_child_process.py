@@ -41,7 +41,7 @@ class Limits:
     seconds: float = 5.0  # wall-clock time of the learner's code
     start: float = 60.0  # wall-clock time of the imports before it, in seconds
     memory: int = 1 << 30  # bytes beyond those used by the libraries
-    file_size: int = 32 << 20  # bytes of any file, including the outcomes
+    file_size: int = 32 << 20  # largest size in bytes of any file that the child writes, including the outcomes
     output: int = 32 << 10  # bytes of printed text that are kept
 
 
@@ -184,7 +184,7 @@ def _wait(process: subprocess.Popen[bytes], ready: int, limits: Limits) -> tuple
         printed += data[: limits.output - len(printed)]
     text = printed.decode(errors="replace")
     if start is None and ended and _read_rest(ready):
-        start = time.monotonic()  # on a busy machine the child may be ready and done before the first look
+        start = time.monotonic()  # on a busy machine the child may be ready and done before the first check
     if start is None:
         reason = "ended before it was ready" if ended else f"was not ready within {limits.start:g} s"
         raise ChildProcessError(f"the process for the exercise {reason}: {text[-600:].strip()}")
@@ -206,7 +206,7 @@ def _read_rest(pipe: int) -> bytes:
 
 
 def _read_result(result: Path, code: int, max_size: int) -> tuple[Failure | None, dict[str, Any] | None]:
-    """Return the answer in the result file, or the reason why there is none."""
+    """Return the failure, if any, and the answer of the child in the result file, if there is one."""
     if code == -signal.SIGXCPU:
         return "timeout", None
     if code == child.OUT_OF_MEMORY:

@@ -132,7 +132,7 @@ def _value(tree: dict[str, Any], numbers: memoryview, build: Callable[[np.ndarra
     if kind == "dict":
         return {key: _value(item, numbers, build) for key, item in content.items()}
     if kind != "array" or content[0] not in DTYPES:
-        raise ValueError(f"unknown kind of value or dtype: {kind}")
+        raise ValueError(f"expected an array of a known dtype, got the kind {kind!r}")
     stored, shape, position, library, dtype = content
     values = np.frombuffer(_slice(position, numbers), dtype=stored).reshape(shape)
     return build(values, str(library), str(dtype))
@@ -141,5 +141,5 @@ def _value(tree: dict[str, Any], numbers: memoryview, build: Callable[[np.ndarra
 def _slice(position: list[int], numbers: memoryview) -> memoryview:
     start, length = position
     if not 0 <= start <= start + length <= len(numbers):
-        raise ValueError("an array ends outside the bytes")
+        raise ValueError(f"an array must end within {len(numbers)} bytes, got start {start} and length {length}")
     return numbers[start : start + length]

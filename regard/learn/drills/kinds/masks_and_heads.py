@@ -115,4 +115,4 @@ def _narrow_qkv(random: Random, tokens: int) -> dict[str, Matrix]:
 
 def _output_projection(random: Random) -> Matrix:
     rows = [(1, 0), (0, 1), (1, 1), (2, 1), (1, 2), (1, -1)]
-    return matrix(random.sample(rows, 2))  # no two of them are parallel
+    return matrix(random.sample(rows, 2))  # no two of the vectors are parallel

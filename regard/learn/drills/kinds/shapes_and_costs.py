@@ -108,7 +108,7 @@ def _constant(
     mistakes: Mapping[str, Sequence[int]] | None = None,
     **values: object,
 ) -> Step:
-    """Return a step with a constant row as result, and constant rows as results of its mistakes."""
+    """Return a step whose result, and the result of each of its mistakes, is a constant row."""
 
     def row(numbers: Sequence[int]) -> Compute:
         return lambda _: matrix([numbers])

@@ -18,7 +18,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         return size * q, k, v
 
     def lots(*shape: int) -> np.ndarray:
-        """A random mask that hides something in every row, and not everything."""
+        """Return a random mask that hides at least one key in every row, but not all keys."""
         mask = rng.random(shape) < 0.6
         mask[..., 0], mask[..., -1] = True, False
         return mask

@@ -2,7 +2,7 @@ import numpy as np
 
 
 def online_attention(query, keys, values, tile):
-    """(d_k,), (S, d_k), (S, d_v), keys in a tile -> output (d_v,), log-sum-exp of the scores."""
+    """(d_k,), (S, d_k), (S, d_v), number of keys in a tile -> output (d_v,), log-sum-exp of the scores."""
     maximum, total, mixed = -np.inf, 0.0, np.zeros(values.shape[-1])
     for start in range(0, len(keys), tile):
         scores = keys[start : start + tile] @ query / np.sqrt(len(query))
