@@ -114,7 +114,7 @@ def _read_description(path: Path) -> tuple[Any, Any]:
 
 def _read_weights(path: Path, device: str) -> dict[str, Tensor]:
     if not path.is_file():
-        raise ValueError(f"{path} is missing: the folder has model.json but no weights")
+        raise ValueError(f"{path} is missing: the folder has model.json but no weights; save the model again")
     kind, advice = "a file of weights", f"it has {path.stat().st_size} bytes; restore a copy, or save the model again"
     with explain_damage(path, kind, advice), safe_open(path, framework="pt", device=device) as file:
         # Cloned, because the next save may not overwrite a file that is mapped into memory.

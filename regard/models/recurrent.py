@@ -109,7 +109,7 @@ class Recurrent(nn.Module):
         batch, length = source.shape
         lengths = torch.full((batch,), length) if source_lengths is None else source_lengths
         if batch and int(lengths.min()) < 1:
-            raise ValueError("every row of source needs at least one token, got an empty row")
+            raise ValueError("every row of source needs at least one token, got an empty row; remove it")
         x = self._dropout(look_up(self.source.weight, source))
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         packed_states, (hidden, cell) = self.encoder(packed)

@@ -40,7 +40,9 @@ def restore_tensors(tensors: dict[str, Tensor], model: nn.Module, optimizer: tor
     expected = {f"weights.{name}" for name in parameters} | {f"buffers.{name}" for name in buffers}
     names = {name for name in tensors if not name.startswith("optimizer.")}
     if names != expected:
-        raise ValueError(f"the checkpoint is of another model: it differs in {', '.join(sorted(names ^ expected)[:3])}")
+        raise ValueError(
+            f"the checkpoint is of another model: only one of them has {', '.join(sorted(names ^ expected)[:3])}"
+        )
     with torch.no_grad():
         for full_name, value in tensors.items():
             kind, _, name = full_name.partition(".")
@@ -51,7 +53,7 @@ def restore_tensors(tensors: dict[str, Tensor], model: nn.Module, optimizer: tor
                 continue
             if target.shape != value.shape:
                 shapes = f"{tuple(value.shape)}, the model has {tuple(target.shape)}"
-                raise ValueError(f"the checkpoint is of another model: {name} is {shapes}")
+                raise ValueError(f"the checkpoint is of another model: {name} has shape {shapes}")
             if kind == "optimizer":
                 # A fused optimizer step pairs values by their place in memory, so its state needs the parameter's
                 # memory format, which may be channels last.

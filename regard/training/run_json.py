@@ -25,7 +25,7 @@ def read_run_file(folder: Path, keys: Sequence[str], command: str) -> dict[str, 
     """Return the content of run.json, which must have these keys; errors name `command`, which writes such files."""
     file = folder / "run.json"
     if not file.is_file():
-        raise ValueError(f"{folder} is no run of {command}: it has no run.json")
+        raise ValueError(f"{folder} is no run of {command}: it has no run.json; give the folder of a run")
     return read_json(file, f"a run of {command}", RESTORE, *keys)
 
 

@@ -46,7 +46,7 @@ class Supervised:
         if self.settings.batch % parts:
             raise ValueError(
                 f"the batch is divided among {self.ranks.world} ranks × {self.settings.accumulate} rounds, "
-                f"so {parts} must divide it, got {self.settings.batch}"
+                f"so {parts} must divide batch, got {self.settings.batch}"
             )
         self.network.to(self.ranks.device)
         self.optimizer = make_optimizer(self.network, self.settings, self.ranks.device)

@@ -40,7 +40,7 @@ class BooleanTable(Mask):
             if size != expected and (size != 1 or name == "keys"):
                 raise ValueError(
                     f"a mask of shape {tuple(self.table.shape)} does not fit (B={batch}, H={heads}, L={queries}, "
-                    f"S={keys}): it has {size} {name}, there are {expected}"
+                    f"S={keys}): it has {size} {name}, expected {expected}"
                 )
 
     @property

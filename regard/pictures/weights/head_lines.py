@@ -40,7 +40,7 @@ def head_lines(
     array, queries, keys = named_weights(weights, tokens, key_tokens, 3)
     indices = [check_index("heads", h, len(array)) for h in (heads if heads is not None else range(min(4, len(array))))]
     if not indices:
-        raise ValueError("heads must name at least one head, got none")
+        raise ValueError("heads must contain the number of at least one head, got none")
     least = default_least(len(keys)) if least is None else least
     query = None if query is None else check_index("query", query, len(queries))
     title = _title(len(array), indices) if title is None else title
