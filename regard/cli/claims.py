@@ -51,7 +51,7 @@ def run(
     if every == bool(names):
         raise ValueError("name the claims to run, or give --all; regard claims lists them")
     if full and tiny:
-        raise ValueError("--full and --tiny exclude each other")
+        raise ValueError("give either --full or --tiny, got both")
     from rich.console import Console
     from rich.markup import escape
 

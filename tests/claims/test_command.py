@@ -64,7 +64,7 @@ def test_run_then_show_then_report(tmp_path: Path, capsys: pytest.CaptureFixture
         (["run"], "name the claims to run, or give --all"),
         (["run", "scale", "--all"], "name the claims to run, or give --all"),
         (["run", "scaling"], "there is no claim 'scaling'"),
-        (["run", "scale", "--full", "--tiny"], "exclude each other"),
+        (["run", "scale", "--full", "--tiny"], "give either --full or --tiny, got both"),
         (["show", "softmaxx"], "there is no claim"),
         (["show", "scale", "--out", "nowhere", "--picture", "x.png"], "no complete result of scale"),
         (["--lang", "fr"], "--lang must be en or zh"),

@@ -73,7 +73,7 @@ class ReplayBuffer:
 
 
 class AlphaZero:
-    """Algorithm of the training loop; see the module's description."""
+    """AlphaZero as an algorithm of the training loop; the module's docstring describes it."""
 
     unit: ClassVar[str] = "positions"
 
@@ -159,7 +159,7 @@ class AlphaZero:
         return tensors, {"added": self.buffer.added}
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Restore what `state` returned."""
+        """Restore the games, the buffer and the averaged weights that `state` returned."""
         self.buffer.added = int(values["added"])
         for name, array in self._arrays().items():
             array[:] = tensors[name].numpy()

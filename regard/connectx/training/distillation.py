@@ -205,7 +205,7 @@ class WeightAverage:
 
 @dataclass
 class Distillation:
-    """Algorithm of the training loop; see the module's description."""
+    """Distillation as an algorithm of the training loop; the module's docstring describes it."""
 
     network: models.BoardNet
     batches: LabelBatches

@@ -127,7 +127,7 @@ class PpoLoss(nn.Module):
 
 
 class Ppo:
-    """Algorithm of the training loop; see the module's description."""
+    """PPO as an algorithm of the training loop; the module's docstring describes it."""
 
     unit: ClassVar[str] = "positions"
 
@@ -266,7 +266,7 @@ class Ppo:
         return {**games, **pool}, {"pool": len(self.pool)}
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Restore what `state` returned."""
+        """Restore the games in progress and the pool that `state` returned."""
         for name, array in self._game_arrays().items():
             array[:] = tensors[name].numpy()
         self.pool = [

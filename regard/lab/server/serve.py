@@ -52,7 +52,7 @@ class Lab:
         self.thread.start()
         while not self.server.started:
             if not self.thread.is_alive():
-                raise OSError(f"the lab could not be served at {self.origin}")
+                raise OSError(f"the lab could not be served at {self.origin}; try another --port")
             threading.Event().wait(0.01)
         return self
 
