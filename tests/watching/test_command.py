@@ -106,7 +106,7 @@ def test_trained_model_has_a_head_for_the_previous_token(capsys: pytest.CaptureF
         (["my_models:layer", "text", "--input", "x.npz"], "TEXT or --input FILE.npz, got both"),
         (["my_models:", "text"], "expected MODULE:FACTORY, such as my_models:build, or a demo (minilm); got 'my_mod"),
         (["my_models", "text"], "no run 'my_models'"),
-        (["my_models", "text"], "or MODULE:FACTORY of a model, or the demo minilm"),
+        (["my_models", "text"], "MODEL may also be MODULE:FACTORY, or the demo minilm"),
         (["phrases", " "], "the text must contain at least one word"),
         (["phrases", "--input", "x.npz"], "encodes TEXT with its own tokenizer"),
         (["not_there:x", "text"], "cannot import 'not_there'"),
