@@ -72,7 +72,7 @@ class BlockLayout(Mask):
         if keys > covered or self.head_count not in (1, heads):
             raise ValueError(
                 f"blocks: a layout of {self.layout.shape[1]}×{self.layout.shape[2]} blocks of {self.size} for "
-                f"{self.head_count} heads covers {covered} positions, but expected {keys} keys and {heads} heads"
+                f"{self.head_count} heads covers {covered} positions; the input has {keys} keys and {heads} heads"
             )
 
     def _reason(self, b: int, h: int, q: int, k: int) -> str:

@@ -66,7 +66,7 @@ def figure(name: Bilingual, value: Interval | float, unit: str = "") -> Figure:
 
 
 def figures(rows: Sequence[Row], column: str, name: Bilingual, unit: str = "", **axes: Iterable[Any]) -> list[Figure]:
-    """Return figures: the mean of a column over the seeds for each combination of the values of `axes`.
+    """Return the mean of a column over the seeds, for each combination of the values of `axes`.
 
     The name has a {field} for each axis.
 

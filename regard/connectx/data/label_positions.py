@@ -225,7 +225,7 @@ class _Worker:
         return np.concatenate(parts)
 
     def _following_positions(self, position: int, mask: int) -> Records:
-        """Label the position and all that follow by safe moves; late ones first, because they speed up earlier ones."""
+        """Label the position and all that follow by safe moves, the latest first: the solver reuses their results."""
         layers = [{(position, mask)}]
         for _ in range(self.options.follow):
             layers.append({after for bits in layers[-1] for after in _after_safe_moves(*bits, self.shape)})

@@ -159,7 +159,7 @@ def descend(
 
 @compiled
 def _examine(here: int, stones: int, shape: Shape) -> tuple[float, int]:
-    """Return the value of a position if the next two moves decide it, else OPEN; and the squares to search."""
+    """Return the value if the next two moves decide the position, else OPEN; and the squares of the moves to search."""
     moves = playable_squares(stones, shape)
     if has_line(here ^ stones, shape):
         return -1.0, moves

@@ -35,7 +35,7 @@ class HeadSchedule:
             raise ValueError(f"warmup must be from 0 to {longest:g}, to end before the next change, got {self.warmup}")
 
     def at(self, progress: float) -> tuple[int, int, float]:
-        """Return the new number of heads, the previous one, and the weight of the new heads."""
+        """Return the current and the previous number of heads, and the share of the current one in the output."""
         if not 0 <= progress <= 1:
             raise ValueError(f"progress must be in 0 … 1, got {progress}")
         passed = [(start, heads) for start, heads in self.points if start <= progress]

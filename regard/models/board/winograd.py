@@ -37,7 +37,7 @@ inlined = partial(numba_compiled, inline="always", cache=False, **ARITHMETIC)
 
 @dataclass(frozen=True, eq=False)
 class Tiling:
-    """One dimension of a board of `size` squares, divided into `tiles` of m outputs each, with n = m + 2 points."""
+    """One dimension of a board, `size` squares long, cut into tiles of m outputs, which read n = m + 2 inputs each."""
 
     size: int
     m: int

@@ -51,7 +51,7 @@ class PairExamples:
         self.lengths = [1000 * len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
 
     def batch(self, indices: Sequence[int], part: slice, key: Sequence[int]) -> Batch:
-        """Return the examples `indices[part]`; nothing is random."""
+        """Return the examples whose numbers are `indices[part]`; equal arguments give equal batches."""
         rows = indices[part]
         source, source_lengths = pad_rows([self.sources[i] for i in rows])
         inputs, lengths = pad_rows([[BEGIN, *self.targets[i]] for i in rows])

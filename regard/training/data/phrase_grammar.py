@@ -5,7 +5,7 @@ the noun (两只猫, 三本书), the position word after a place (在垫子上, 
 time before the verb. Every sentence has exactly one translation. The vocabulary and the sentence patterns are in
 phrase_grammar.toml.
 
-"The cat sat on the mat" is held out: its words occur in the training data, the sentence does not, in any spelling.
+"The cat sat on the mat" is held out: its words occur in the training data, the sentence itself does not.
 """
 
 import random
