@@ -101,7 +101,7 @@ def test_openings(tmp_path: Path) -> None:
     file.write_text("44  # centre\n\n123\n")
     assert [board.moves for board in openings(str(file), 9)] == ["44", "123"]
     file.write_text("1212121\n")
-    with pytest.raises(ValueError, match="1212121, where the game is over"):
+    with pytest.raises(ValueError, match="after 1212121 the game is over"):
         list(openings(str(file), 9))
     with pytest.raises(ValueError, match="must be balanced, random, none or a file"):
         openings("blanced", 3)

@@ -196,9 +196,9 @@ def test_an_unreadable_file_is_renamed_and_a_newer_one_is_not_changed(
 
 def test_entries_of_other_sections_are_kept(home: Path) -> None:
     home.mkdir()
-    (home / "learn.json").write_text('{"version": 1, "cards": {"due": [3]}}')
+    (home / "learn.json").write_text('{"version": 1, "cards": {"softmax": {"due": "2030-01-01"}}}')
     Progress.load().record_hint(SOFTMAX)
-    assert Progress.load().cards == {"due": [3]}
+    assert Progress.load().cards == {"softmax": {"due": "2030-01-01"}}
 
 
 def test_a_passed_exercise_stays_passed() -> None:
