@@ -29,7 +29,7 @@ lab: $(VENV)/.runs  ## install regard and open the lab in a browser
 
 test: style browser  ## install everything; check style, types and package structure; run every test
 	@$(MAKE) --no-print-directory -j2 types $(VENV)/.compiled
-	$(BIN)/pytest -n 4 --dist worksteal  # four processes on two cores: many tests wait for a page
+	$(BIN)/pytest -n 3 --dist worksteal  # three processes on two cores: many tests wait for a page
 
 fast: $(VENV)/.installed  ## style and the quick tests, without browser, training and games; under 90 s
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
