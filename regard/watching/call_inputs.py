@@ -32,6 +32,7 @@ class CallInputs:
     bias_is_mask: bool = False  # whether the bias holds only 0 and −inf
     eager_weights: Tensor | None = None  # (B, H, L, S), where the model itself computes them
     dropout: float = 0.0
+    folded: bool = False  # whether batch and heads share the axis of the heads, and could not be separated
     versions: tuple[int, ...] = field(default=(), repr=False)
 
     @property
@@ -59,6 +60,21 @@ class CallInputs:
             "watch with keep='inputs' to compute weights afterwards"
         )
 
+    def separate(self, sizes: tuple[int, int], heads_first: bool) -> None:
+        """Separate batch and heads, which share the axis of the heads; `heads_first` if the heads vary slowest."""
+        (batch, heads), folded = sizes, self.shape[1]
+
+        def separate(x: Tensor | None) -> Tensor | None:
+            if x is None or x.dim() < 3 or x.shape[:2] != (1, folded):
+                return x
+            return x[0].unflatten(0, (heads, batch)).transpose(0, 1) if heads_first else x[0].unflatten(0, sizes)
+
+        self.shape = (batch, heads, *self.shape[2:])
+        if isinstance(self.queries, Tensor):
+            self.queries = separate(self.queries)
+        self.keys, self.bias, self.eager_weights = map(separate, (self.keys, self.bias, self.eager_weights))
+        self.__dict__.pop("_q_and_k", None)
+
     def check_unchanged(self) -> None:
         """Raise RuntimeError if a tensor of the call was changed in place after the call."""
         tensors = [x for x in (self.queries, self.keys, self.eager_weights) if isinstance(x, Tensor)]
@@ -84,3 +100,11 @@ class CallInputs:
 def tensor_versions(*tensors: Tensor) -> tuple[int, ...]:
     """Return how often each tensor was changed in place; −1 for inference tensors, which have no such counter."""
     return tuple(-1 if x.is_inference() else x._version for x in tensors)
+
+
+def storage_id(x: Tensor) -> int | None:
+    """Return what identifies the memory of a tensor; None if it has none of its own (nested, sparse)."""
+    try:
+        return x.untyped_storage()._cdata
+    except (RuntimeError, NotImplementedError):
+        return None

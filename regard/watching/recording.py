@@ -18,6 +18,17 @@ from regard.watching.doctor import Finding, examine
 Tokens = Sequence[str] | Mapping[str, Sequence[str] | tuple[Sequence[str], Sequence[str]]] | None
 
 
+@dataclass(frozen=True)
+class Unseen:
+    """A module that attends, or seems to, but made no call that could be recorded."""
+
+    module: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.module or 'the model'}: {self.reason}"
+
+
 @dataclass
 class Recording:
     """The calls recorded by `regard.watch`, in the order in which they were made.
@@ -37,6 +48,7 @@ class Recording:
     model: nn.Module = field(repr=False)
     calls: list[Call] = field(default_factory=list)
     skipped: int = 0  # calls not recorded because of max_calls
+    unseen: list[Unseen] = field(default_factory=list)  # what attends but was not recorded
 
     def __getitem__(self, which: int | str) -> Call:
         """Return a call by its number, or by the path of its module (its last call, if it made several)."""

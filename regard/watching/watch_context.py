@@ -21,9 +21,10 @@ from torch.overrides import TorchFunctionMode
 
 from regard.attention.listeners import call_listeners, listeners_muted
 from regard.watching.call import Call
+from regard.watching.call_inputs import storage_id, tensor_versions
 from regard.watching.readers import eager_softmax as eager
 from regard.watching.readers import torch_calls as readers
-from regard.watching.recording import Recording
+from regard.watching.recording import Recording, Unseen
 
 Keep = Literal["inputs", "copies", "statistics"]
 ModuleFilter = Callable[[str], bool]
@@ -68,6 +69,7 @@ def watch(
             yield recording
         finally:
             call_listeners.remove(recorder.on_attend)
+            recorder.finish()
 
 
 def _module_filter(only: str | Iterable[str] | ModuleFilter | None) -> ModuleFilter:
@@ -84,8 +86,8 @@ READERS: dict[Any, Callable[..., Call]] = {
     torch._native_multi_head_attention: readers.from_native_mha,
     torch._transformer_encoder_layer_fwd: readers.from_encoder_layer,
 }
-READ_FUNCTIONS = {*READERS, *eager.SOFTMAX, *eager.PASS_THROUGH, *eager.PRODUCTS}
 MODULE_CALL_CODE = {nn.Module._call_impl.__code__, nn.Module._wrapped_call_impl.__code__}
+HEAD_COUNTS = ("num_heads", "heads", "num_attention_heads", "n_heads", "n_head", "nhead", "num_head")
 
 
 class _Recorder(TorchFunctionMode):
@@ -94,52 +96,132 @@ class _Recorder(TorchFunctionMode):
     def __init__(self, recording: Recording, keep: Keep, module_filter: ModuleFilter, max_calls: int | None) -> None:
         super().__init__()
         self.recording, self.keep, self.module_filter, self.max_calls = recording, keep, module_filter, max_calls
-        self.modules = dict(recording.model.named_modules())
+        model = recording.model
+        self.modules = dict(model.named_modules())
         self.names = {id(module): name for name, module in self.modules.items()}
         self.thread = threading.get_ident()
-        self.eager_reader = eager.EagerReader()
+        self.constants = {storage_id(x) for x in (*model.parameters(), *model.buffers())} - {None}
+        self.eager_reader = eager.EagerReader(self.is_constant, lambda: self.module_name)
+        self.folds: list[tuple[Call, eager.Fold, tuple[int, ...]]] = []
+        self.foreign: dict[str, None] = {}
+
+    def is_constant(self, x: Tensor) -> bool:
+        """Whether a tensor is a parameter or a buffer, or a view of one."""
+        return isinstance(x, nn.Parameter) or storage_id(x) in self.constants
 
     @property
-    def module_name(self) -> str:
-        """Path of the innermost module of the model whose forward is on the stack."""
+    def module_name(self) -> str | None:
+        """Path of the innermost module of the model whose code is on the stack; None outside of the model."""
         frame: FrameType | None = sys._getframe(1)
+        other: nn.Module | None = None
         while frame is not None:
-            if frame.f_code in MODULE_CALL_CODE:
-                name = self.names.get(id(frame.f_locals["self"]))
+            this = frame.f_locals.get("self") if "self" in frame.f_code.co_varnames[:1] else None
+            if isinstance(this, nn.Module):
+                name = self.names.get(id(this))
                 if name is not None:
                     return name
+                other = this if frame.f_code in MODULE_CALL_CODE else other
             frame = frame.f_back
-        return ""
+        if other is not None:
+            self.foreign[type(other).__name__] = None
+        return None
+
+    def input_sizes(self) -> tuple[int, ...]:
+        """Return the first two sizes of the first tensor that the innermost module of the model was called with."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code in MODULE_CALL_CODE and id(frame.f_locals["self"]) in self.names:
+                inputs = (*frame.f_locals.get("args", ()), *frame.f_locals.get("kwargs", {}).values())
+                return next((tuple(x.shape[:2]) for x in inputs if isinstance(x, Tensor) and x.dim() > 1), ())
+            frame = frame.f_back
+        return ()
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        if func not in READ_FUNCTIONS or listeners_muted.depth:
-            return out  # inside regard.attend, which reports its call itself, through on_attend
         read = READERS.get(func)
         if read is None:
-            call = self.eager_reader.read(func, args, kwargs, out)
-            if call is not None:
-                call.name = self.module_name
-                self.record(self.split_heads(call))
-        elif self.is_recorded(name := self.module_name):
-            self.record(read(name, *args, **kwargs))
+            if (self.eager_reader.trails or func in eager.STARTS) and not listeners_muted.depth:
+                weighing = self.eager_reader.read(func, args, kwargs, out)
+                if weighing is not None and (name := self.module_name) is not None:
+                    self.record_eager(name, weighing)
+        elif not listeners_muted.depth and (name := self.module_name) is not None and self.is_recorded(name):
+            call = read(name, *args, **kwargs)
+            if func is F.scaled_dot_product_attention and isinstance(out, Tensor) and out.dim() == 3:
+                fold = eager.Fold(call.shape[1])
+                self.eager_reader.follow_output(out, -3, fold)
+                self.folds.append((call, fold, self.input_sizes()))
+            self.record(call)
         return out
 
-    def split_heads(self, call: Call) -> Call:
-        """Separate batch and heads of nn.MultiheadAttention, which folds them into one dimension."""
-        heads, weights = getattr(self.modules.get(call.name), "num_heads", None), call.eager_weights
-        if weights is not None and call.shape[0] == 1 and isinstance(heads, int) and call.shape[1] % heads == 0:
-            call.eager_weights = weights[0].unflatten(0, (-1, heads))
-            call.shape = (call.shape[1] // heads, heads, *call.shape[2:])
-        return call
+    def record_eager(self, name: str, weighing: eager.Weighing) -> None:
+        """Record a call whose weights the model has computed itself."""
+        weights = weighing.weights
+        weights = weights[(None,) * (4 - weights.dim())]
+        weights = weights.reshape(-1, *weights.shape[-3:])
+        call = Call(name, "eager softmax", tuple(weights.shape), 1.0, eager_weights=weights)  # type: ignore[arg-type]
+        call.versions = tensor_versions(weights)
+        if weighing.fold is not None:
+            self.folds.append((call, weighing.fold, self.input_sizes()))
+        self.record(call)
+
+    def heads_of(self, name: str) -> int | None:
+        """Return the number of heads that a module, or a module around it, states as an attribute."""
+        while True:
+            module = self.modules[name]
+            for attribute in HEAD_COUNTS:
+                if isinstance(count := getattr(module, attribute, None), int) and not isinstance(count, bool):
+                    return count
+            if not name:
+                return None
+            name = name.rpartition(".")[0]
+
+    def unfold(self) -> None:
+        """Separate batch and heads of calls that hold them in one axis, once the model has shown how it does."""
+        for call, fold, sizes in self.folds:
+            heads, batches = self.heads_of(call.name), sizes or (1,)
+            order = None
+            if fold.split is not None:
+                first, second = fold.split
+                if heads == second or (heads != first and first in batches):
+                    order = (first, second), False
+                elif heads == first or second in batches:
+                    order = (second, first), True
+            elif fold.size == batches[0]:
+                order = (fold.size, 1), False
+            elif batches[0] == 1 and fold.size == heads:
+                order = (1, fold.size), False
+            if order is None:
+                call.folded = fold.size > 1
+            else:
+                call.separate(*order)
+
+    def finish(self) -> None:
+        """Complete the recording when the with-block ends: separate heads, list what was not recorded."""
+        self.unfold()
+        recording, unseen = self.recording, {}
+        for softmax in self.eager_reader.softmaxes:
+            if softmax.module is None:
+                continue
+            if softmax.module in self.eager_reader.composed:
+                unseen[softmax.module] = "it multiplies the results of several softmaxes, an approximation of attention"
+            elif softmax.partial_products > 1:
+                unseen[softmax.module] = "it attends in pieces (block-sparse), so that keys have no positions"
+            elif softmax.products == 0:
+                after = f"; its result was lost in {softmax.lost_in}" if softmax.lost_in else ""
+                unseen.setdefault(softmax.module, f"a softmax of {softmax.shape} was not multiplied with values{after}")
+        withdrawn = {name for name, reason in unseen.items() if "softmaxes" in reason or "pieces" in reason}
+        recording.calls[:] = [call for call in recording.calls if call.name not in withdrawn]
+        recording.unseen += [Unseen(name, reason) for name, reason in unseen.items() if self.module_filter(name)]
+        recording.unseen += [Unseen(name, "another model, which ran inside the with-block") for name in self.foreign]
 
     def on_attend(self, arguments: dict[str, Any]) -> None:
         """Record a call of `regard.attend`, which reports its arguments to its listeners."""
-        if threading.get_ident() == self.thread and self.is_recorded(self.module_name):
-            self.record(readers.from_attend(self.module_name, arguments))
+        name = self.module_name
+        if threading.get_ident() == self.thread and name is not None and self.is_recorded(name):
+            self.record(readers.from_attend(name, arguments))
 
     def is_recorded(self, name: str) -> bool:
         """Whether calls of this module are to be recorded; counts the calls skipped because of max_calls."""

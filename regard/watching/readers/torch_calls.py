@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import Mask, masks
-from regard.attention.kernels.shape_4d import to_4d
+from regard.attention.kernels.shape_4d import table_to_4d, to_4d
 from regard.attention.masks.shifted_positions import shift_mask
 from regard.watching.call import Call
 from regard.watching.call_inputs import tensor_versions
@@ -35,9 +35,16 @@ def from_sdpa(
     enable_gqa: bool = False,
 ) -> Call:
     """Read a call of torch's fused attention: in boolean masks True = visible; is_causal is aligned at the start."""
-    q, k = to_4d(query), to_4d(key)
+    mask_lead = () if attn_mask is None else attn_mask.shape[:-2]
+    lead = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], mask_lead[:-1])
+    heads = query.shape[-3:-2]
+    if not enable_gqa:
+        heads = torch.broadcast_shapes(heads, key.shape[-3:-2], mask_lead[-1:])
+        key = key.expand(*lead, *heads, *key.shape[-2:])
+    q = to_4d(query.expand(*lead, *heads, *query.shape[-2:]))
+    k = to_4d(key.expand(*lead, *key.shape[-3:]))
     mask = shift_mask(masks.causal(), queries=q.shape[2] - k.shape[2], keys=0) if is_causal else None
-    bias, is_mask = _mask_to_bias(attn_mask)
+    bias, is_mask = _mask_to_bias(None if attn_mask is None else table_to_4d(attn_mask.detach(), lead))
     options = {"mask": mask, "bias": bias, "bias_is_mask": is_mask, "dropout": dropout_p}
     return _call(name, "scaled_dot_product_attention", q, k, scale, **options)
 
