@@ -24,6 +24,7 @@ from regard.watching.call import Call
 from regard.watching.call_inputs import storage_id, tensor_versions
 from regard.watching.readers import eager_softmax as eager
 from regard.watching.readers import torch_calls as readers
+from regard.watching.readers.function_sets import STARTS
 from regard.watching.recording import Recording, Unseen
 
 Keep = Literal["inputs", "copies", "statistics"]
@@ -101,7 +102,10 @@ class _Recorder(TorchFunctionMode):
         self.names = {id(module): name for name, module in self.modules.items()}
         self.thread = threading.get_ident()
         self.constants = {storage_id(x) for x in (*model.parameters(), *model.buffers())} - {None}
-        self.eager_reader = eager.EagerReader(self.is_constant, lambda: self.module_name)
+        self.eager_reader = eager.EagerReader(
+            self.is_constant, lambda: self.module_name, self.heads_of, self.input_sizes, self.attends
+        )
+        self.softmaxes: dict[int, eager.Softmax] = {}  # by id of the eager call
         self.folds: list[tuple[Call, eager.Fold, tuple[int, ...]]] = []
         self.foreign: dict[str, None] = {}
 
@@ -143,7 +147,7 @@ class _Recorder(TorchFunctionMode):
         out = func(*args, **kwargs)
         read = READERS.get(func)
         if read is None:
-            if (self.eager_reader.trails or func in eager.STARTS) and not listeners_muted.depth:
+            if (self.eager_reader.trails or func in STARTS) and not listeners_muted.depth:
                 weighing = self.eager_reader.read(func, args, kwargs, out)
                 if weighing is not None and (name := self.module_name) is not None:
                     self.record_eager(name, weighing)
@@ -163,20 +167,28 @@ class _Recorder(TorchFunctionMode):
         weights = weights.reshape(-1, *weights.shape[-3:])
         call = Call(name, "eager softmax", tuple(weights.shape), 1.0, eager_weights=weights)  # type: ignore[arg-type]
         call.versions = tensor_versions(weights)
+        self.softmaxes[id(call)] = weighing.softmax
         if weighing.fold is not None:
             self.folds.append((call, weighing.fold, self.input_sizes()))
         self.record(call)
 
-    def heads_of(self, name: str) -> int | None:
+    def attends(self, name: str) -> bool:
+        """Whether a module, or the one that calls a layer of torch, is an attention layer by the name of its class."""
+        module = self.modules[name]
+        while name and type(module).__module__.startswith("torch.nn"):
+            name = name.rpartition(".")[0]
+            module = self.modules[name]
+        return any(part in type(module).__name__.lower() for part in ("attention", "attn", "attentive"))
+
+    def heads_of(self, name: str | None) -> int | None:
         """Return the number of heads that a module, or a module around it, states as an attribute."""
-        while True:
+        while name is not None:
             module = self.modules[name]
             for attribute in HEAD_COUNTS:
                 if isinstance(count := getattr(module, attribute, None), int) and not isinstance(count, bool):
                     return count
-            if not name:
-                return None
-            name = name.rpartition(".")[0]
+            name = name.rpartition(".")[0] if name else None
+        return None
 
     def unfold(self) -> None:
         """Separate batch and heads of calls that hold them in one axis, once the model has shown how it does."""
@@ -201,19 +213,14 @@ class _Recorder(TorchFunctionMode):
     def finish(self) -> None:
         """Complete the recording when the with-block ends: separate heads, list what was not recorded."""
         self.unfold()
-        recording, unseen = self.recording, {}
-        for softmax in self.eager_reader.softmaxes:
-            if softmax.module is None:
-                continue
-            if softmax.module in self.eager_reader.composed:
-                unseen[softmax.module] = "it multiplies the results of several softmaxes, an approximation of attention"
-            elif softmax.partial_products > 1:
-                unseen[softmax.module] = "it attends in pieces (block-sparse), so that keys have no positions"
-            elif softmax.products == 0:
-                after = f"; its result was lost in {softmax.lost_in}" if softmax.lost_in else ""
-                unseen.setdefault(softmax.module, f"a softmax of {softmax.shape} was not multiplied with values{after}")
-        withdrawn = {name for name, reason in unseen.items() if "softmaxes" in reason or "pieces" in reason}
-        recording.calls[:] = [call for call in recording.calls if call.name not in withdrawn]
+        recording = self.recording
+        softmaxes, withdrawn = self.softmaxes, self.eager_reader.withdrawn()
+        recording.calls[:] = [
+            call
+            for call in recording.calls
+            if call.name not in withdrawn and (id(call) not in softmaxes or softmaxes[id(call)].is_attention)
+        ]
+        unseen = self.eager_reader.unseen({call.name for call in recording.calls})
         recording.unseen += [Unseen(name, reason) for name, reason in unseen.items() if self.module_filter(name)]
         recording.unseen += [Unseen(name, "another model, which ran inside the with-block") for name in self.foreign]
 

@@ -6,11 +6,14 @@ dropout, masks, scaling and mixing of heads. The operand of the last product hol
 did to them is included. Dropout is not: the weights before it are recorded.
 
 A softmax of something else is not attention: the scores of experts, a vocabulary or a kernel function are the product
-of an activation with a parameter.
+of an activation with a parameter. There the softmax must be over the axis of the activation, not over that of the
+parameter: this is pooling with learned queries.
 
 | tensor | from |
 |---|---|
-| scores | a product of two activations, or a projection to one number (additive attention) |
+| scaled | an activation times a number: queries may be scaled before the product with keys |
+| constant | a cast or normalized parameter |
+| scores | a product of two activations, or of an activation and a parameter |
 | exponentials, their sum | exp(scores) and its sum: a softmax written by hand |
 | log weights | log_softmax(scores), or scores − logsumexp(scores) |
 | weights | a softmax of scores over the axis of the keys |
@@ -18,34 +21,55 @@ of an activation with a parameter.
 | output | the product with values, followed to where batch and heads are separated, if they share an axis |
 """
 
+import math
 import weakref
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.watching.readers.axis_tracking import RESHAPES, follow_axis, split_by_reshape
-from regard.watching.readers.products import PRODUCTS, Label, Product, read_product
+from regard.watching.readers.function_sets import (
+    CASTS,
+    CHUNKS,
+    CONVOLUTIONS,
+    DIVISIONS,
+    DROPOUT,
+    EXP,
+    EXP2,
+    KEEP_FACTOR,
+    KEEP_SCALE,
+    LOG_SOFTMAX,
+    LOG_SUM_EXP,
+    MULTIPLICATIONS,
+    NO_SCORES,
+    RECIPROCALS,
+    SCATTERED_SUMS,
+    SOFTMAX,
+    STARTS,
+    SUBTRACTIONS,
+    SUMS,
+    WRITES,
+)
+from regard.watching.readers.products import PRODUCTS, WITH_ADDEND, Label, Product, read_product
 
 Stage = Literal[
-    "scores", "exponentials", "sum", "log weights", "weights", "weighted values", "unnormalized output", "output"
-]
+    "scaled", "constant", "scores", "exponentials", "sum", "log weights", "weights", "weighted values",
+    "unnormalized output", "output",
+]  # fmt: skip
 
-SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax}
-LOG_SOFTMAX = {F.log_softmax, torch.log_softmax, Tensor.log_softmax, torch.special.log_softmax}
-LOG_SUM_EXP = {torch.logsumexp, Tensor.logsumexp, torch.special.logsumexp}
-EXP = {torch.exp, Tensor.exp, Tensor.exp_, torch.exp_, torch.exp2, Tensor.exp2}
-SUMS = {torch.sum, Tensor.sum}
-DIVISIONS = {torch.div, Tensor.div, Tensor.div_, Tensor.__truediv__, torch.true_divide, Tensor.__itruediv__}
-SUBTRACTIONS = {torch.sub, Tensor.sub, Tensor.__sub__, Tensor.sub_}
-MULTIPLICATIONS = {torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply}
-DROPOUT = {F.dropout, torch.dropout, torch.native_dropout, F.alpha_dropout, F.dropout2d}
-CHUNKS = {torch.chunk, Tensor.chunk, torch.split, Tensor.split, torch.tensor_split, Tensor.tensor_split}
-STARTS = {*PRODUCTS, *MULTIPLICATIONS, torch.cdist}
-NO_SCORES = {F.scaled_dot_product_attention, F.embedding}
+MAX_LEARNED = 16  # a projection to more numbers than this is a projection, not scores of learned queries
+
+
+@dataclass
+class Scores:
+    """What is known about scores, shared by everything computed from them."""
+
+    learned: bool = False  # whether they are the product with a parameter
+    over_parameter: bool = False  # whether a softmax was taken over the axis of the parameter: not attention
 
 
 @dataclass
@@ -54,9 +78,20 @@ class Softmax:
 
     module: Any
     shape: tuple[int, ...]
+    size: int = 0  # number of keys
+    scores: Scores = field(default_factory=Scores)
+    scale: float | None = None
     products: int = 0
     partial_products: int = 0  # products that sum over a part of the softmax axis only
     lost_in: str = ""  # the function in which its axis could not be followed
+    own_keys: bool = False  # whether every query has keys of its own
+    merged: bool = False  # whether the result became part of the weights of another softmax
+    queries_summed: bool = False  # whether the model sums over the queries next: linear attention
+
+    @property
+    def is_attention(self) -> bool:
+        """Whether the softmax is over keys; for learned queries this is known only when the model has run."""
+        return not (self.scores.over_parameter or self.queries_summed)
 
 
 @dataclass
@@ -64,9 +99,12 @@ class Trail:
     """What is known about a tensor on the way from scores to the product with values."""
 
     stage: Stage
-    axis: int = 0  # the axis of the keys, counted from the end
+    axis: int | None = None  # the axis of the keys, counted from the end; for scores that of the parameter
     value: Tensor | None = None  # the tensor itself, or what it would be without dropout
     softmax: Softmax | None = None
+    scores: Scores = field(default_factory=Scores)
+    scale: float | None = 1.0  # the factor by which a scaled activation or scores were multiplied
+    inverse: bool = False  # for "sum": whether it is the reciprocal
     product: "Weighing | None" = None  # for "unnormalized output" and "weighted values"
     fold: "Fold | None" = None  # for "output"
 
@@ -81,12 +119,15 @@ class Fold:
 
 @dataclass
 class Weighing:
-    """Weights (…, L, S) of a product with values."""
+    """Weights (…, L, S) of a product with values; None for what the functions of the model do not show."""
 
     weights: Tensor
-    values: Tensor
     softmax: Softmax
+    values: Tensor | None = None  # (…, S, d_v), broadcasts with the weights
+    output: Tensor | None = None  # (…, L, d_v): the product; with dropout it is not weights @ values
+    scale: float | None = None  # the factor of the scores between the product of queries and keys and the softmax
     fold: Fold | None = None  # where the weights have one axis besides queries and keys
+    dropout: bool = False  # whether the output was computed with dropout
 
 
 @dataclass
@@ -95,12 +136,19 @@ class EagerReader:
 
     is_constant     whether a tensor shares the memory of a parameter or buffer
     module          returns what identifies the module that runs now
+    heads           returns the number of heads that a module states, or None
+    lengths         returns the first two sizes of the input of the module that runs now
+    attends         whether a module is an attention layer by the name of its class
     """
 
     is_constant: Callable[[Tensor], bool]
     module: Callable[[], Any]
+    heads: Callable[[Any], int | None] = lambda module: None
+    lengths: Callable[[], tuple[int, ...]] = lambda: ()
+    attends: Callable[[Any], bool] = lambda module: False
     softmaxes: list[Softmax] = field(default_factory=list)
     composed: set[Any] = field(default_factory=set)  # modules that multiply the results of several softmaxes
+    suspects: dict[Any, str] = field(default_factory=dict)  # attention modules and what they did instead of a softmax
     trails: dict[int, tuple[Any, Trail]] = field(default_factory=dict)
 
     def read(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Weighing | None:
@@ -108,138 +156,382 @@ class EagerReader:
         if self.trails:
             followed = [(x, trail) for x in _tensors(args, kwargs) if (trail := self._trail(x)) is not None]
             if followed:  # take the tensor that is farthest on the way
-                x, trail = max(followed, key=lambda pair: {"scores": -1, "sum": -2}.get(pair[1].stage, 0))
-                return self._continue(func, args, kwargs, x, trail, out)
-        if func in STARTS and isinstance(out, Tensor) and self._makes_scores(func, args, kwargs, out):
-            self._follow(out, Trail("scores"))
+                x, trail = max(followed, key=lambda pair: PRIORITY.get(pair[1].stage, 0))
+                if trail.stage not in BEFORE_SCORES:
+                    return self._continue(func, args, kwargs, x, trail, out, followed)
+                self._continue_factor(func, args, kwargs, x, trail, out)
+        if func in STARTS and isinstance(out, Tensor):
+            self._begin(func, args, kwargs, out)
         return None
 
-    def _trail(self, x: Tensor) -> Trail | None:
+    def unseen(self, recorded: set[Any]) -> dict[Any, str]:
+        """Return the modules that attend but whose weights were not recorded, with the reason."""
+        reasons: dict[Any, str] = {}
+        for softmax in self.softmaxes:
+            if softmax.module is None or softmax.merged or not softmax.is_attention:
+                continue
+            if softmax.module in self.composed:
+                reasons[softmax.module] = (
+                    "it multiplies the results of several softmaxes, an approximation of attention"
+                )
+            elif softmax.partial_products > 1:
+                reasons[softmax.module] = "it attends in pieces (block-sparse), so that keys have no positions"
+            elif softmax.own_keys:
+                reasons.setdefault(softmax.module, "each query has keys of its own, so that keys have no positions")
+            elif softmax.products == 0:
+                after = f"; its result was lost in {softmax.lost_in}" if softmax.lost_in else ""
+                reason = f"a softmax of {softmax.shape} was not multiplied with values{after}"
+                reasons.setdefault(softmax.module, reason)
+        return reasons | {name: text for name, text in self.suspects.items() if name not in recorded | reasons.keys()}
+
+    def withdrawn(self) -> set[Any]:
+        """Return the modules whose calls are parts of something else and must not be shown."""
+        return self.composed | {softmax.module for softmax in self.softmaxes if softmax.partial_products > 1}
+
+    def _trail(self, x: Any) -> Trail | None:
         reference, trail = self.trails.get(id(x), (None, None))
         return trail if reference is not None and reference() is x else None
 
     def _follow(self, x: Any, trail: Trail) -> None:
-        if isinstance(x, Tensor):
+        if isinstance(x, Tensor) and x.dtype.is_floating_point:
             key = id(x)
             self.trails[key] = weakref.ref(x, lambda _: self.trails.pop(key, None)), trail
 
-    def _makes_scores(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> bool:
-        """Whether the product is of two activations, or projects to one number."""
-        if func is torch.cdist:
-            return True
-        operands = list(_tensors(args, kwargs))
-        if len(operands) < 2 or not out.dtype.is_floating_point:
-            return False
-        if func in MULTIPLICATIONS:  # queries × keys before the sum over the features
-            return out.numel() > max(x.numel() for x in operands[:2]) and not any(map(self.is_constant, operands[:2]))
+    # Before the scores
+
+    def _begin(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> None:
+        """Start to follow the result of a function none of whose arguments is on the way to weights."""
+        if func is F.linear:
+            weight = kwargs["weight"] if "weight" in kwargs else args[1]
+            if len(weight) <= MAX_LEARNED:
+                self._follow_learned(out, -1)
+        elif func in MULTIPLICATIONS or func in DIVISIONS:
+            self._begin_scaled(func, args, kwargs, out)
+        elif func in CASTS:
+            if out is not args[0] and self._constant(args[0]):
+                self._follow(out, Trail("constant"))
+        elif func in SOFTMAX:
+            self._suspect(f"the argument of its softmax of {tuple(out.shape)} is not a product of queries and keys")
+        elif func in CONVOLUTIONS or func is F.bilinear:
+            if out.shape[axis := -1 if func is F.bilinear else 1 - out.dim()] <= MAX_LEARNED:
+                self._follow_learned(out, axis)
+        elif func is torch.cdist:
+            if not any(map(self._constant, _tensors(args, kwargs))):
+                self._follow(out, Trail("scores", scale=None))
+        else:
+            self._begin_product(func, args, kwargs, out)
+
+    def _begin_product(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> None:
+        if len(args) > 2 and type(args[2]) is nn.Parameter and func in WITH_ADDEND:  # a projection
+            return
         product = read_product(func, args, kwargs)
-        if product is None or len(product.operands) < 2:
-            return False
-        constants = [x for x in product.operands if self.is_constant(x)]
+        if product is None or len(product.operands) < 2 or not out.dtype.is_floating_point:
+            return
+        constants = [i for i, x in enumerate(product.operands) if self._constant(x)]
         if not constants:
-            return True
-        return len(product.operands) == 2 and len(constants) == 1 and min(constants[0].shape, default=0) == 1
+            factors = [trail.scale for x in product.operands if (trail := self._trail(x)) and trail.stage == "scaled"]
+            scale = math.prod(x for x in factors if x is not None) if None not in factors else None
+            scale = scale * kwargs.get("alpha", 1.0) if scale is not None else None
+            self._follow(out, Trail("scores", scale=scale))
+        elif len(constants) == 1 < len(product.operands):
+            i = constants[0]
+            parameter = product.operands[i]
+            if not self._learned(parameter):
+                return
+            others: set[Label] = {x for j, term in enumerate(product.labels) if j != i for x in term}
+            own = [x for x in product.labels[i] if x not in others and x in product.result]
+            if not own:
+                self._follow(out, Trail("scores", scale=None))
+            elif len(own) == 1:
+                self._follow_learned(out, product.result.index(own[0]) - len(product.result))
+
+    def _follow_learned(self, out: Tensor, axis: int) -> None:
+        """Follow scores of learned queries, whose axis is that of the parameter; one query has no axis of its own."""
+        self._follow(out, Trail("scores", None if out.shape[axis] == 1 else axis, scores=Scores(True), scale=None))
+
+    def _begin_scaled(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> None:
+        a, b = args[0], args[1] if len(args) > 1 else kwargs.get("other")
+        if isinstance(b, Tensor) and isinstance(a, Tensor) and (b.dim() or func not in DIVISIONS):
+            larger = func in MULTIPLICATIONS and out.numel() > max(a.numel(), b.numel())
+            if larger and not (self._constant(a) or self._constant(b)):  # queries × keys, before their sum
+                self._follow(out, Trail("scores"))
+            return
+        factor = _number(b)
+        if factor and isinstance(a, Tensor) and a.dim() > 1:
+            self._follow(out, Trail("scaled", scale=1 / factor if func in DIVISIONS else factor))
+
+    def _continue_factor(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, trail: Trail, out: Any
+    ) -> None:
+        """Follow a scaled activation or a cast parameter through views, casts and linear functions of it."""
+        if func in KEEP_FACTOR or func in MULTIPLICATIONS or func in DIVISIONS:
+            others = [y for y in _tensors(args, kwargs) if y is not x and y.dtype.is_floating_point]
+            scale = _factor(func, args, kwargs, x, 1.0) if func not in KEEP_FACTOR else 1.0
+            if func in KEEP_FACTOR and others:
+                trails = [self._trail(y) for y in others]
+                if any(y is None or y.stage != trail.stage or y.scale != trail.scale for y in trails):
+                    return
+            elif trail.stage == "constant" and others and not all(map(self._constant, others)):
+                return
+            if trail.scale is not None:
+                trail = replace(trail, scale=trail.scale * (1.0 if scale is None else scale))
+            for y in out if isinstance(out, tuple | list) else [out]:
+                self._follow(y, trail)
+
+    def _constant(self, x: Any) -> bool:
+        if not isinstance(x, Tensor):
+            return False
+        trail = self._trail(x)
+        return trail.stage == "constant" if trail is not None else self.is_constant(x)
+
+    def _learned(self, x: Tensor) -> bool:
+        """Whether a constant tensor is a parameter, not a buffer."""
+        return (
+            type(x) is nn.Parameter
+            or x.requires_grad
+            or self._trail(x) is not None
+            or (x._is_view() and type(x._base) is nn.Parameter)
+        )
+
+    def _suspect(self, what: str) -> None:
+        """Note what an attention module did that is not followed; reported if it makes no call."""
+        module = self.module()
+        if module is not None and self.attends(module):
+            self.suspects[module] = what
+
+    # From the scores to the weights
 
     def _continue(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, trail: Trail, out: Any
-    ) -> Weighing | None:
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, trail: Trail, out: Any,
+        followed: list[tuple[Tensor, Trail]],
+    ) -> Weighing | None:  # fmt: skip
         """Follow a tensor through a function."""
+        if trail.stage == "scores":
+            self._continue_scores(func, args, kwargs, x, trail, out)
+            return None
         if func in NO_SCORES:
             return None
-        if trail.stage == "output" and trail.fold is not None:
+        if trail.stage == "output":
             self._continue_output(func, args, kwargs, x, trail, out)
             return None
-        if trail.stage == "scores":
-            self._continue_scores(func, args, kwargs, x, out)
+        if trail.stage == "sum":
+            inverse = trail.inverse != (func in RECIPROCALS)
+            if isinstance(out, Tensor) and out.numel() == x.numel():  # a constant is added, or a minimum applied
+                self._follow(out, replace(trail, inverse=inverse))
+            return None
+        if trail.stage == "log weights" and func in EXP:
+            self._start(out, trail.axis, trail)
+            return None
+        if trail.stage in ("exponentials", "unnormalized output"):
+            return self._continue_exponentials(func, args, kwargs, x, trail, out)
+        if trail.stage == "weighted values" and func in SUMS and trail.product is not None:
+            if _dims(args, kwargs, x) == [trail.axis]:
+                return self._finish_elementwise(trail, out)
             return None
         if func in PRODUCTS and (product := read_product(func, args, kwargs)) is not None:
             return self._multiply(product, out)
-        if trail.stage == "exponentials":
-            if func in SUMS:
-                self._follow(out, replace(trail, stage="sum", axis=_dim(args, kwargs, x)))
-                return None
+        if trail.stage == "weights":
+            if func in SUMS and len(dims := _dims(args, kwargs, x)) == 1:
+                self._follow(out, Trail("sum", dims[0], softmax=trail.softmax))
             if func in DIVISIONS and (divisor := self._trail_of(args, 1)) is not None and divisor.stage == "sum":
-                self._start(out, divisor.axis)
+                trail = replace(trail, axis=divisor.axis)  # normalized again, perhaps over another axis
+                if trail.softmax is not None and divisor.axis is not None:
+                    trail.softmax.size = x.shape[divisor.axis]
+            if func is F.normalize and kwargs.get("p", args[1] if len(args) > 1 else 2) == 1:
+                trail = replace(trail, axis=_normalized_axis(args, kwargs, x))
+            if func in MULTIPLICATIONS and isinstance(out, Tensor) and self._weighs(args, x, out):
+                self._weigh_elementwise(args, x, trail, out)
                 return None
-        if trail.stage == "unnormalized output" and func in DIVISIONS and trail.product is not None:
-            divisor = self._trail_of(args, 1)
-            if divisor is not None and divisor.stage == "sum":
-                return _normalize(trail.product, args[1], divisor.axis)
-        if trail.stage == "log weights" and func in EXP:
-            self._start(out, trail.axis)
-            return None
-        if trail.stage == "sum":
-            if isinstance(out, Tensor):  # a constant is added, or a minimum applied; the divisor stays a sum
-                self._follow(out, trail)
-            return None
-        if trail.stage == "weighted values" and func in SUMS and trail.product is not None:
-            return trail.product if _dim(args, kwargs, x) == trail.axis else None
-        if trail.stage == "weights" and func in MULTIPLICATIONS and isinstance(out, Tensor) and out.shape != x.shape:
-            self._weigh_elementwise(args, x, trail, out)
-            return None
+            for _, other in followed:  # of two softmaxes that are added or stacked one is followed on
+                if other.softmax is not None and other.softmax is not trail.softmax and other.stage == "weights":
+                    other.softmax.merged = True
         self._pass_on(func, args, kwargs, x, trail, out)
         return None
 
-    def _continue_output(
+    def _continue_scores(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, trail: Trail, out: Any
     ) -> None:
-        fold = trail.fold
-        assert fold is not None
-        if func in RESHAPES:
-            fold.split = fold.split or split_by_reshape(x.shape, out.shape, trail.axis)
-        elif func in CHUNKS and out and out[0].dim() == x.dim() and out[0].shape[trail.axis] < fold.size:
-            fold.split = fold.split or (len(out), out[0].shape[trail.axis])
-        if fold.split is None:
-            for y, axis in follow_axis(func, args, kwargs, x, trail.axis, out):
-                if axis is not None:
-                    self._follow(y, replace(trail, axis=axis))
-
-    def _continue_scores(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, out: Any) -> None:
         if func in SOFTMAX or func in LOG_SOFTMAX:
-            axis = _dim(args, kwargs, x)
-            if func in SOFTMAX:
-                self._start(out, axis)
+            over = _softmax_axis(args, kwargs, x)
+            if over == trail.axis:
+                trail.scores.over_parameter = True
+            elif func in SOFTMAX:
+                self._start(out, over, trail)
             else:
-                self._follow(out, Trail("log weights", axis))
-        elif func in EXP:
-            self._follow(out, Trail("exponentials", value=out))
+                self._follow(out, replace(trail, stage="log weights", axis=over))
+        elif func in EXP and trail.axis is None:
+            scale = trail.scale * math.log(2) if func in EXP2 and trail.scale is not None else trail.scale
+            self._follow(out, replace(trail, stage="exponentials", value=out, scale=scale))
         elif func in LOG_SUM_EXP:
-            self._follow(out, Trail("sum", _dim(args, kwargs, x)))
+            axes = _dims(args, kwargs, x)
+            self._follow(out, replace(trail, stage="sum", axis=axes[0] if len(axes) == 1 else None))
         elif func in SUBTRACTIONS and (other := self._trail_of(args, 1)) is not None and other.stage == "sum":
-            self._follow(out, Trail("log weights", other.axis))
-        elif func is F.linear or func in (F.conv1d, F.conv2d):
-            weight = kwargs["weight"] if "weight" in kwargs else args[1]
-            if (x.dim() >= 4 and weight.shape[0] == weight.shape[1]) or weight.shape[0] == 1:  # heads are mixed
-                self._follow(out, Trail("scores"))
-        else:
-            for y in [out] if isinstance(out, Tensor) else out if isinstance(out, tuple | list) else []:
-                self._follow(y, Trail("scores"))
+            if other.axis is not None and other.axis != trail.axis:
+                self._follow(out, replace(trail, stage="log weights", axis=other.axis))
+        elif func in PRODUCTS or func in CONVOLUTIONS:
+            self._multiply_scores(func, args, kwargs, x, trail, out)
+        elif func in WRITES:
+            self._follow(args[0] if out is None else out, trail)
+        elif func not in NO_SCORES:
+            scale = _factor(func, args, kwargs, x, trail.scale)
+            if trail.axis is None:
+                for y in [out] if isinstance(out, Tensor) else out if isinstance(out, tuple | list) else []:
+                    self._follow(y, replace(trail, scale=scale))
+            else:
+                for y, axis in follow_axis(func, args, kwargs, x, trail.axis, out):
+                    if axis is not None:
+                        self._follow(y, replace(trail, axis=axis, scale=scale))
 
-    def _start(self, weights: Any, axis: int) -> None:
+    def _multiply_scores(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, trail: Trail, out: Any
+    ) -> None:
+        """Read a product of scores: with a parameter it mixes heads, with an activation it makes new scores."""
+        if func is F.linear or func in CONVOLUTIONS:
+            weight = kwargs["weight"] if "weight" in kwargs else args[1]
+            if (x.dim() >= 4 and weight.shape[0] == weight.shape[1]) or weight.shape[0] == 1:
+                self._follow(out, replace(trail, scale=None))
+            return
+        others = [y for y in _tensors(args, kwargs) if y is not x]
+        if trail.axis is None and not trail.scores.learned:
+            if len(others) == 1 and self._constant(others[0]):
+                sizes = others[0].shape
+                if len(sizes) == 2 and (sizes[0] == sizes[1] or 1 in sizes):
+                    self._follow(out, replace(trail, scale=None))
+                return
+            self._suspect("it multiplies values with scores that did not pass a softmax")
+        self._begin_product(func, args, kwargs, out)
+
+    def _continue_exponentials(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, trail: Trail, out: Any
+    ) -> Weighing | None:
+        """Follow exp(scores), or its product with values, to the division by its sum."""
+        divisor = self._trail_of(args, 1)
+        if divisor is None or divisor.stage != "sum":
+            divisor = self._trail_of(args, 0)
+        is_sum = divisor is not None and divisor.stage == "sum" and divisor.axis is not None
+        divided = is_sum and divisor is not None and (
+            (func in DIVISIONS and not divisor.inverse) or (func in MULTIPLICATIONS and divisor.inverse)
+        )  # fmt: skip
+        if trail.stage == "unnormalized output":
+            if divided and trail.product is not None and divisor is not None:
+                sums = args[1] if self._trail_of(args, 1) is divisor else args[0]
+                return self._normalize(trail, 1 / sums if divisor.inverse else sums, out)
+            if func in RESHAPES or func in CASTS:
+                self._follow(out, trail)
+            elif func in MULTIPLICATIONS or func in DIVISIONS:
+                self._lose(x, trail, "parts that are added")
+            return None
+        if divided and divisor is not None:
+            self._start(out, divisor.axis, trail)
+        elif func is F.normalize and kwargs.get("p", args[1] if len(args) > 1 else 2) == 1:
+            self._start(out, _normalized_axis(args, kwargs, x), trail)
+        elif func in SUMS:
+            axes = _dims(args, kwargs, x)
+            if len(axes) == 1:
+                self._follow(out, replace(trail, stage="sum", axis=axes[0]))
+        elif func in SCATTERED_SUMS:
+            self._lose(x, trail, getattr(func, "__name__", str(func)))
+        elif func in PRODUCTS:
+            product = read_product(func, args, kwargs)
+            if product is not None:
+                return self._multiply(product, out)
+        elif func not in NO_SCORES:
+            for y in [out] if isinstance(out, Tensor) else out if isinstance(out, tuple | list) else []:
+                self._follow(y, replace(trail, value=y))
+        return None
+
+    def _start(self, weights: Any, axis: int | None, trail: Trail) -> None:
         """Begin to follow the result of a softmax."""
-        if isinstance(weights, Tensor):
-            softmax = Softmax(self.module(), tuple(weights.shape))
+        if isinstance(weights, Tensor) and not trail.scores.over_parameter:
+            size = weights.shape[-1 if axis is None else axis]
+            softmax = Softmax(self.module(), tuple(weights.shape), size, trail.scores, trail.scale)
             self.softmaxes.append(softmax)
-            self._follow(weights, Trail("weights", axis, weights, softmax))
+            self._follow(weights, Trail("weights", axis, weights, softmax, trail.scores))
+
+    def _lose(self, x: Tensor, trail: Trail, where: str) -> None:
+        """Report a softmax written by hand that cannot be followed."""
+        self.softmaxes.append(Softmax(self.module(), tuple(x.shape), scores=trail.scores, lost_in=where))
 
     def _trail_of(self, args: tuple[Any, ...], i: int) -> Trail | None:
         return self._trail(args[i]) if len(args) > i and isinstance(args[i], Tensor) else None
+
+    # From the weights to the product with values
 
     def _pass_on(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, trail: Trail, out: Any
     ) -> None:
         """Follow the axis of the keys through a function that is not a product."""
-        if trail.stage == "exponentials":
-            trail = replace(trail, axis=-1)  # the axis is known once the sum is
+        assert trail.axis is not None
+        if func in WRITES:
+            self._write(func, args, kwargs, x, trail, out)
+            return
+        if func in DROPOUT and out is x and _drops(args, kwargs):  # in place: the weights before it are gone
+            self._forget(x, trail, "dropout in place")
+            return
         for y, axis in follow_axis(func, args, kwargs, x, trail.axis, out):
             if axis is None:
-                if trail.softmax is not None and y.numel() > 1 and y.dtype.is_floating_point:
-                    trail.softmax.lost_in = getattr(func, "__name__", str(func))
+                self._forget(y, trail, getattr(func, "__name__", str(func)))
                 continue
             value = y
             if trail.value is not None and (func in DROPOUT or trail.value is not x):
-                value = trail.value if func in DROPOUT else _repeat(func, args, kwargs, x, trail.value, y)
+                value = trail.value if func in DROPOUT else self._repeat(func, args, kwargs, y)
             self._follow(y, replace(trail, axis=axis, value=value))
+
+    def _forget(self, y: Tensor, trail: Trail, where: str) -> None:
+        self.trails.pop(id(y), None)
+        if trail.softmax is not None and y.numel() > 1 and y.dtype.is_floating_point:
+            trail.softmax.lost_in = where
+
+    def _write(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, trail: Trail, out: Any
+    ) -> None:
+        """Follow weights that are written into a part of another tensor, or the tensor they are written into."""
+        target = args[0] if out is None else out
+        if not isinstance(target, Tensor) or trail.axis is None:
+            return
+        if args[0] is x:  # the weights are changed in place
+            self._follow(target, replace(trail, value=target if trail.value is x else trail.value))
+        elif target.dim() >= -trail.axis:
+            self._follow(target, replace(trail, value=target))
+
+    def _repeat(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> Tensor:
+        """Apply a function to what its arguments would be without dropout."""
+
+        def clean(x: Any) -> Any:
+            if isinstance(x, list | tuple):
+                return type(x)(map(clean, x)) if type(x) in (list, tuple) else x
+            trail = self._trail(x) if isinstance(x, Tensor) else None
+            return x if trail is None or trail.value is None else trail.value
+
+        result = func(*map(clean, args), **{name: clean(x) for name, x in kwargs.items()})
+        return result if isinstance(result, Tensor) else out
+
+    def _continue_output(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, trail: Trail, out: Any
+    ) -> None:
+        fold = trail.fold
+        assert trail.axis is not None
+        if fold is None:  # the result for learned queries
+            if func in PRODUCTS and trail.softmax is not None:
+                product = read_product(func, args, kwargs)
+                if product is not None and any(
+                    y is x and term[trail.axis] not in product.result
+                    for y, term in zip(product.operands, product.labels, strict=True)
+                ):
+                    trail.softmax.queries_summed = not any(map(self._constant, product.operands))
+                return
+        elif func in RESHAPES:
+            fold.split = fold.split or split_by_reshape(x.shape, out.shape, trail.axis)
+        elif func in CHUNKS and out and out[0].dim() == x.dim() and out[0].shape[trail.axis] < fold.size:
+            fold.split = fold.split or (len(out), out[0].shape[trail.axis])
+        if fold is None or fold.split is None:
+            for y, axis in follow_axis(func, args, kwargs, x, trail.axis, out):
+                if axis is not None:
+                    self._follow(y, replace(trail, axis=axis))
+
+    def follow_output(self, out: Any, axis: int, fold: Fold) -> None:
+        """Follow the output of a call to where the axis that holds batch and heads is split."""
+        self._follow(out, Trail("output", axis, fold=fold))
 
     def _multiply(self, product: Product, out: Any) -> Weighing | None:
         """Read a product with at least one followed operand."""
@@ -256,109 +548,235 @@ class EagerReader:
         others = [j for j in range(len(product.operands)) if j != i]
         if trail.stage == "exponentials":  # the sum over the keys comes later: take the axis that is summed here
             summed = [a - len(labels) for a, x in enumerate(labels) if x not in product.result]
-            trail = replace(trail, axis=summed[0] if len(summed) == 1 else 0)
+            if len(summed) != 1:
+                return None
+            trail = replace(trail, axis=summed[0])
+        assert trail.axis is not None
         key = labels[trail.axis]
-        if key in product.result or not any(key in product.labels[j] for j in others):
-            if key in product.result and trail.stage == "weights":  # heads are mixed, the keys remain
-                self._follow(out, replace(trail, axis=product.result.index(key) - len(product.result), value=out))
+        with_key = [j for j in others if key in product.labels[j]]
+        if key in product.result or not with_key:
+            if key in product.result and trail.stage == "weights" and self._mixes(product, i, others):
+                axis = product.result.index(key) - len(product.result)
+                self._follow(out, replace(trail, axis=axis, value=out))
+            return None
+        values = next((j for j in with_key if not self._constant(product.operands[j])), None)
+        if values is None or not isinstance(out, Tensor):
+            return None
+        weighing = self._weighing(product, i, values, trail, out)
+        if weighing is None:
             return None
         if trail.stage == "exponentials":
-            weighing = self._weighing(product, i, trail)
-            self._follow(out, Trail("unnormalized output", product=weighing))
+            self._follow(out, Trail("unnormalized output", product=weighing, scores=trail.scores))
             return None
-        values = next(product.operands[j] for j in others if key in product.labels[j])
-        weighing = None if self.is_constant(values) else self._weighing(product, i, trail)
-        if weighing is not None and weighing.fold is not None:
-            folded = next(x for x in labels if x != key and (x != "row" or len(labels) < 3))
-            self.follow_output(out, product.result.index(folded) - len(product.result), weighing.fold)
+        if weighing.fold is not None:
+            folded = next((x for x in labels if x != key and (x != "row" or len(labels) < 3)), None)
+            if folded is not None and folded in product.result:
+                self.follow_output(out, list(product.result).index(folded) - len(product.result), weighing.fold)
+        elif trail.scores.learned:
+            query = next((x for x in reversed(labels) if x in product.result and x not in product.labels[values]), None)
+            if query is not None:
+                axis = list(product.result).index(query) - len(product.result)
+                self._follow(out, Trail("output", axis, softmax=trail.softmax))
         return weighing
 
-    def follow_output(self, out: Any, axis: int, fold: Fold) -> None:
-        """Follow the output of a call to where the axis that holds batch and heads is split."""
-        self._follow(out, Trail("output", axis, fold=fold))
+    def _mixes(self, product: Product, i: int, others: list[int]) -> bool:
+        """Whether a product that keeps the axis of the keys mixes heads: it replaces one axis by one of its size."""
+        if all(self._constant(product.operands[j]) for j in others):
+            return True
+        kept = [x for x in product.labels[i] if x in product.result]
+        new = [x for x in product.result if x not in product.labels[i]]
+        return len(product.result) == len(product.labels[i]) == len(kept) + 1 == len(kept) + len(new)
 
-    def _weighing(self, product: Product, i: int, trail: Trail) -> Weighing | None:
-        """Arrange the followed operand as (…, L, S): its other axes, the axis of the queries, the axis of the keys."""
-        labels, weights = list(product.labels[i]), trail.value
+    def _weighing(self, product: Product, i: int, j: int, trail: Trail, out: Tensor) -> Weighing | None:
+        """Arrange the operand i as (…, L, S): its other axes, the axis of the queries, the axis of the keys."""
+        labels, of_values, result = list(product.labels[i]), list(product.labels[j]), list(product.result)
+        weights, values = trail.value, product.operands[j]
         assert weights is not None
-        others: set[Label] = {x for j, term in enumerate(product.labels) if j != i for x in term}
+        assert trail.axis is not None
         key = labels[trail.axis]
-        queries = [x for x in labels if x != key and x not in others and x in product.result]
-        if any(x not in product.result for x in labels if x != key):
+        sizes = dict(zip(labels, weights.shape, strict=True))
+        candidates = [x for x in labels if x != key and x not in of_values]
+        leading = [x for x in labels if x != key]
+        query, leading = self._order(candidates, leading, sizes)
+        if query is None and self._has_own_keys(trail, [sizes[x] for x in leading]):
             return None
-        query = queries[-1:]
-        leading = [x for x in labels if x != key and x not in query]
-        arranged = weights.permute([labels.index(x) for x in (*leading, *query, key)])
-        arranged = arranged if query else arranged[..., None, :]
-        values = product.operands[next(j for j in range(len(product.operands)) if j != i)]
-        return self._count(arranged, values, trail)
+        arranged = weights.permute([labels.index(x) for x in (*leading, *([] if query is None else [query]), key)])
+        arranged = arranged if query is not None else arranged[..., None, :]
+        features = [x for x in of_values if x not in leading and x != key]
+        placed = values.permute([of_values.index(x) for x in (*(x for x in leading if x in of_values), key, *features)])
+        for position, label in enumerate(leading):
+            placed = placed if label in of_values else placed.unsqueeze(position)
+        placed = _last_axis(placed, len(features))
+        output: Tensor | None = None
+        rest = [x for x in result if x not in leading and x != query]
+        if len(result) == out.dim() and all(x in result for x in (*leading, *([] if query is None else [query]))):
+            output = out.permute([result.index(x) for x in (*leading, *([] if query is None else [query]), *rest)])
+            output = _last_axis(output if query is not None else output.unsqueeze(len(leading)), len(rest))
+        used = product.operands[i]
+        two = len(product.operands) == 2
+        return self._count(arranged, placed, output if two else None, trail, used is not weights)
 
-    def _count(self, weights: Tensor, values: Tensor, trail: Trail) -> Weighing | None:
-        softmax = trail.softmax or Softmax(self.module(), tuple(weights.shape))
+    def _order(
+        self, candidates: list[Label], leading: list[Label], sizes: dict[Label, int]
+    ) -> tuple[Label | None, list[Label]]:
+        """Return the label of the queries, and the other labels with that of the heads last."""
+        heads = self.heads(self.module()) if len(leading) > 2 else None
+        query = candidates[-1] if candidates else None
+        others = [x for x in candidates[:-1] if x != leading[0] and sizes[x] != heads]
+        if query is not None and len(leading) == 3 and sizes[query] == heads and others:  # (B, L, H, S), one head of v
+            query = others[-1]
+        leading = [x for x in leading if x != query]
+        if heads is not None and len(leading) > 1 and sizes[leading[-1]] != heads:
+            same = [x for x in leading if sizes[x] == heads]
+            if len(same) == 1:
+                leading = [*(x for x in leading if x != same[0]), same[0]]
+        return query, leading
+
+    def _has_own_keys(self, trail: Trail, sizes: list[int]) -> bool:
+        """Whether every query has keys and values of its own, where no axis of the weights belongs to queries only."""
+        own = len(sizes) > 2
+        if len(sizes) == 2:  # (B, H, S) or (B, L, S)
+            heads, lengths = self.heads(self.module()), self.lengths()
+            own = sizes[1] != heads and len(lengths) > 1 and sizes[1] == lengths[1] > 1
+        if own and trail.softmax is not None:
+            trail.softmax.own_keys = True
+        return own
+
+    def _count(
+        self, weights: Tensor, values: Tensor, output: Tensor | None, trail: Trail, dropout: bool
+    ) -> Weighing | None:
+        softmax = trail.softmax
+        if softmax is None:  # exponentials, whose sum is not known yet
+            softmax = Softmax(self.module(), tuple(weights.shape), weights.shape[-1], trail.scores, trail.scale)
         softmax.products += 1
-        size = softmax.shape[trail.axis] if trail.softmax else weights.shape[-1]
-        softmax.partial_products += weights.shape[-1] + 1 < size
-        if softmax.products > 1 and weights.numel() >= _numel(softmax.shape):
+        softmax.partial_products += weights.shape[-1] + 1 < softmax.size
+        if softmax.products > 1 and weights.numel() >= math.prod(softmax.shape):
             return None  # the same weights again, with other values
+        weights, values = _plain(weights), _plain(values)
+        output = None if output is None else _plain(output)
         fold = Fold(len(weights)) if weights.dim() == 3 else None
-        return Weighing(weights.detach(), values.detach(), softmax, fold)
+        return Weighing(weights, softmax, values, output, softmax.scale, fold, dropout)
+
+    def _normalize(self, trail: Trail, divisor: Tensor, out: Any) -> Weighing | None:
+        """Divide exponentials that were multiplied with values before they were divided by their sum."""
+        weighing = trail.product
+        assert weighing is not None
+        weights = weighing.weights
+        if divisor.dim() == weights.dim() - 1:
+            divisor = divisor.unsqueeze(-1)
+        if divisor.shape[-1] != 1:
+            self._lose(weights, trail, "a division")
+            return None
+        output = out if weighing.output is not None and out.shape == weighing.output.shape else None
+        return replace(weighing, weights=weights / divisor.detach(), output=output)
+
+    def _weighs(self, args: tuple[Any, ...], x: Tensor, out: Tensor) -> bool:
+        """Whether an elementwise product of weights is with values: axes of the values are added to the weights."""
+        if out.shape != x.shape:
+            return True
+        expanded = any(stride == 0 and size > 1 for stride, size in zip(x.stride(), x.shape, strict=True))
+        return expanded and all(not isinstance(y, Tensor) or y is x or y.shape == x.shape for y in args)
 
     def _weigh_elementwise(self, args: tuple[Any, ...], x: Tensor, trail: Trail, out: Tensor) -> None:
         """Weights × values elementwise: axes of size 1 of the weights are those of the values' features."""
         values = next((y for y in args if isinstance(y, Tensor) and y is not x), None)
-        if values is None or trail.value is None or self.is_constant(values):
+        if values is None or trail.value is None or trail.axis is None or self._constant(values):
             return
-        weights = trail.value[(None,) * (out.dim() - x.dim())]
-        features = [i for i in range(out.dim()) if weights.shape[i] == 1 and out.shape[i] > 1]
-        axis = trail.axis % out.dim()
-        shown = [
-            1 if i >= out.dim() - values.dim() and values.shape[i - out.dim()] > 1 else 0 for i in range(out.dim())
-        ]
-        kept = [i for i in range(out.dim()) if i != axis and i not in features]
-        queries = [i for i in kept if not shown[i] and weights.shape[i] > 1]
-        order = [*(i for i in kept if i not in queries[-1:]), *queries[-1:], axis]
-        arranged = (
-            weights.permute(*order, *features).flatten(len(order)).squeeze(-1) if features else weights.permute(order)
-        )
-        arranged = arranged if queries else arranged[..., None, :]
-        weighing = self._count(arranged, values, trail)
-        self._follow(out, Trail("weighted values", axis - out.dim(), product=weighing, softmax=trail.softmax))
+        weights, n = trail.value[(None,) * (out.dim() - x.dim())], out.dim()
+        once = [size == 1 or stride == 0 for size, stride in zip(weights.shape, weights.stride(), strict=True)]
+        features = [i for i in range(n) if once[i] and out.shape[i] > 1]
+        axis = trail.axis % n
+        shown = [i >= n - values.dim() and values.shape[i - n] > 1 for i in range(n)]
+        kept = [i for i in range(n) if i != axis and i not in features]
+        queries = [i for i in kept if not shown[i] and weights.shape[i] > 1][-1:]
+        leading = [i for i in kept if i not in queries]
+        if not queries and self._has_own_keys(trail, [weights.shape[i] for i in leading if weights.shape[i] > 1]):
+            return
+        weights = weights.permute(*leading, *queries, axis, *features)
+        for _ in features:
+            weights = weights[..., 0]
+        placed = values[(None,) * (n - values.dim())].permute(*leading, *queries, axis, *features)
+        placed = _last_axis(placed.squeeze(len(leading)) if queries else placed, len(features))
+        weighing = Weighing(weights if queries else weights[..., None, :], Softmax(None, ()), placed)
+        self._follow(out, Trail("weighted values", axis - n, product=weighing, softmax=trail.softmax))
+
+    def _finish_elementwise(self, trail: Trail, out: Any) -> Weighing | None:
+        """Return the weights when their product with values has been summed over the keys."""
+        weighing = trail.product
+        assert weighing is not None
+        assert weighing.values is not None
+        return self._count(weighing.weights, weighing.values, None, trail, dropout=False)
 
 
 WEIGHING: Container[str] = ("weights", "exponentials")
+BEFORE_SCORES: Container[str] = ("scaled", "constant")
+PRIORITY = {"scores": -1, "sum": -2, "output": -3, "scaled": -4, "constant": -5}
 
 
-def _normalize(weighing: Weighing, divisor: Tensor, axis: int) -> Weighing | None:
-    """Divide exponentials that were multiplied with values before they were divided by their sum."""
-    weights = weighing.weights
-    if divisor.dim() == weights.dim() - 1:
-        divisor = divisor.unsqueeze(axis)
-    return replace(weighing, weights=weights / divisor) if divisor.shape[-1] == 1 else None
+def _plain(x: Tensor) -> Tensor:
+    """Return a tensor without the wrappers of vmap and torch.func; the axis of vmap becomes the first one."""
+    functorch, x = torch._C._functorch, x.detach()
+    while functorch.is_functorch_wrapped_tensor(x):
+        axis = functorch.maybe_get_bdim(x)
+        x = functorch.get_unwrapped(x)
+        x = x.movedim(axis, 0) if axis >= 0 else x
+    return x
 
 
-def _repeat(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, value: Tensor, out: Tensor) -> Tensor:
-    """Apply a function to what a tensor would be without dropout."""
-    result = func(*(value if a is x else a for a in args), **{k: value if a is x else a for k, a in kwargs.items()})
-    return result if isinstance(result, Tensor) else out
+def _last_axis(x: Tensor, count: int) -> Tensor:
+    """Return x with its last `count` axes in one."""
+    return x.unsqueeze(-1) if count == 0 else x.flatten(-count) if count > 1 else x
 
 
-def _dim(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> int:
-    """Return the axis that a reduction or softmax is told, counted from the end."""
-    dim = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else -1))
-    dim = dim[0] if isinstance(dim, tuple | list) and len(dim) == 1 else dim
-    dim = dim if isinstance(dim, int) else -1
+def _number(x: Any) -> float | None:
+    """Return a number, or the only element of a tensor on the CPU."""
+    if isinstance(x, int | float):
+        return float(x)
+    if isinstance(x, Tensor) and x.numel() == 1 and x.device.type == "cpu" and type(x) in (Tensor, nn.Parameter):
+        return float(x.detach())
+    return None
+
+
+def _factor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, scale: float | None) -> float | None:
+    """Return the factor of scores after a function; None if it is not one number."""
+    if scale is None or func in KEEP_SCALE or getattr(func, "__name__", "") == "__get__":
+        return scale
+    other = next((y for y in (*args, kwargs.get("other")) if y is not x and y is not None), None)
+    number = _number(other)
+    if number is not None and func in MULTIPLICATIONS:
+        return scale * number
+    return scale / number if number and func in DIVISIONS and args[0] is x else None
+
+
+def _softmax_axis(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> int:
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    if not isinstance(dim, int):  # torch's old default
+        dim = 0 if x.dim() in (0, 1, 3) else 1
     return dim if dim < 0 else dim - x.dim()
 
 
-def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
-    tensors = []
-    for x in (*args, *kwargs.values()):
+def _normalized_axis(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> int:
+    dim: int = kwargs.get("dim", args[2] if len(args) > 2 else 1)
+    return dim if dim < 0 else dim - x.dim()
+
+
+def _dims(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> list[int]:
+    """Return the axes that a reduction sums over, counted from the end."""
+    dim = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else None))
+    dims = [dim] if isinstance(dim, int) else list(dim) if isinstance(dim, list | tuple) and dim else range(x.dim())
+    return [d if d < 0 else d - x.dim() for d in dims]
+
+
+def _drops(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    rate, training = (kwargs.get(name, args[i] if len(args) > i else True) for i, name in ((1, "p"), (2, "training")))
+    return bool(rate and training)
+
+
+def _tensors(args: Iterable[Any], kwargs: dict[str, Any]) -> Iterator[Tensor]:
+    for x in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(x, Tensor):
-            tensors.append(x)
-        elif isinstance(x, list | tuple):
-            tensors += [y for y in x if isinstance(y, Tensor)]
-    return tensors
-
-
-def _numel(shape: tuple[int, ...]) -> int:
-    return int(torch.Size(shape).numel())
+            yield x
+        elif type(x) in (list, tuple):
+            for y in x:
+                if isinstance(y, Tensor):
+                    yield y
