@@ -3,9 +3,9 @@
     out = softmax(scale · q kᵀ + bias, over visible keys) v            scale = 1/√d_k by default
 
 On the CPU attention runs on torch's flash kernel, tile by tile, and skips blocks that a mask hides
-(kernels/block_plan.py, kernels/tiled_attention.py). On other devices and inside torch.compile it runs on
-`F.scaled_dot_product_attention`. The L×S matrix of weights is built
-only if weights or dropout are requested (torch has no fused dropout on the CPU).
+(kernels/block_plan.py, kernels/tiled_attention.py). On other devices it runs on `F.scaled_dot_product_attention`, on
+whole inputs or on blocks of rows (kernels/device_attention.py), and inside torch.compile on that function too. The L×S
+matrix of weights is built only if weights are requested, or dropout on the CPU, where torch has no fused dropout.
 
 An empty row (a query that sees no key) has zero output, zero weights and zero gradient. NaN in an input is propagated
 to every output that it contributes to, also from hidden keys and values (0 · NaN is NaN).
@@ -14,7 +14,6 @@ to every output that it contributes to, also from hidden keys and values (0 · N
 from typing import Any, Literal, NamedTuple, overload
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -22,6 +21,7 @@ from regard.attention.argument_checks import check_bias, check_dropout, check_in
 from regard.attention.kernels.additive_mask import BiasRule, additive_mask, hide, mask_tensor
 from regard.attention.kernels.autograd import TileCall, flash_attention
 from regard.attention.kernels.block_plan import DENSE_BELOW, choose_plan
+from regard.attention.kernels.device_attention import attend_on_device, sdpa
 from regard.attention.kernels.materialized_weights import attend_by_formula, attend_with_weights
 from regard.attention.kernels.private_torch_operators import in_func_transform
 from regard.attention.kernels.shape_4d import equal_widths
@@ -151,7 +151,10 @@ def _attend(
     if mask is bias is None and not (weights or dropout or lse or _requires_grad(q, k, v) or in_func_transform()):
         return _sdpa_without_mask(q, k, v, scale), None, None
     check_dropout(dropout)
-    on_cpu = q.is_cpu and not torch.compiler.is_compiling()  # whether the CPU kernels can be called
+    compiling = torch.compiler.is_compiling()
+    on_cpu = q.is_cpu and not compiling  # whether the CPU kernels can be called
+    if not (q.is_cpu or compiling or weights):
+        return *_on_device(q, k, v, mask, bias, scale, dropout, lse), None
     rule, visible = _split_mask(mask, q, k, on_cpu)
     table, bias_rule = _split_bias(bias, visible, q, k)
     queries, keys, width = q.shape[-2], k.shape[-2], v.shape[-1]
@@ -159,7 +162,7 @@ def _attend(
         added = additive_mask(q, k, rule, table, bias_rule)
         out, maps = attend_with_weights(q, k, v, added, scale, dropout=dropout, weights=weights)
         return out, None, maps
-    # The CPU kernel does not handle 0 keys and has no gradient of the mask; other devices return no log-sum-exp.
+    # The CPU kernel does not handle 0 keys and has no gradient of the mask; in a compiled graph there are no tiles.
     mask_gradient = table is not None and table.requires_grad and torch.is_grad_enabled()
     if q.numel() == 0 or k.numel() == 0 or (lse and not on_cpu) or mask_gradient:
         return *attend_by_formula(q, k, v, additive_mask(q, k, rule, table, bias_rule), scale), None
@@ -169,23 +172,41 @@ def _attend(
         return (out if out.shape[-1] == width else out[..., :width]), (row_lse if lse else None), None
     if isinstance(rule, Causal) and queries == keys and table is None and bias_rule is None:
         # torch's own causal flag, which aligns at the start, replaces the mask.
-        return _sdpa(q, k, v, scale, is_causal=True), None, None
+        return sdpa(q, k, v, scale, is_causal=True), None, None
     if q.is_cpu and rule is not None and rule.parseable and bias_rule is None and queries * keys > DENSE_BELOW:
         # Under torch.compile on the CPU all tiles are one operator, which takes the mask as text (its repr).
         return attend_compiled(*equal_widths(q, k, v), table, rule, scale)[..., :width], None, None
-    return _sdpa(q, k, v, scale, attn_mask=additive_mask(q, k, rule, table, bias_rule)), None, None
+    return sdpa(q, k, v, scale, additive_mask(q, k, rule, table, bias_rule)), None, None
+
+
+def _on_device(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: MaskLike | None,
+    bias: BiasLike | None,
+    scale: float,
+    dropout: float,
+    lse: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Compute attention on a device other than the CPU, without weights."""
+    rule, visible = None, None
+    if isinstance(mask, Mask):
+        heads = q.shape[-3] if q.dim() > 2 else 1
+        mask.check(q.shape[:-3].numel(), heads, q.shape[-2], k.shape[-2])
+        rule = mask
+    elif mask is not None:
+        check_mask(mask, q, k)
+        visible = mask
+    table, bias_rule = _split_bias(bias, None, q, k)
+    return attend_on_device(q, k, v, visible, rule, table, bias_rule, scale, dropout=dropout, lse=lse)
 
 
 def _sdpa_without_mask(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
     """Compute attention without mask, bias, dropout or weights, with as little overhead as torch's own function."""
     if v.shape[-1] != q.shape[-1] and q.is_cpu:
-        return _sdpa(*equal_widths(q, k, v), scale)[..., : v.shape[-1]]
-    return _sdpa(q, k, v, scale)
-
-
-def _sdpa(q: Tensor, k: Tensor, v: Tensor, scale: float, **mask: Any) -> Tensor:
-    grouped = q.dim() > 2 and q.shape[-3] != k.shape[-3]
-    return F.scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=grouped, **mask)
+        return sdpa(*equal_widths(q, k, v), scale)[..., : v.shape[-1]]
+    return sdpa(q, k, v, scale)
 
 
 def _notify_and_attend(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Result:

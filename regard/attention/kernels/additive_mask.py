@@ -22,7 +22,7 @@ class BiasRule(Protocol):
 
 def mask_tensor(mask: Mask, q: Tensor, k: Tensor) -> Bool[Tensor, "..."]:
     """Return the mask as a boolean tensor that broadcasts to (..., H, L, S)."""
-    visible = mask.tensor(q.shape[-2], k.shape[-2], device=q.device)
+    visible = mask.tensor(1 if mask.by_key else q.shape[-2], k.shape[-2], device=q.device)
     if visible.dim() == 2 or q.dim() == 4:
         return visible
     if q.dim() < 4:

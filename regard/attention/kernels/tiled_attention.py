@@ -1,4 +1,4 @@
-"""Attention tile by tile, forward and backward, on torch's fused CPU kernel.
+"""Attention tile by tile, forward and backward, on torch's fused CPU kernel or the kernel of another device.
 
 Forward, a tile is the block of queries `rows` with the keys that any of them sees:
 
@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.kernels import device_kernel
 from regard.attention.kernels.additive_mask import TileMasks, take_runs
 from regard.attention.kernels.block_plan import Run, Tile
 from regard.attention.kernels.huge_pages import use_huge_pages
@@ -61,7 +62,8 @@ def forward(
 
 def _forward_tile(q: Tensor, k: Tensor, v: Tensor, masks: TileMasks, tile: Tile, scale: float) -> tuple[Tensor, Tensor]:
     causal = masks.is_causal(tile)
-    out, lse = flash_forward(q, k, v, 0.0, causal, attn_mask=None if causal else masks.of(tile), scale=scale)
+    kernel = flash_forward if q.is_cpu else device_kernel.forward
+    out, lse = kernel(q, k, v, 0.0, causal, attn_mask=None if causal else masks.of(tile), scale=scale)
     return out, lse
 
 
@@ -91,6 +93,8 @@ def backward(
         v = torch.cat([v, v.new_ones(*v.shape[:3], 1), v.new_zeros(*v.shape[:3], extra - 1)], -1)
         q, k, out = F.pad(q, (0, extra)), F.pad(k, (0, extra)), F.pad(out, (0, extra))
 
+    kernel = flash_backward if q.is_cpu else device_kernel.backward
+
     def shares(tile: Tile) -> Iterator[tuple[tuple[Run, ...], Tensor, Tensor, Tensor]]:
         """Yield some keys of a tile at a time, with the gradients that they add to dQ, dK and dV."""
         if not tile.runs:
@@ -102,10 +106,10 @@ def backward(
         after = (out, lse) if whole else (out[rows], lse[rows])
         causal = masks.is_causal(tile)
         added = None if causal else masks.of(tile)
-        for part, columns in [(tile.runs, slice(None))] if causal else split_keys(tile.runs):
+        for part, columns in split_keys(tile.runs) if q.is_cpu and not causal else [(tile.runs, slice(None))]:
             keys, values = take_runs(k[tile.batch], part, 2), take_runs(v[tile.batch], part, 2)
             bias = None if added is None else added[..., columns]
-            yield part, *flash_backward(*before, keys, values, *after, 0.0, causal, attn_mask=bias, scale=scale)
+            yield part, *kernel(*before, keys, values, *after, 0.0, causal, attn_mask=bias, scale=scale)
 
     first = masks.plan[0]
     if len(masks.plan) == 1 and first.batch == slice(None) and first.runs == ((0, k.shape[2]),):

@@ -20,13 +20,14 @@ This package uses NumPy only. torch is imported when a tensor is requested or pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.attention.masks.export import ExportableMask, Index
+from regard.attention.masks.mask_data import as_tensor, is_tensor
 
 States = NDArray[np.int8]
 Positions = NDArray[np.int64]
@@ -59,6 +60,9 @@ class Mask(ExportableMask):
     relative: bool = False
     """Whether visibility depends on the distance q − k only."""
 
+    by_key: bool = False
+    """Whether visibility depends on batch item and key only, as for padding."""
+
     parseable: bool = True
     """Whether `parse(repr(mask))` gives the same mask: it has no data other than numbers."""
 
@@ -80,6 +84,12 @@ class Mask(ExportableMask):
         """Return a simpler mask that equals this one on one block; True or False if it is constant there."""
         state = int(self.states(b, q0, q1, np.array([k0]), np.array([k1]))[0])
         return self if state == MIXED else state == VISIBLE
+
+    def to(self, device: Any) -> Mask:
+        """Return the mask with its data (lengths, ids, tables) as tensors on a device, so that it is copied once."""
+        data: dict[str, Any] = {x.name: getattr(self, x.name) for x in fields(self)} if is_dataclass(self) else {}
+        moved = {name: _to_device(x, device) for name, x in data.items()}
+        return replace(self, **moved) if any(moved[name] is not data[name] for name in data) else self  # type: ignore[type-var]
 
     def why(self, b: int, h: int, q: int, k: int) -> str:
         reason = self._reason(b, h, q, k)
@@ -122,6 +132,15 @@ class Mask(ExportableMask):
         raise TypeError("a mask is neither true nor false: combine masks with & | ~ instead of and, or, not")
 
 
+def _to_device(x: Any, device: Any) -> Any:
+    if isinstance(x, Mask):
+        return x.to(device)
+    if isinstance(x, tuple) and x and all(isinstance(part, Mask) for part in x):
+        parts = tuple(part.to(device) for part in x)
+        return parts if any(a is not b for a, b in zip(parts, x, strict=True)) else x
+    return as_tensor(x, device) if isinstance(x, np.ndarray) or is_tensor(x) else x
+
+
 def as_mask(mask: MaskLike) -> Mask:
     """Return a `Mask` unchanged, and a boolean array or tensor as `regard.masks.given` does.
 
@@ -143,7 +162,13 @@ class _Combination(Mask):
         for part in self.parts:
             flat.extend(part.parts if isinstance(part, _Combination) and type(part) is type(self) else (part,))
         object.__setattr__(self, "parts", tuple(flat))
-        for name, combine in (("relative", all), ("parseable", all), ("batch_size", max), ("head_count", max)):
+        for name, combine in (
+            ("relative", all),
+            ("by_key", all),
+            ("parseable", all),
+            ("batch_size", max),
+            ("head_count", max),
+        ):
             object.__setattr__(self, name, combine(getattr(part, name) for part in flat))
         for count in ("batch_size", "head_count"):
             sizes = {getattr(part, count) for part in flat} - {1}
@@ -219,7 +244,7 @@ class DerivedMask(Mask):
     mask: Mask
 
     def __post_init__(self) -> None:
-        for name in ("relative", "parseable", "batch_size", "head_count"):
+        for name in ("relative", "by_key", "parseable", "batch_size", "head_count"):
             object.__setattr__(self, name, getattr(self.mask, name))
 
     def boundaries(self, b: int, keys: int) -> Iterable[int]:

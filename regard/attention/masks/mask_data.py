@@ -36,9 +36,12 @@ def as_numpy(data: Any) -> NDArray[Any]:
 
 def as_kind_of(index: Any, data: Any) -> Any:
     """Return the data as a tensor on the device of `index` if `index` is a tensor, else as a NumPy array."""
-    if not is_tensor(index):
-        return as_numpy(data)
-    return sys.modules["torch"].as_tensor(data, device=index.device)
+    return as_tensor(data, index.device) if is_tensor(index) else as_numpy(data)
+
+
+def as_tensor(data: Any, device: Any) -> Any:
+    """Return the data as a tensor on a device."""
+    return sys.modules["torch"].as_tensor(data, device=device)
 
 
 def dtype_kind(data: Any) -> str:

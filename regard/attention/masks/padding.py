@@ -16,8 +16,9 @@ from regard.attention.masks.mask_data import array_or_tensor, as_kind_of, as_num
 @dataclass(frozen=True, eq=False)
 class Lengths(Mask):
     lengths: Any  # (B,) ints
+    longest: int | None = None  # largest length; None where it cannot be read
 
-    parseable, label = False, "padding"
+    by_key, parseable, label = True, False, "padding"
 
     @property
     def batch_size(self) -> int:  # type: ignore[override]
@@ -38,10 +39,9 @@ class Lengths(Mask):
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
         self._check_batch(batch)
-        longest = 0 if is_symbolic(self.lengths) else max((int(length) for length in self.lengths), default=0)
-        if longest > keys:
+        if self.longest is not None and self.longest > keys:
             raise ValueError(
-                f"padding: a length of {longest} is longer than the {keys} keys there are; "
+                f"padding: a length of {self.longest} is longer than the {keys} keys there are; "
                 "lengths count the real keys of each batch item"
             )
 
@@ -61,7 +61,7 @@ class Lengths(Mask):
 class RealKeys(Mask):
     real: Any  # (B, S) bools
 
-    parseable, label = False, "padding"
+    by_key, parseable, label = True, False, "padding"
 
     @property
     def batch_size(self) -> int:  # type: ignore[override]
@@ -108,9 +108,12 @@ def padding(real: Any) -> Mask:
     """
     data = array_or_tensor(real)
     if data.ndim == 1 and dtype_kind(data) == "int":
-        if not is_symbolic(data) and (as_numpy(data) < 0).any():
-            raise ValueError(f"padding: lengths must not be negative, got {as_numpy(data).min()}")
-        return Lengths(data)
+        if is_symbolic(data):
+            return Lengths(data)
+        lengths = as_numpy(data)  # read once, here: every later read would make the host wait for the device
+        if (lengths < 0).any():
+            raise ValueError(f"padding: lengths must not be negative, got {lengths.min()}")
+        return Lengths(data, int(lengths.max(initial=0)))
     if data.ndim == 2 and dtype_kind(data) == "bool":
         return RealKeys(data)
     raise (ValueError if dtype_kind(data) in ("int", "bool") else TypeError)(

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from regard.attention.device_precision import widest_float
 from regard.attention.kernels.private_torch_operators import in_func_transform
 from regard.attention.positions.position_arguments import Positions
 
@@ -15,8 +16,11 @@ MAX_CACHED_ROWS = 1 << 16  # later positions are not cached: a table up to one d
 def angles(
     positions: Shaped[Tensor, "*batch n"], count: int, width: int, base: float
 ) -> Float[Tensor, "*batch n count"]:
-    """Return the angles p / base^(2i/width), i < count, in float64: float32 is off by 0.004 at position 100,000."""
-    dtype = torch.float32 if positions.device.type == "mps" else torch.float64
+    """Return the angles p / base^(2i/width), i < count, in float64 if the device has it.
+
+    In float32 they are off by 0.004 at position 100,000.
+    """
+    dtype = widest_float(positions.device)
     rates = base ** (torch.arange(count, dtype=dtype, device=positions.device) * (-2 / width))
     return positions.to(dtype)[..., None] * rates
 
@@ -42,14 +46,16 @@ class PositionTable(nn.Module):
         if isinstance(positions, Tensor):
             return self._rows(positions.to(like.device)).to(dtype)
         stop = positions + length
+        # A device without float64 gets rows that are computed on the CPU.
+        source = like.device if widest_float(like.device) == torch.float64 else torch.device("cpu")
         # A table computed inside a transform or for a tensor subclass (fake, traced) must not be cached.
         uncached = torch.compiler.is_compiling() or in_func_transform() or type(like) is not Tensor
         if stop > MAX_CACHED_ROWS or uncached:
-            return self._rows(torch.arange(positions, stop, device=like.device)).to(dtype)
+            return self._rows(torch.arange(positions, stop, device=source)).to(like.device, dtype)
         table = self._table
         if table is None or table.device != like.device or table.dtype != dtype or len(table) < stop:
             # A table created in inference mode could not be used for training later.
             with torch.inference_mode(False):
                 capacity = 1 << max(stop - 1, 63).bit_length()
-                table = self._table = self._rows(torch.arange(capacity, device=like.device)).to(dtype)
+                table = self._table = self._rows(torch.arange(capacity, device=source)).to(like.device, dtype)
         return table[positions:stop]
