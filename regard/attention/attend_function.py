@@ -26,7 +26,7 @@ from regard.attention.kernels.materialized_weights import attend_by_formula, att
 from regard.attention.kernels.private_torch_operators import in_func_transform
 from regard.attention.kernels.shape_4d import equal_widths
 from regard.attention.kernels.torch_compile_operator import attend_compiled
-from regard.attention.listeners import call_listeners, listeners_muted
+from regard.attention.listeners import call_listeners, listeners_muted, report_call
 from regard.attention.masks import Mask
 from regard.attention.masks.causal_and_window import Causal
 from regard.attention.masks.custom import split_boolean_tables
@@ -211,9 +211,8 @@ def _sdpa_without_mask(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
 
 def _notify_and_attend(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Result:
     names = ("mask", "bias", "scale", "dropout", "weights", "want_lse")
+    report_call(q=q, k=k, v=v, **dict(zip(names, rest, strict=True)))
     with listeners_muted:
-        for listener in tuple(call_listeners):
-            listener({"q": q, "k": k, "v": v, **dict(zip(names, rest, strict=True))})
         return _attend(q, k, v, *rest)
 
 

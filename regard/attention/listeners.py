@@ -23,3 +23,10 @@ class _Muted(threading.local):
 
 
 listeners_muted = _Muted()
+
+
+def report_call(**arguments: Any) -> None:
+    """Call every listener with the arguments of a call of attention, unless listeners are muted."""
+    if call_listeners and not listeners_muted.depth:
+        for listener in tuple(call_listeners):
+            listener(arguments)

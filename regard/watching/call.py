@@ -1,16 +1,19 @@
 """One recorded attention call, with its exact weights and its statistics."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.watching import exact_weights
 from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.exact_weights import WeightBlock
+from regard.watching.output_projection import find_output_projection
+from regard.watching.query_positions import find_positions
 from regard.watching.statistics import from_fused_attention as fused
 from regard.watching.statistics import from_score_blocks, from_weights
 from regard.watching.statistics.row_statistics import Statistics
@@ -34,19 +37,31 @@ class Call(CallInputs):
     """
 
     stored_statistics: Statistics | None = None  # computed while the model ran (keep="statistics")
+    stored_sink: PerQuery | None = None  # the result of `sink`, likewise
+    model: nn.Module | None = field(default=None, repr=False)  # the model that was watched
 
     def weights(
         self, *, head: Selection = None, queries: Selection = None, keys: Selection = None, batch: Selection = None
     ) -> Float[Tensor, "..."]:
         """Return the weights (B, H, L, S), or a selection of them; a single index drops its dimension."""
-        selections = {"batch": batch, "head": head, "queries": queries, "keys": keys}
-        b, h, i, j = (_indices(name, x, size) for (name, x), size in zip(selections.items(), self.shape, strict=True))
+        b, h, i, j = self._selected_indices(batch, head, queries, keys)
         rows_at_once = max(1, 2**22 // max(1, self.shape[3]))
         blocks = [exact_weights.selected(self, b, h, rows)[..., j] for rows in i.split(rows_at_once)]
         weights = torch.cat(blocks, -2)
-        for dim, selection in reversed(list(enumerate(selections.values()))):
+        for dim, selection in ((3, keys), (2, queries), (1, head), (0, batch)):
             weights = weights.squeeze(dim) if isinstance(selection, int) else weights
         return weights
+
+    def _selected_indices(self, *selections: Selection) -> list[Int[Tensor, "count"]]:
+        """Return the indices of selected batch items, heads, queries and keys, on the device of the call."""
+        names = ("batch", "head", "queries", "keys")
+        if self.folded and (isinstance(selections[0], int) or isinstance(selections[1], int)):
+            raise ValueError(
+                f"call {self.name!r} holds batch and heads in one axis of {self.shape[1]}, which could not be "
+                "separated; select neither batch nor head, and index the result"
+            )
+        device = self.like.device
+        return [_indices(name, x, size).to(device) for name, x, size in zip(names, selections, self.shape, strict=True)]
 
     def weight_blocks(self) -> Iterator[WeightBlock]:
         """Yield every visible weight once, in blocks of at most 16 MB.
@@ -60,14 +75,15 @@ class Call(CallInputs):
         """Entropy, distance, spread and weight on the first key of every head and query, computed together."""
         if self.stored_statistics is not None:
             return self.stored_statistics
+        self.check_unchanged()
         with torch.no_grad():
-            if self.eager_weights is not None:
-                return from_weights.statistics(self.eager_weights)
-            return from_score_blocks.statistics(self) if from_score_blocks.supports(self) else fused.statistics(self)
+            if from_score_blocks.supports(self):
+                return from_score_blocks.statistics(self)
+            return fused.statistics(self) if fused.supports(self) else from_weights.statistics(self)
 
     @property
     def lse(self) -> PerQuery:
-        """Log-sum-exp of each row of scores; −inf for an empty row, 0 where only the weights are known."""
+        """Log-sum-exp of each row of scores and its sink; −inf for an empty row, 0 where only the weights are known."""
         return self.statistics.lse
 
     def entropy(self) -> PerQuery:
@@ -76,26 +92,108 @@ class Call(CallInputs):
 
     def distance(self) -> PerQuery:
         """Return the mean distance in tokens from each query back to its keys; negative means ahead."""
-        return self.statistics.distance
+        positions = self.known_positions("distance")
+        distance = (positions if positions.dim() == 1 else positions[:, None]) - self.statistics.position
+        return distance.masked_fill(self.statistics.empty, 0.0)
+
+    def sink(self) -> PerQuery:
+        """Return the share of each row's softmax that goes to no key: to a sink, or to the 1 of softmax-plus-one."""
+        if self.stored_sink is not None:
+            return self.stored_sink
+        if self.eager_weights is not None:
+            self.check_unchanged()
+            return (1.0 - self.eager_weights.float().sum(-1)).clamp_min(0.0).masked_fill(self.statistics.empty, 0.0)
+        if self.sinks is None:
+            return torch.zeros_like(self.lse)
+        sinks = self.sinks.expand(self.shape[:3]).to(self.lse.dtype)
+        return (sinks - self.lse).exp()
+
+    @property
+    def positions(self) -> Int[Tensor, "*batch queries"] | None:
+        """Index of each query's own key among the keys, (L,) or (B, L); None if it is not known.
+
+        It is taken from the caller of `watch`, from equal lengths of queries and keys, from a causal mask, or from a
+        cache that has grown by the number of queries.
+        """
+        if not self.positions_searched:
+            self.query_positions, self.positions_searched = find_positions(self), True
+        return self.query_positions
+
+    def rows_seen(self) -> int:
+        return self.shape[3] if self.positions is None else int(self.positions.max()) + 1
+
+    def known_positions(self, purpose: str) -> Int[Tensor, "*batch queries"]:
+        """Return the positions; raise ValueError if they are not known."""
+        if self.positions is None:
+            kind = "cross-attention" if self.cross else f"{self.shape[2]} queries over {self.shape[3]} keys"
+            raise ValueError(
+                f"{purpose} needs the position of each query among the keys, which is not known for call "
+                f"{self.name!r} ({kind}); pass regard.watch(model, positions=…) if you know it"
+            )
+        return self.positions
+
+    @property
+    def output(self) -> Float[Tensor, "batch heads queries d_v"]:
+        """Output of each head before the output projection, (B, H, L, d_v)."""
+        if self.outputs is None and self.values is not None:
+            blocks = [
+                self.weights(queries=slice(i, i + 256)) @ _values_of_each_head(self).float()
+                for i in range(0, self.shape[2], 256)
+            ]
+            return torch.cat(blocks, -2).to(self.v.dtype)
+        return self.tensor("outputs")
+
+    def contributions(
+        self,
+        *,
+        head: Selection = None,
+        queries: Selection = None,
+        keys: Selection = None,
+        batch: Selection = None,
+        output_projection: Tensor | None = None,
+    ) -> Float[Tensor, "..."]:
+        """Return how much each key contributes to each query's output, ‖w · v · W_o‖, or a selection as in `weights`.
+
+        W_o is the part of the output projection that belongs to the head. A large weight on a key whose value is
+        small contributes little.
+
+        output_projection   W_o as a matrix (H · d_v, d_model), if it cannot be found in the model
+        """
+        heads, width = self.shape[1], self.v.shape[-1]
+        matrix = find_output_projection(self, heads * width) if output_projection is None else output_projection
+        if matrix.dim() != 2 or matrix.shape[0] != heads * width:
+            raise ValueError(
+                f"output_projection must be a matrix with {heads * width} rows (H · d_v), got {tuple(matrix.shape)}; "
+                "pass linear.weight.T"
+            )
+        with torch.no_grad():
+            parts = matrix.to(self.v.dtype).unflatten(0, (heads, width))
+            norms = (_values_of_each_head(self) @ parts).norm(dim=-1)  # (B, H, S)
+            b, h, _, j = self._selected_indices(batch, head, queries, keys)
+            norms = norms.index_select(0, b).index_select(1, h).index_select(2, j)[:, :, None].float()
+            for dim, selection in ((3, keys), (2, queries), (1, head), (0, batch)):
+                norms = norms.squeeze(dim) if isinstance(selection, int) else norms
+            return self.weights(head=head, queries=queries, keys=keys, batch=batch) * norms
 
     def mass(self, on: int | list[int]) -> PerQuery:
         """Return the total weight that each query puts on the given keys (sinks, separators, …)."""
         keys = _indices("mass(on=…)", [on] if isinstance(on, int) else list(on), self.shape[3]).unique()
+        keys = keys.to(self.like.device)
         with torch.no_grad():
             return exact_weights.on_keys(self, keys, lambda: self.lse).sum(-1)
 
     def at_offset(self, offset: int) -> PerQuery:
         """Return the weight of each query on the key `offset` tokens after it: −1 the previous token, 0 itself."""
         with torch.no_grad():
-            return exact_weights.at_offset(self, offset, lambda: self.lse)
+            return exact_weights.at_offset(self, offset, self.known_positions("at_offset"), lambda: self.lse)
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
         """Return the weight that each key receives from all queries together."""
         with torch.no_grad():
-            if self.eager_weights is not None:
-                return self.eager_weights.float().sum(-2)
             received = self.statistics.received
-            return fused.received(self, self.lse) if received is None else received
+            if received is None and fused.supports_received(self):
+                received = fused.received(self, self.lse)
+            return from_weights.received(self) if received is None else received
 
     def top(
         self, count: int
@@ -105,18 +203,28 @@ class Call(CallInputs):
             raise ValueError(f"top(count) must be at least 1, got {count}")
         count = min(count, self.shape[3])
         with torch.no_grad():
-            if (
-                self.eager_weights is None
-                and count <= from_score_blocks.MOST_SORTED
-                and from_score_blocks.supports(self)
-            ):
+            if count <= from_score_blocks.MOST_SORTED and from_score_blocks.supports(self):
                 return from_score_blocks.top(self, count, self.lse)
             return from_weights.top(self, count)
 
     def __repr__(self) -> str:
         batch, heads, length, size = self.shape
-        mask = f", mask={self.mask!r}" if self.mask is not None else ", mask=<tensor>" if self.bias is not None else ""
-        return f"Call({self.name!r}, B={batch} H={heads} L={length} S={size}, {self.kernel}{mask})"
+        tensor = self.bias is not None or self.boolean_mask is not None
+        mask = f", mask={self.mask!r}" if self.mask is not None else ", mask=<tensor>" if tensor else ""
+        shape = f"B·H={heads}" if self.folded else f"B={batch} H={heads}"
+        return f"Call({self.name!r}, {shape} L={length} S={size}, {self.kernel}{mask})"
+
+    def separate_statistics(self, separate: Callable[[Any], Any]) -> None:
+        if self.stored_statistics is not None:
+            values = {x.name: separate(getattr(self.stored_statistics, x.name)) for x in fields(self.stored_statistics)}
+            self.stored_statistics = Statistics(**values)
+            self.stored_sink = separate(self.stored_sink)
+
+
+def _values_of_each_head(call: Call) -> Float[Tensor, "batch heads keys d_v"]:
+    """Return the values of every query head, a view where heads share values."""
+    group = call.shape[1] // call.v.shape[1]
+    return call.v if group == 1 else call.v[:, :, None].expand(-1, -1, group, -1, -1).flatten(1, 2)
 
 
 def _indices(name: str, selection: Selection, size: int) -> Int[Tensor, "count"]:

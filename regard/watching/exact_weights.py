@@ -18,6 +18,7 @@ from torch import Tensor
 
 from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.score_blocks import score_blocks
+from regard.watching.score_terms import apply_terms, has_tables
 
 
 class WeightBlock(NamedTuple):
@@ -28,6 +29,7 @@ class WeightBlock(NamedTuple):
     rows: slice
     keys: slice
     weights: Float[Tensor, "batch heads rows keys"]
+    lse: Float[Tensor, "batch heads rows"] | None = None  # log-sum-exp of scores and sink, if requested
 
 
 def selected(
@@ -36,21 +38,19 @@ def selected(
     """Return the weights of the batch items b, heads h and queries i over all keys."""
     call.check_unchanged()
     if call.eager_weights is not None:
-        return call.eager_weights[b][:, h][:, :, i].float()
-    _, heads, length, size = call.shape
+        return _take(_take(_take(call.eager_weights, b, 0), h, 1), i, 2).float()
     with torch.no_grad():
-        q = _take(_take(_take(call.q, b, 0), h, 1), i, 2).float()
-        k = _take(_take(call.k, b, 0), h // (heads // call.k.shape[1]), 1).float()
-        scores = (q * call.scale) @ k.transpose(-1, -2)
-        if call.bias is not None:
-            bias = call.bias.expand(-1, -1, length, size)
-            bias = bias[b] if bias.shape[0] > 1 else bias
-            scores += (bias[:, h] if bias.shape[1] > 1 else bias)[:, :, i].to(scores.dtype)
-        if call.mask is not None:
-            position, keys = (i + size - length)[:, None], torch.arange(size, device=i.device)
-            visible = call.mask.visible(b[:, None, None, None], h[:, None, None], position, keys)
-            scores.masked_fill_(~visible, float("-inf"))
-        return _softmax_in_place(scores, may_be_empty=call.bias is not None or call.mask is not None)
+        dtype = _score_type(call)
+        q = _take(_take(_take(call.q, b, 0), h, 1), i, 2).to(dtype)
+        k = _take(_take(call.k, b, 0), h // (call.shape[1] // call.k.shape[1]), 1).to(dtype)
+        scores = (q * call.factor) @ k.transpose(-1, -2)
+        keys = torch.arange(call.shape[3], device=i.device)
+        scores = apply_terms(call, scores, (b[:, None, None, None], h[:, None, None], i[:, None], keys))
+        lse = None
+        if call.sinks is not None:
+            sinks = call.sinks.expand(call.shape[:3])[b[:, None, None], h[:, None], i].to(dtype)
+            lse = torch.logaddexp(scores.logsumexp(-1), sinks)
+        return _softmax_in_place(scores, may_be_empty=has_tables(call) or call.mask is not None, lse=lse)
 
 
 def on_keys(
@@ -60,39 +60,49 @@ def on_keys(
     call.check_unchanged()
     if call.eager_weights is not None:
         return call.eager_weights[..., keys].float()
-    scores = call.scale * call.q.float() @ _keys_of_each_head(call)[:, :, keys].float().transpose(-1, -2)
-    return _weights_of_pairs(call, scores, torch.arange(call.shape[2])[:, None], keys, lse())
+    scores = (call.q.float() * call.factor) @ _keys_of_each_head(call)[:, :, keys].float().transpose(-1, -2)
+    b, h, i = (torch.arange(n, device=keys.device) for n in call.shape[:3])
+    scores = apply_terms(call, scores, (b[:, None, None, None], h[:, None, None], i[:, None], keys))
+    return (scores - _finite(lse())[..., None]).exp()
 
 
-def at_offset(call: CallInputs, offset: int, lse: Callable[[], PerQuery]) -> PerQuery:
-    """Return the weight of every query on the key `offset` tokens after it; 0 where there is no such key."""
+def at_offset(
+    call: CallInputs, offset: int, positions: Int[Tensor, "*batch queries"], lse: Callable[[], PerQuery]
+) -> PerQuery:
+    """Return the weight of every query on the key `offset` tokens after its position; 0 where there is no such key."""
     call.check_unchanged()
     batch, heads, length, size = call.shape
-    neighbour = torch.arange(size - length, size) + offset
-    exists = (neighbour >= 0) & (neighbour < size)
-    queries, keys = exists.nonzero()[:, 0], neighbour[exists]
-    weights = torch.zeros(batch, heads, length)
+    neighbours = (positions + offset).expand(batch, length)
+    exists = ((neighbours >= 0) & (neighbours < size))[:, None]
+    b = torch.arange(batch, device=positions.device)[:, None, None]
+    h = torch.arange(heads, device=positions.device)[:, None]
+    i, j = torch.arange(length, device=positions.device), neighbours.clamp(0, size - 1)[:, None]
     if call.eager_weights is not None:
-        weights[:, :, queries] = call.eager_weights[:, :, queries, keys].float()
-        return weights
-    scores = call.scale * (call.q[:, :, queries].float() * _keys_of_each_head(call)[:, :, keys].float()).sum(-1)
-    weights[:, :, queries] = _weights_of_pairs(call, scores, queries, keys, lse())
-    return weights
+        return call.eager_weights[b, h, i, j].float() * exists
+    keys = call.k[b, h // (heads // call.k.shape[1]), j].float()  # (B, H, L, d_k)
+    scores = apply_terms(call, (call.q.float() * keys).sum(-1).mul_(call.factor), (b, h, i, j))
+    return (scores - _finite(lse())).exp().masked_fill(~exists, 0.0)
 
 
-def weight_blocks(call: CallInputs) -> Iterator[WeightBlock]:
+def weight_blocks(call: CallInputs, *, with_lse: bool = False) -> Iterator[WeightBlock]:
     """Yield every visible weight once. The blocks share one buffer: use a block before requesting the next."""
     call.check_unchanged()
     if call.eager_weights is not None:
-        batch, heads, rows, keys = (slice(0, size) for size in call.shape)
-        yield WeightBlock(batch, heads, rows, keys, call.eager_weights.float())
+        for b in range(call.shape[0]):
+            heads, rows, keys = (slice(0, size) for size in call.shape[1:])
+            yield WeightBlock(slice(b, b + 1), heads, rows, keys, call.eager_weights[b : b + 1].float())
         return
+    sinks = None if call.sinks is None else call.sinks.expand(call.shape[:3])
     for b, heads, rows, keys, scores, triangular, may_be_empty in score_blocks(call):
         if triangular:
             n = rows.stop - rows.start
-            scores[..., scores.shape[-1] - n :].masked_fill_(torch.ones(n, n, dtype=torch.bool).triu_(1), float("-inf"))
-        weights = _softmax_in_place(scores, may_be_empty=may_be_empty)[None]
-        yield WeightBlock(slice(b, b + 1), heads, rows, keys, weights)
+            later = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu_(1)
+            scores[..., scores.shape[-1] - n :].masked_fill_(later, float("-inf"))
+        lse = scores.logsumexp(-1) if with_lse or sinks is not None else None
+        if lse is not None and sinks is not None:
+            lse = torch.logaddexp(lse, sinks[b, heads, rows].to(lse.dtype))
+        weights = _softmax_in_place(scores, may_be_empty=may_be_empty, lse=lse)[None]
+        yield WeightBlock(slice(b, b + 1), heads, rows, keys, weights, None if lse is None else lse[None])
 
 
 def _keys_of_each_head(call: CallInputs) -> Float[Tensor, "batch heads keys d_k"]:
@@ -101,35 +111,30 @@ def _keys_of_each_head(call: CallInputs) -> Float[Tensor, "batch heads keys d_k"
     return call.k if group == 1 else call.k[:, :, None].expand(-1, -1, group, -1, -1).flatten(1, 2)
 
 
-def _weights_of_pairs(
-    call: CallInputs,
-    scores: Float[Tensor, "batch heads *pairs"],
-    queries: Int[Tensor, "*#pairs"],
-    keys: Int[Tensor, "*#pairs"],
-    lse: PerQuery,
-) -> Float[Tensor, "batch heads *pairs"]:
-    """Return exp(score + bias − lse) for pairs of queries and keys; 0 where the mask hides the pair."""
-    *_, length, size = call.shape
-    if call.bias is not None:
-        scores = scores + call.bias.expand(-1, -1, length, size)[:, :, queries, keys]
-    if call.mask is not None:
-        ones = [1] * (scores.dim() - 2)
-        b, h = torch.arange(call.shape[0]).view(-1, 1, *ones), torch.arange(call.shape[1]).view(-1, *ones)
-        visible = call.mask.visible(b, h, queries + size - length, keys)
-        scores = scores.masked_fill(~visible, float("-inf"))
-    return (scores - lse.masked_fill(lse.isneginf(), 0.0)[:, :, queries]).exp()
+def _score_type(call: CallInputs) -> torch.dtype:
+    """Return the precision of the scores: that of the queries, at least float32."""
+    return torch.float64 if call.q.dtype == torch.float64 else torch.float32
 
 
-def _softmax_in_place(scores: Float[Tensor, "... keys"], *, may_be_empty: bool) -> Float[Tensor, "... keys"]:
-    """Replace the scores by their softmax; an empty row becomes 0."""
+def _finite(lse: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Return the log-sum-exp with 0 for empty rows, whose weights are exp(−inf − 0) = 0."""
+    return lse.masked_fill(lse.isneginf(), 0.0)
+
+
+def _softmax_in_place(
+    scores: Float[Tensor, "... keys"], *, may_be_empty: bool, lse: Tensor | None = None
+) -> Float[Tensor, "... keys"]:
+    """Replace the scores by their softmax; an empty row becomes 0. `lse`: log-sum-exp of each row with its sink."""
+    if lse is not None:
+        return scores.sub_(_finite(lse)[..., None]).exp_()
     if not may_be_empty:
         return torch.softmax(scores, -1, out=scores)
     empty = scores.isneginf().all(-1, keepdim=True)
     return torch.softmax(scores.masked_fill_(empty, 0.0), -1, out=scores).masked_fill_(empty, 0.0)
 
 
-def _take(x: Tensor, index: Tensor, dim: int) -> Tensor:
-    """Return x at the indices; a view if the index selects everything in order."""
-    if len(index) == x.shape[dim] and (len(index) == 0 or bool((index == torch.arange(len(index))).all())):
+def _take(x: Tensor, index: Int[Tensor, "count"], dim: int) -> Tensor:
+    """Return x at the indices; x itself if there are as many as x has entries and they are in order."""
+    if len(index) == x.shape[dim] and bool((index == torch.arange(len(index), device=index.device)).all()):
         return x
     return x.index_select(dim, index)

@@ -13,8 +13,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from regard.watching.call import Call
-from regard.watching.doctor.examination import examine
-from regard.watching.doctor.findings import Findings
+from regard.watching.doctor import Finding, examine
 
 Tokens = Sequence[str] | Mapping[str, Sequence[str] | tuple[Sequence[str], Sequence[str]]] | None
 
@@ -50,6 +49,7 @@ class Recording:
     calls: list[Call] = field(default_factory=list)
     skipped: int = 0  # calls not recorded because of max_calls
     unseen: list[Unseen] = field(default_factory=list)  # what attends but was not recorded
+    notes: list[str] = field(default_factory=list)  # how the model ran differently from an unwatched run
 
     def __getitem__(self, which: int | str) -> Call:
         """Return a call by its number, or by the path of its module (its last call, if it made several)."""
@@ -72,21 +72,27 @@ class Recording:
     def summary(self) -> list[dict[str, Any]]:
         """Return one row per head: mean entropy, distance, spread, weight on the first key, share of empty rows.
 
-        For self-attention also the mean weight on the previous token, the token itself and the next one.
+        Where the positions of the queries are known also the mean weight on the previous token, the token itself and
+        the next one; otherwise the distance is None.
         """
         self._check_not_empty()
         rows = []
         for call in self.calls:
             stats = call.statistics
-            columns = {name: getattr(stats, name) for name in ("entropy", "distance", "spread", "sink")}
-            neighbours = {}
-            if call.stored_statistics is None and call.shape[2] == call.shape[3]:
-                neighbours = {name: call.at_offset(n) for name, n in (("previous", -1), ("own", 0), ("next", 1))}
+            columns = {"entropy": stats.entropy, "distance": None, "spread": stats.spread, "sink": stats.sink}
+            if call.positions is not None:
+                columns["distance"] = call.distance()
+                if call.stored_statistics is None:
+                    columns |= {name: call.at_offset(n) for name, n in (("previous", -1), ("own", 0), ("next", 1))}
+            counts = (~stats.empty).sum((0, 2)).clamp_min(1)
+            empty = stats.empty.float().mean((0, 2)).tolist()
+            means = {
+                name: [None] * len(empty) if values is None else (values.sum((0, 2)) / counts).tolist()
+                for name, values in columns.items()
+            }
             for head in range(call.shape[1]):
-                empty = stats.empty[:, head]
-                count = max(1, int((~empty).sum()))
-                means = {name: float(values[:, head].sum() / count) for name, values in (columns | neighbours).items()}
-                rows.append({"call": call.name, "head": head, **means, "empty": float(empty.float().mean())})
+                of_head = {name: values[head] for name, values in means.items()}
+                rows.append({"call": call.name, "head": head, **of_head, "empty": empty[head]})
         return rows
 
     def table(self) -> Table:
@@ -103,7 +109,7 @@ class Recording:
         remaining_rows = iter(rows)
         for name, call in zip(names, self.calls, strict=True):
             for head, row in zip(range(call.shape[1]), remaining_rows, strict=False):
-                means = [f"{row[key]:.2f}" for key in ("entropy", "distance", "spread")]
+                means = ["?" if row[key] is None else f"{row[key]:.2f}" for key in ("entropy", "distance", "spread")]
                 weights = [_format_weight(row.get(key)) for key in ("sink", "previous", "own", "next")]
                 empty = [f"{row['empty']:.0%}" if row["empty"] else ""] if some_empty else []
                 table.add_row(name if head == 0 else "", str(head), *means, *weights, *empty)
@@ -134,28 +140,14 @@ class Recording:
     def _repr_html_(self) -> str | None:
         return _pictures().inline_seen(self) if self.calls else None
 
-    def check(self, *, padding: Any = None, causal: Any = False, documents: Any = None) -> Findings:
-        """Return what looks wrong in the calls, with what was checked and what could not be; see `doctor`.
+    def check(self, *, padding: Any = None, causal: bool = False) -> list[Finding]:
+        """Return what looks wrong in the calls; see `regard.watching.doctor`.
 
-        padding     real tokens, (B, S): booleans, 1 and 0 as tokenizers return them, or numbers to add to the scores
-                    (0 = real); or lengths (B,). In an encoder-decoder model, those of the source. Queries that are
-                    padding are not checked.
-        causal      whether the model should be causal: True applies to self-attention outside of encoders; a pattern
-                    of module paths, or several, to these modules
-        documents   document number of each token of packed sequences, (B, S), or the lengths of the documents
-
-        `padding` and `documents` may be dicts from patterns of module paths to masks.
-
-        >>> import regard, torch
-        >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
-        >>> with torch.no_grad(), regard.watch(layer) as seen:
-        ...     _ = layer(torch.randn(2, 5, 16))                       # the padding mask is forgotten
-        >>> [finding.what for finding in seen.check(padding=[[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])]
-        ['attends to padding']
+        padding     real keys as booleans (B, S), True = real, or as lengths (B,); None: padding is not checked
+        causal      whether the model should be causal
         """
         self._check_not_empty()
-        complete = not self.skipped
-        return examine(self.model, self.calls, padding=padding, causal=causal, documents=documents, complete=complete)
+        return examine(self.calls, padding=padding, causal=causal)
 
     def rollout(self, *, residual: float = 0.5) -> Float[Tensor, "batch queries keys"]:
         """Return attention rollout: how much of each input token reaches each output token.
@@ -170,7 +162,7 @@ class Recording:
             if length != size:
                 raise ValueError(f"rollout needs self-attention, but call {call.name!r} has L={length} and S={size}")
             mean = torch.stack([call.weights(head=head) for head in range(call.shape[1])]).mean(0)
-            mixed = residual * torch.eye(length) + (1 - residual) * mean
+            mixed = residual * torch.eye(length, device=mean.device) + (1 - residual) * mean
             total = mixed if total is None else mixed @ total
         assert total is not None
         return total
@@ -182,7 +174,8 @@ class Recording:
             raise ValueError("the two recordings have different calls; compare two runs of the same model")
         changes = []
         for a, b in zip(rows, other_rows, strict=True):
-            change = {key: b[key] - a[key] for key in ("entropy", "distance", "spread", "sink")}
+            keys = [key for key in ("entropy", "distance", "spread", "sink") if a[key] is not None is not b[key]]
+            change = {key: b[key] - a[key] for key in keys}
             changes.append({"call": a["call"], "head": a["head"], **change})
         return sorted(changes, key=lambda row: -abs(row["entropy"]) - abs(row["sink"]))
 

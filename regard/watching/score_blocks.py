@@ -14,6 +14,7 @@ from regard.attention import Mask, masks
 from regard.attention.kernels.block_plan import Tile, plan_tiles
 from regard.attention.masks.custom import split_boolean_tables
 from regard.watching.call_inputs import CallInputs
+from regard.watching.score_terms import apply_terms, has_tables
 
 MAX_SCORES = 1 << 22  # scores computed at a time, 16 MB
 MAX_ROWS = 256  # rows of a head computed at a time
@@ -37,26 +38,25 @@ def score_blocks(call: CallInputs) -> Iterator[ScoreBlock]:
     batch, heads, length, size = call.shape
     group = heads // call.k.shape[1]  # query heads per key/value head
     rule, tables = split_boolean_tables(call.mask) if call.mask is not None else (None, ())
-    bias = None if call.bias is None else call.bias.expand(-1, -1, length, size)
-    buffer = torch.empty(max(MAX_SCORES, group * size))
+    dtype = torch.float64 if call.q.dtype == torch.float64 else torch.float32
+    buffer = torch.empty(max(MAX_SCORES, group * size), dtype=dtype, device=call.q.device)
     for tile in (tile for tile in plan_tiles(rule, length, size) if tile.keys):
         triangular = _is_triangular(tile)
         tile_masks = [*([] if tile.rule is None or triangular else [tile.rule]), *tables]
-        may_be_empty = bool(tile_masks) or bias is not None
+        may_be_empty = bool(tile_masks) or has_tables(call)
         for b in range(*tile.batch.indices(batch)):
-            k_t = call.k[b].float().transpose(1, 2)
+            k_t = call.k[b].to(dtype).transpose(1, 2)
             for rows, keys in _chunks(tile, triangular, group):
                 count, width = rows.stop - rows.start, keys.stop - keys.start
                 step = max(1, CACHED_SCORES // (group * count * width))
                 for g in range(0, len(k_t), step):
                     h = slice(g * group, min(g + step, len(k_t)) * group)
                     scores = buffer[: (h.stop - h.start) * count * width].view(-1, count, width)
-                    q = (call.q[b, h, rows].float() * call.scale).reshape(-1, group * count, call.q.shape[-1])
+                    q = (call.q[b, h, rows].to(dtype) * call.factor).reshape(-1, group * count, call.q.shape[-1])
                     torch.bmm(q, k_t[g : g + step, :, keys], out=scores.view(-1, group * count, width))
-                    if bias is not None:
-                        scores += bias[b if len(bias) > 1 else 0, h if bias.shape[1] > 1 else slice(None), rows, keys]
+                    scores = apply_terms(call, scores[None], (slice(b, b + 1), h, rows, keys), rule=False)[0]
                     for mask in tile_masks:
-                        scores.masked_fill_(~_visible(mask, b, h, rows, keys, size - length), float("-inf"))
+                        scores.masked_fill_(~_visible(mask, b, h, rows, keys, size - length, scores), float("-inf"))
                     yield ScoreBlock(b, h, rows, keys, scores, triangular, may_be_empty)
 
 
@@ -79,8 +79,12 @@ def _chunks(tile: Tile, triangular: bool, group: int) -> Iterator[tuple[slice, s
         yield slice(start, stop), slice(first, tile.position + stop - tile.rows.start if triangular else last)
 
 
-def _visible(mask: Mask, b: int, heads: slice, rows: slice, keys: slice, shift: int) -> Bool[Tensor, "..."]:
+def _visible(mask: Mask, b: int, heads: slice, rows: slice, keys: slice, shift: int, like: Tensor) -> Tensor:
     """Return which pairs of a block the mask shows, for each head or for all."""
-    h = torch.arange(heads.start, heads.stop)[:, None, None] if mask.head_count > 1 else torch.tensor(heads.start)
-    position = torch.arange(rows.start, rows.stop)[:, None] + shift
-    return mask.visible(torch.tensor(b), h, position, torch.arange(keys.start, keys.stop))
+    h = torch.arange(heads.start, heads.stop if mask.head_count > 1 else heads.start + 1, device=like.device)
+    position = torch.arange(rows.start, rows.stop, device=like.device)[:, None] + shift
+    j = torch.arange(keys.start, keys.stop, device=like.device)
+    visible: Bool[Tensor, "#heads rows keys"] = mask.visible(
+        torch.tensor(b, device=like.device), h[:, None, None], position, j
+    )
+    return visible

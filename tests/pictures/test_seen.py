@@ -111,7 +111,7 @@ def test_saving(tmp_path: Path) -> None:
 def test_recordings_of_statistics_have_an_overview(tmp_path: Path) -> None:
     seen = bert_seen(keep="statistics")
     assert len(seen_overview(seen).figure.axes) == 1  # the table alone
-    with pytest.raises(ValueError, match="keep='statistics', which stores no queries and keys"):
+    with pytest.raises(ValueError, match="keep='statistics', which stores no queries"):
         seen.save(tmp_path / "x.html")
     assert not list(tmp_path.iterdir())
 

@@ -9,16 +9,23 @@ from hypothesis import strategies as st
 from regard import masks
 from regard.watching import Call
 from regard.watching.statistics import from_fused_attention as fused
-from regard.watching.statistics import from_score_blocks
+from regard.watching.statistics import from_score_blocks, from_weights
+from regard.watching.statistics.row_statistics import Statistics
 from support.strategies import rules
 
-WAYS = {"rows": from_score_blocks.statistics, "attention": fused.statistics}
+
+def without_loops(call: Call, on: tuple[int, ...]) -> Statistics:
+    """Compute the statistics as on other devices than the CPU."""
+    return (fused if fused.supports(call) else from_weights).statistics(call, on)
+
+
+WAYS = {"rows": from_score_blocks.statistics, "attention": without_loops}
 ways = pytest.mark.parametrize("way", WAYS)
 
 
 def call_of(q, k, rule=None, added=None, scale=None) -> Call:
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return Call("", "", (*q.shape[:3], k.shape[2]), scale, q, k, rule, added)
+    return Call("", "", (*q.shape[:3], k.shape[2]), scale, q, k, mask=rule, bias=added)
 
 
 def weights_of(call: Call) -> np.ndarray:
@@ -38,8 +45,7 @@ def weights_of(call: Call) -> np.ndarray:
 
 def check(call: Call, way: str = "rows", on: tuple[int, ...] = (0,), tolerance: float = 1e-4) -> None:
     w, result = weights_of(call), WAYS[way](call, on)
-    length, size = call.shape[2:]
-    place = np.arange(size)
+    place = np.arange(call.shape[3])
     empty = w.sum(-1) == 0
     mean = w @ place
     entropy = -(w * np.log(np.where(w > 0, w, 1.0))).sum(-1)
@@ -47,9 +53,7 @@ def check(call: Call, way: str = "rows", on: tuple[int, ...] = (0,), tolerance: 
     assert (result.empty.numpy() == empty).all()
     assert np.isneginf(result.lse.numpy()[empty]).all()
     np.testing.assert_allclose(result.entropy, entropy, rtol=0, atol=1e-4)
-    np.testing.assert_allclose(
-        result.distance, np.where(empty, 0.0, np.arange(size - length, size) - mean), 0, tolerance
-    )
+    np.testing.assert_allclose(result.position, mean, 0, tolerance)
     np.testing.assert_allclose(result.sink, w[..., list(set(on))].sum(-1), rtol=0, atol=1e-5)
     if way == "rows":  # fused attention subtracts two large numbers
         np.testing.assert_allclose(result.spread**2, variance, rtol=1e-5, atol=2e-2)
@@ -142,7 +146,7 @@ class TestExtremes:
         for call in (call_of(q, torch.randn(1, 2, 6, 4), added=hidden), call_of(q, torch.randn(1, 2, 0, 4))):
             assert call.statistics.empty.all()
             assert not call.received().any()
-            for what in ("entropy", "distance", "spread", "sink"):
+            for what in ("entropy", "position", "spread", "sink"):
                 assert not getattr(from_score_blocks.statistics(call, ()), what).any()
         assert call_of(q, torch.randn(1, 2, 6, 4), added=hidden).top(2)[1].unique().tolist() == [-1]
 

@@ -21,7 +21,8 @@ class Attends(nn.Module):
 
 def call_of(q, k, mask=None, bias=None) -> Call:
     model = Attends()
-    with torch.no_grad(), regard.watch(model) as seen:
+    positions = torch.arange(k.shape[-2] - q.shape[-2], k.shape[-2])
+    with torch.no_grad(), regard.watch(model, positions=positions) as seen:
         model(q, k, mask, bias)
     return seen.calls[0]
 

@@ -79,7 +79,7 @@ def _overview(run: WatchedRun) -> dict[str, Any]:
 
 def _finding(run: WatchedRun, finding: Any) -> dict[str, Any]:
     """Return a finding with the names of its tokens and the weight of its example."""
-    place = next((i for i, call in enumerate(run.seen.calls) if call.name == finding.call), 0)
+    place = next(i for i, call in enumerate(run.seen.calls) if call.name == finding.call)
     queries, keys = run.names[place]
     head, query, key = finding.head, finding.query, finding.key
     weight = None
@@ -110,10 +110,16 @@ def head(fields: Fields) -> dict[str, Any]:
             "weights": encode_array(call.weights(batch=0, head=number).numpy()),
             "visible": None if visible.all() else encode_array(visible),
             "entropy": encode_array(statistics.entropy[0, number].double().numpy()),
-            "distance": encode_array(statistics.distance[0, number].double().numpy()),
+            "distance": encode_array(_distance(call, number)),
             "sink": encode_array(statistics.sink[0, number].double().numpy()),
             "received": encode_array(call.received()[0, number].double().numpy()),
         }
+
+
+def _distance(call: Any, number: int) -> Any:
+    """Return the mean distance of each query of a head to its keys; NaN where positions are not known."""
+    known = call.positions is not None
+    return call.distance()[0, number].double().numpy() if known else np.full(call.shape[2], np.nan)
 
 
 def compare(fields: Fields) -> dict[str, Any]:

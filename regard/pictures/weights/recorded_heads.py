@@ -154,9 +154,10 @@ def _calls(seen: Recording, batch: int) -> list[Call]:
 
 def _layer(call: Call, batch: int) -> Any:
     """Return the call as `Factors` if queries, keys and a mask determine its weights, otherwise its weights."""
-    if call.eager_weights is not None or (call.bias is not None and not call.bias_is_mask):
+    changed = (call.eager_weights, call.bias, call.bias_rule, call.score_function, call.sinks)
+    if call.softcap or any(x is not None for x in changed):
         return call.weights(batch=batch)
-    visible = call.visible(batch) if call.mask is not None or call.bias is not None else None
+    visible = call.visible(batch) if call.mask is not None or call.boolean_mask is not None else None
     return Factors(call.q[batch], call.k[batch], call.scale, visible)
 
 

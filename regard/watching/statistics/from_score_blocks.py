@@ -16,14 +16,16 @@ from torch import Tensor
 
 from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.score_blocks import score_blocks
-from regard.watching.statistics.row_statistics import Statistics
+from regard.watching.statistics.row_statistics import Statistics, include_sinks
 
 MOST_SORTED = 64  # up to this many largest weights, insertion into a sorted list is faster than torch.topk
 
 
 def supports(call: CallInputs) -> bool:
     """Whether the compiled loops can process the call: on the CPU, in float32 or less."""
-    return call.q.is_cpu and call.q.dtype in (torch.float32, torch.bfloat16, torch.float16)
+    return (
+        call.eager_weights is None and call.q.is_cpu and call.q.dtype in (torch.float32, torch.bfloat16, torch.float16)
+    )
 
 
 def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:
@@ -49,15 +51,16 @@ def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:
             columns[:, block.batch, block.heads, block.rows] = torch.from_numpy(results.T).unflatten(1, (-1, per_head))
     entropy, mean, spread, sink, lse = columns
     empty = lse.isneginf()
-    return Statistics(
+    statistics = Statistics(
         entropy=entropy.float(),
-        distance=(torch.arange(size - length, size) - mean).masked_fill_(empty, 0.0),
+        position=mean.clone(),
         spread=spread.float(),
         sink=sink.float(),
         empty=empty,
         lse=lse.float(),
         received=torch.from_numpy(received.sum(0)).float(),
     )
+    return include_sinks(statistics, call.sinks)
 
 
 def top(

@@ -1,55 +1,57 @@
-"""Statistics computed from the weights themselves, whole or a block at a time."""
+"""Statistics computed from the weights themselves, a block at a time: for eager attention and changed scores."""
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.watching.call_inputs import CallInputs, PerQuery
+from regard.watching.call_inputs import CallInputs
 from regard.watching.exact_weights import weight_blocks
 from regard.watching.statistics.row_statistics import Statistics
 
 SORT_BLOCK = 32  # keys per block when the largest weights of a long row are searched
 
 
-def statistics(weights: Float[Tensor, "batch heads queries keys"]) -> Statistics:
-    """Return the statistics of weights that a model computed itself; their log-sum-exp is unknown and set to 0."""
-    w = weights.double()
-    length, size = w.shape[-2:]
-    position = torch.arange(size, dtype=torch.float64)
-    mean, mean_square = w @ position, w @ position**2
-    empty = w.sum(-1) == 0
+def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:
+    """Return all statistics; mean position and spread are those of the weights divided by their sum.
+
+    The log-sum-exp is unknown where a model has computed the weights itself, and set to 0.
+    """
+    batch, heads, length, size = call.shape
+    like = call.like
+    total = like.new_zeros(6, batch, heads, length, dtype=torch.float64)  # entropy, Σw, Σwp, Σwp², sink, visible keys
+    position = torch.arange(size, dtype=torch.float64, device=like.device)
+    lse = like.new_full((batch, heads, length), -torch.inf if call.eager_weights is None else 0.0, dtype=torch.float32)
+    for block in weight_blocks(call, with_lse=True):
+        w, p = block.weights.double(), position[block.keys]
+        parts = [-torch.special.xlogy(w, w).sum(-1), w.sum(-1), w @ p, w @ p**2, _on(w, block.keys, sinks), w.any(-1)]
+        total[:, block.batch, block.heads, block.rows] = torch.stack(parts)
+        if block.lse is not None:
+            lse[block.batch, block.heads, block.rows] = block.lse.float()
+    entropy, weight, first, second, sink, some = total
+    mean, square = (x / torch.where(weight == 0, 1.0, weight) for x in (first, second))
     return Statistics(
-        entropy=-(w * w.clamp_min(1e-300).log()).sum(-1).float(),
-        distance=torch.where(empty, 0.0, torch.arange(size - length, size) - mean),
-        spread=(mean_square - mean**2).clamp_min(0).sqrt().float(),
-        sink=w[..., 0].float(),
-        empty=empty,
-        lse=torch.zeros_like(mean).float(),
+        entropy=entropy.float(),
+        position=mean,
+        spread=(square - mean**2).clamp_min(0).sqrt().float(),
+        sink=sink.float(),
+        empty=some == 0,
+        lse=lse,
     )
-
-
-def expected_bias(call: CallInputs, lse: PerQuery) -> PerQuery:
-    """Return Σ_j w_ij bias_ij, the mean bias in the scores of each query; 0 where the bias is only a mask."""
-    expected = torch.zeros_like(lse)
-    if call.bias_is_mask or call.bias is None:
-        return expected  # a hidden key has weight 0 and bias −inf, and contributes 0
-    bias = call.bias.expand(-1, -1, *call.shape[2:])
-    for block in weight_blocks(call):
-        b = block.batch if bias.shape[0] > 1 else slice(None)
-        h = block.heads if bias.shape[1] > 1 else slice(None)
-        values = bias[b, h, block.rows, block.keys].to(lse.dtype)
-        values = values.masked_fill(values.isneginf(), 0.0)
-        expected[block.batch, block.heads, block.rows] += (block.weights * values).sum(-1)
-    return expected
 
 
 def received(call: CallInputs) -> Float[Tensor, "batch heads keys"]:
     """Return the weight that each key receives from all queries together."""
-    total = torch.zeros(*call.shape[:2], call.shape[3], dtype=torch.float32, device=call.q.device)
+    total = call.like.new_zeros(*call.shape[:2], call.shape[3], dtype=torch.float32)
     for block in weight_blocks(call):
         total[block.batch, block.heads, block.keys] += block.weights.sum(-2)
     return total
+
+
+def _on(weights: Tensor, keys: slice, sinks: tuple[int, ...]) -> Tensor:
+    """Return the weight on the keys in `sinks`, of which a block has those from keys.start to keys.stop."""
+    inside = [key - keys.start for key in set(sinks) if keys.start <= key < keys.stop]
+    return weights[..., inside].sum(-1)
 
 
 def top(
@@ -59,8 +61,8 @@ def top(
 
     The `count` largest weights of a row are among the `count` blocks with the largest maxima; only those are sorted.
     """
-    values = torch.zeros(*call.shape[:3], count)
-    indices = torch.full((*call.shape[:3], count), -1)
+    values = torch.zeros(*call.shape[:3], count, device=call.like.device)
+    indices = torch.full((*call.shape[:3], count), -1, device=call.like.device)
     for block in weight_blocks(call):
         w, first = block.weights, block.keys.start
         target = (block.batch, block.heads, block.rows, slice(min(count, w.shape[-1])))

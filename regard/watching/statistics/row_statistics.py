@@ -1,7 +1,8 @@
 """Result of the statistics of a call."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -21,9 +22,28 @@ class Statistics:
     """
 
     entropy: PerQuery  # in nats
-    distance: PerQuery  # mean distance back from the query to its keys; negative: ahead; float64, for long rows
+    position: PerQuery  # mean index of the keys; float64 where the device has it, for long rows
     spread: PerQuery  # standard deviation of the position of the keys
     sink: PerQuery  # weight on the first key
     empty: Bool[Tensor, "batch heads queries"]  # whether the query sees nothing
-    lse: PerQuery  # log-sum-exp of the scores; −inf for an empty row
+    lse: PerQuery  # log-sum-exp of the scores and the sink; −inf for an empty row without sink
     received: Float[Tensor, "batch heads keys"] | None = None  # weight of each key from all queries, if computed
+
+
+def include_sinks(statistics: Statistics, sinks: PerQuery | None) -> Statistics:
+    """Return statistics of softmax over keys and sinks, from those of softmax over the keys alone.
+
+    All weights of a row are multiplied by the share of the keys, p = sigmoid(lse − sink), so that the entropy
+    −Σ pw log pw becomes p (entropy − log p). The mean position and the spread do not change.
+    """
+    if sinks is None:
+        return statistics
+    lse, sinks = statistics.lse, sinks.to(statistics.lse.dtype)
+    share = torch.sigmoid(lse - sinks)
+    return replace(
+        statistics,
+        entropy=share * (statistics.entropy - torch.where(share > 0, share, 1.0).log()),
+        sink=statistics.sink * share,
+        lse=torch.logaddexp(lse, sinks),
+        received=None,  # the share differs from query to query
+    )

@@ -1,0 +1,154 @@
+"""Which module of a watched model makes an attention call, and what that module was called with.
+
+Both are read from the interpreter's stack, and only when a call is recorded: hooks on all modules would cost more time
+than the rest of watching.
+"""
+
+import inspect
+import re
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+MODULE_CALL_CODE = {nn.Module._call_impl.__code__, nn.Module._wrapped_call_impl.__code__}
+HEAD_COUNTS = ("num_heads", "heads", "num_attention_heads", "n_heads", "n_head", "nhead", "num_head", "nheads")
+ATTENTION_CLASS = re.compile(r"[Aa]ttenti|[Aa]ttn|MHA|MHSA|MSA$")
+OTHER_SEQUENCES = {
+    "key_value_states", "encoder_hidden_states", "encoder_states", "encoder_output", "encoder_outputs", "encoder_out",
+    "cross_attention_states", "memory", "context", "kv", "key", "keys", "k", "mem", "enc_output", "source", "context_x",
+}  # fmt: skip
+CACHES = {
+    "past_key_values", "past_key_value", "layer_past", "past_kv", "past", "cache", "kv_cache", "cache_params", "mems",
+    "incremental_state", "input_pos", "start_pos", "cache_position", "prev_key_values", "k_cache", "layer_cache",
+}  # fmt: skip
+
+
+@dataclass
+class CallSite:
+    """The module that makes a call.
+
+    name        path of the innermost module of the model on the stack
+    module      the innermost one that projects its input: it has matrices as parameters
+    arguments   what that module was called with, by name
+    """
+
+    name: str
+    module: nn.Module
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def sequence(self) -> Tensor | None:
+        """The first sequence (B, L, …) that the module was called with."""
+        return next((x for x in self.arguments.values() if _is_sequence(x)), None)
+
+    @property
+    def input_sizes(self) -> tuple[int, ...]:
+        """The first two sizes of the module's first input, or () if they are not known."""
+        inputs = [x for x in self.arguments.values() if isinstance(x, Tensor) and not x.is_nested and x.dim() > 1]
+        return tuple(inputs[0].shape[:2]) if inputs else ()
+
+    @property
+    def has_other_sequence(self) -> bool:
+        """Whether the module was called with a second sequence for the keys."""
+        first = self.sequence
+        others = [x for name, x in self.arguments.items() if name in OTHER_SEQUENCES and _is_sequence(x)]
+        return first is not None and any(not _same(first, x) for x in others)
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether the module was called with a cache, or holds one."""
+        given = any(self.arguments.get(name) is not None for name in CACHES)
+        return given or any(getattr(self.module, name, None) is not None for name in ("cache", "kv_cache", "k_cache"))
+
+
+class ModuleStack:
+    """Finds the module of a model whose code is running."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.modules = dict(model.named_modules(remove_duplicate=False))
+        self.names: dict[int, str] = {}
+        for name, module in self.modules.items():
+            self.names.setdefault(id(module), name)
+        self.projecting = {
+            name: any(x.dim() > 1 for x in module.parameters()) for name, module in model.named_modules()
+        }
+        self.others: dict[str, None] = {}  # classes of other models that ran
+
+    def name(self) -> str | None:
+        """Return the path of the innermost module of the model on the stack; None outside of the model."""
+        frame: FrameType | None = sys._getframe(1)
+        other: nn.Module | None = None
+        while frame is not None:
+            code = frame.f_code
+            if code.co_argcount and code.co_varnames[0] == "self":
+                this = frame.f_locals.get("self")
+                name = self.names.get(id(this))
+                if name is not None:
+                    return name
+                if code in MODULE_CALL_CODE:
+                    other = this
+            frame = frame.f_back
+        if other is not None:
+            self.others[type(other).__name__] = None
+        return None
+
+    def site(self, name: str) -> CallSite:
+        """Return the call site of the innermost module, whose path is `name`."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code in MODULE_CALL_CODE:
+                local = frame.f_locals
+                module = local.get("self")
+                path = self.names.get(id(module))
+                if module is not None and path is not None and self.projecting.get(path, False):
+                    arguments = dict(zip(_argument_names(module.__class__), local.get("args", ()), strict=False))
+                    return CallSite(name, module, arguments | local.get("kwargs", {}))
+            frame = frame.f_back
+        return CallSite(name, self.modules[name])
+
+    def input_sizes(self) -> tuple[int, ...]:
+        """Return the first two sizes of the first input of the module that runs now."""
+        name = self.name()
+        return () if name is None else self.site(name).input_sizes
+
+    def attends(self, name: str) -> bool:
+        """Whether a module, or the one that calls a layer of torch, is an attention layer by the name of its class."""
+        module = self.modules[name]
+        while name and type(module).__module__.startswith("torch.nn"):
+            name = name.rpartition(".")[0]
+            module = self.modules[name]
+        return ATTENTION_CLASS.search(type(module).__name__) is not None
+
+    def heads_of(self, name: str | None) -> int | None:
+        """Return the number of heads that a module, or a module around it, states as an attribute."""
+        while name is not None:
+            module = self.modules[name]
+            for holder in (module, getattr(module, "config", None)):
+                for attribute in HEAD_COUNTS:
+                    if isinstance(count := getattr(holder, attribute, None), int) and not isinstance(count, bool):
+                        return count
+            name = name.rpartition(".")[0] if name else None
+        return None
+
+
+@cache
+def _argument_names(kind: Any) -> tuple[str, ...]:
+    """Return the names of the positional arguments of a module's forward function."""
+    code = getattr(inspect.unwrap(kind.forward), "__code__", None)
+    return () if code is None else code.co_varnames[1 : code.co_argcount]
+
+
+def _is_sequence(x: Any) -> bool:
+    return isinstance(x, Tensor) and not x.is_nested and x.dim() == 3 and x.dtype.is_floating_point
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    if a is b or (a.shape == b.shape and a.data_ptr() == b.data_ptr()):
+        return True
+    with torch._C.DisableTorchFunction():
+        return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)

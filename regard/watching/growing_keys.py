@@ -1,0 +1,146 @@
+"""Keys and values of a cache, stored once for all steps of a generation.
+
+A cache that concatenates makes a new tensor of all keys in each step. The recorder follows `torch.cat`: if the first
+part is a tensor whose rows are stored already, only the new rows are stored. A cache that writes new rows into one
+tensor (a static cache) changes it in place. The recorder logs which rows are written: an earlier call stays valid if
+only rows were written that its queries do not see.
+"""
+
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.watching.call_inputs import WriteLog, storage_id
+
+CONCATENATIONS = {torch.cat, torch.concat, torch.concatenate}
+REPETITIONS = {Tensor.__getitem__, Tensor.expand, Tensor.reshape, Tensor.repeat_interleave, torch.repeat_interleave}
+WRITES = {Tensor.index_copy_, Tensor.__setitem__}
+
+
+@dataclass
+class GrowingRows:
+    """Rows of keys or values (B, H_kv, S, d), stored as the pieces by which they grew."""
+
+    pieces: list[Tensor]
+    versions: list[int] = field(default_factory=list)
+    size: int = 0
+    joined: Tensor | None = None  # the rows that were requested last
+
+    def append(self, piece: Tensor) -> None:
+        self.pieces.append(piece.detach())
+        self.versions.append(piece._version)
+        self.size += piece.shape[-2]
+
+    def first(self, count: int) -> Tensor:
+        """Return the first `count` rows."""
+        if any(x._version != version for x, version in zip(self.pieces, self.versions, strict=True)):
+            raise RuntimeError(
+                "keys of a cache were changed in place after the call, so its weights are no longer known; "
+                "watch with keep='statistics' or keep='copies'"
+            )
+        if self.joined is None or self.joined.shape[-2] < count:
+            self.joined = self.pieces[0] if len(self.pieces) == 1 else torch.cat(self.pieces, -2)
+            self.pieces, self.versions = [self.joined], [self.joined._version]
+        return self.joined[..., :count, :]
+
+
+@dataclass
+class Origin:
+    """A tensor whose first `size` rows are stored in `rows`, with `piece` as the rows that are not stored yet."""
+
+    tensor: weakref.ref[Tensor]
+    version: int
+    rows: GrowingRows
+    size: int
+    piece: Tensor | None
+    shape: torch.Size  # (B, H_kv, S, d), before heads are repeated
+
+
+class CacheTracker:
+    """Follows tensors of keys and values from one step of a generation to the next."""
+
+    def __init__(self) -> None:
+        self.origins: dict[int, Origin] = {}
+        self.writes: dict[int | None, WriteLog] = {}  # by storage; only of tensors that calls hold
+
+    def follow(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Process one torch function."""
+        if func in CONCATENATIONS:
+            self._concatenate(args, kwargs, out)
+        elif func in WRITES:
+            self._write(func, args)
+        elif args and (origin := self._origin(args[0])) is not None and isinstance(out, Tensor):
+            self._register(out, origin)
+
+    def _origin(self, x: Any) -> Origin | None:
+        origin = self.origins.get(id(x))
+        if origin is None or origin.tensor() is not x or x is None:
+            return None
+        return origin if x._version == origin.version else None
+
+    def _register(self, x: Tensor, origin: Origin) -> None:
+        key = id(x)
+        reference = weakref.ref(x, lambda _: self.origins.pop(key, None))
+        self.origins[key] = Origin(reference, x._version, origin.rows, origin.size, origin.piece, origin.shape)
+
+    def _concatenate(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        parts = args[0] if args else kwargs.get("tensors", ())
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+        if len(parts) != 2 or not isinstance(out, Tensor) or out.dim() != 4 or dim not in (-2, 2):
+            return
+        origin = self._origin(parts[0])
+        if origin is not None and origin.piece is None and parts[0].shape == origin.shape:
+            shape = out.shape
+            self._register(out, Origin(origin.tensor, 0, origin.rows, origin.size, parts[1], shape))
+
+    def _write(self, func: Any, args: tuple[Any, ...]) -> None:
+        """Log the rows that `x.index_copy_(2, rows, new)` or `x[:, :, rows] = new` writes."""
+        x = args[0]
+        if not isinstance(x, Tensor) or x.dim() != 4 or x.is_inference():
+            return
+        if func is Tensor.index_copy_:
+            rows = args[2] if len(args) > 2 and args[1] in (2, -2) else None
+        else:
+            index = args[1] if isinstance(args[1], tuple) else ()
+            full = len(index) == 3 and all(isinstance(i, slice) and i == slice(None) for i in index[:2])
+            rows = index[2] if full else None
+        first: int | None = None
+        if isinstance(rows, Tensor) and rows.dtype == torch.int64 and rows.numel():
+            with torch._C.DisableTorchFunction():
+                first = int(rows.min())
+        elif isinstance(rows, int):
+            first = rows % x.shape[2]
+        elif isinstance(rows, slice) and rows.step in (None, 1):
+            first = rows.indices(x.shape[2])[0]
+        log = self.writes.get(storage_id(x))
+        if first is not None and log is not None:
+            log.first_rows[x._version] = first
+
+    def write_log(self, x: Tensor) -> WriteLog:
+        """Return the log of writes into a tensor that a call holds; they are logged from now on."""
+        return self.writes.setdefault(storage_id(x), WriteLog())
+
+    def store(self, x: Tensor) -> tuple[GrowingRows, int] | None:
+        """Return the stored rows of a tensor of keys or values, and how many are its own; None if it is not stored."""
+        if x.is_inference() or x.dim() != 4:
+            return None
+        origin = self._origin(x)
+        if origin is None:
+            rows = GrowingRows([])
+            rows.append(x)
+            self._register(x, Origin(weakref.ref(x), 0, rows, x.shape[-2], None, x.shape))
+            return rows, x.shape[-2]
+        batch, heads, size, width = origin.shape
+        if x.shape[0] != batch or x.shape[1] % heads or x.shape[2:] != (size, width):
+            return None
+        if origin.piece is not None:
+            if origin.rows.size != origin.size:  # two continuations of the same keys: only one can share them
+                return None
+            origin.rows.append(origin.piece)
+            for other in list(self.origins.values()):
+                if other.rows is origin.rows and other.shape == origin.shape:
+                    other.piece, other.size = None, origin.rows.size
+        return origin.rows, size
