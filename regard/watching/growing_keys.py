@@ -7,7 +7,7 @@ only rows were written that its queries do not see.
 """
 
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -49,9 +49,14 @@ class GrowingRows:
 
 @dataclass
 class Origin:
-    """A tensor whose first `size` rows are stored in `rows`, with `piece` as the rows that are not stored yet."""
+    """A tensor whose first `size` rows are stored in `rows`, with `piece` as the rows that are not stored yet.
+
+    `base` is the tensor from which it was made by repeating heads, often itself. If nothing is stored yet, its rows are
+    the first piece.
+    """
 
     tensor: weakref.ref[Tensor]
+    base: weakref.ref[Tensor]
     version: int
     rows: GrowingRows
     size: int
@@ -84,17 +89,18 @@ class CacheTracker:
     def _register(self, x: Tensor, origin: Origin) -> None:
         key = id(x)
         reference = weakref.ref(x, lambda _: self.origins.pop(key, None))
-        self.origins[key] = Origin(reference, x._version, origin.rows, origin.size, origin.piece, origin.shape)
+        self.origins[key] = replace(origin, tensor=reference, version=x._version)
 
     def _concatenate(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         parts = args[0] if args else kwargs.get("tensors", ())
         dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
         if len(parts) != 2 or not isinstance(out, Tensor) or out.dim() != 4 or dim not in (-2, 2):
             return
-        origin = self._origin(parts[0])
-        if origin is not None and origin.piece is None and parts[0].shape == origin.shape:
-            shape = out.shape
-            self._register(out, Origin(origin.tensor, 0, origin.rows, origin.size, parts[1], shape))
+        origin, this = self._origin(parts[0]), weakref.ref(out)
+        if origin is not None and origin.rows.size and origin.piece is None and parts[0].shape == origin.shape:
+            self._register(out, Origin(this, this, 0, origin.rows, origin.size, parts[1], out.shape))
+        else:
+            self._register(out, Origin(this, this, 0, GrowingRows([]), 0, None, out.shape))
 
     def _write(self, func: Any, args: tuple[Any, ...]) -> None:
         """Log the rows that `x.index_copy_(2, rows, new)` or `x[:, :, rows] = new` writes."""
@@ -124,23 +130,30 @@ class CacheTracker:
         return self.writes.setdefault(storage_id(x), WriteLog())
 
     def store(self, x: Tensor) -> tuple[GrowingRows, int] | None:
-        """Return the stored rows of a tensor of keys or values, and how many are its own; None if it is not stored."""
+        """Store a tensor of keys or values that was made by concatenation; return the rows and how many are its own."""
         if x.is_inference() or x.dim() != 4:
             return None
         origin = self._origin(x)
         if origin is None:
-            rows = GrowingRows([])
-            rows.append(x)
-            self._register(x, Origin(weakref.ref(x), 0, rows, x.shape[-2], None, x.shape))
-            return rows, x.shape[-2]
+            return None
         batch, heads, size, width = origin.shape
         if x.shape[0] != batch or x.shape[1] % heads or x.shape[2:] != (size, width):
             return None
-        if origin.piece is not None:
+        if origin.rows.size == 0:
+            base = origin.base()
+            if base is None or base.is_inference():
+                return None
+            origin.rows.append(base)
+            self._share(origin)
+        elif origin.piece is not None:
             if origin.rows.size != origin.size:  # two continuations of the same keys: only one can share them
                 return None
             origin.rows.append(origin.piece)
-            for other in list(self.origins.values()):
-                if other.rows is origin.rows and other.shape == origin.shape:
-                    other.piece, other.size = None, origin.rows.size
+            self._share(origin)
         return origin.rows, size
+
+    def _share(self, origin: Origin) -> None:
+        """Mark the rows of a tensor, and of those made from it by repeating heads, as stored."""
+        for other in list(self.origins.values()):
+            if other.rows is origin.rows and other.shape == origin.shape:
+                other.piece, other.size = None, origin.rows.size

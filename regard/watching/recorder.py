@@ -7,7 +7,7 @@ attention follows the others from scores to values. All functions run unchanged.
 import threading
 from collections.abc import Callable
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 import torch
@@ -97,7 +97,7 @@ class Recorder(TorchFunctionMode):
             weighing = self.eager_reader.read(func, args, kwargs, out)
             if weighing is not None and (name := self.stack.name()) is not None:
                 self.record_eager(name, weighing)
-        if func in FOLLOWED and (self.caches.origins or self.caches.writes):
+        if func in FOLLOWED:
             self.caches.follow(func, args, kwargs, out)
 
     def read_operator(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
@@ -195,12 +195,10 @@ class Recorder(TorchFunctionMode):
     def hold(self, call: Call, keys: Any, values: tuple[Any, ...]) -> None:
         """Keep references to the tensors of a call; inference tensors, whose changes cannot be detected, are copied."""
         for name, x in (("keys", keys), ("values", values[0] if values else None)):
-            if isinstance(x, Tensor) and isinstance(getattr(call, name), Tensor) and call.cached | (call.step == 0):
+            if isinstance(x, Tensor) and isinstance(getattr(call, name), Tensor) and len(x) == call.shape[0]:
                 stored = self.caches.store(x)
                 if stored is not None and stored[1] == call.shape[3]:
-                    rows, size = stored
-                    if len(rows.pieces) > 1:
-                        setattr(call, name, lambda rows=rows, size=size: rows.first(size))
+                    setattr(call, name, partial(stored[0].first, stored[1]))
         if isinstance(call.keys, Tensor) and not call.keys.is_inference():
             call.write_log = self.caches.write_log(call.keys)
         for field in fields(call):

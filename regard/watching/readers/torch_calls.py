@@ -108,20 +108,20 @@ def from_attend(name: str, arguments: dict[str, Any]) -> Call:
     elif bias is not None:
         options["bias_rule"] = bias
     if sinks is not None:
-        options["sinks"] = sinks.detach()[:, None]
+        options["sinks"] = sinks.detach()[None, :, None]
     return _call(name, "regard.attend", q, k, v, arguments["scale"], **options)
 
 
 def from_native_mha(name: str, *args: Any, output: Any = None, **kwargs: Any) -> Call:
     """Read nn.MultiheadAttention in inference, one kernel from input to output. **True = ignore** in its masks."""
-    arguments = _by_name(torch.ops.aten._native_multi_head_attention, args, kwargs)
+    arguments = _by_name(torch.ops.aten._native_multi_head_attention.default, args, kwargs)
     x, heads = arguments["query"], arguments["num_head"]
     return _call_from_input(name, "native multi-head attention", arguments, x, heads, lambda: x, ())
 
 
 def from_encoder_layer(name: str, *args: Any, output: Any = None, **kwargs: Any) -> Call:
     """Read nn.TransformerEncoderLayer in inference, where the whole layer is one kernel."""
-    arguments = _by_name(torch.ops.aten._transformer_encoder_layer_fwd, args, kwargs)
+    arguments = _by_name(torch.ops.aten._transformer_encoder_layer_fwd.default, args, kwargs)
     x, heads = arguments["src"], arguments["num_heads"]
 
     norm = tuple(arguments[name] for name in ("norm_weight_1", "norm_bias_1"))
@@ -136,7 +136,7 @@ def from_encoder_layer(name: str, *args: Any, output: Any = None, **kwargs: Any)
 
 def _by_name(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a torch operator by name."""
-    return dict(zip((x.name for x in operator.default._schema.arguments), args, strict=False)) | kwargs
+    return dict(zip((x.name for x in operator._schema.arguments), args, strict=False)) | kwargs
 
 
 def _call_from_input(

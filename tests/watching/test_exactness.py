@@ -1,0 +1,371 @@
+"""Recorded calls are exact in unusual ways of running a model, or are reported as not seen."""
+
+import threading
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import regard
+from regard.watching import Recording
+
+B, H, L, D = 2, 4, 6, 8
+X = torch.randn(B, L, H * D, generator=torch.Generator().manual_seed(1))
+
+
+class Attention(nn.Module):
+    """Self-attention on torch's fused function; `options` are those of the function."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.qkv, self.out = nn.Linear(H * D, 3 * H * D), nn.Linear(H * D, H * D)
+        self.num_heads, self.options = H, options
+
+    def parts(self, x: Tensor) -> list[Tensor]:
+        return [y.unflatten(-1, (H, D)).transpose(-2, -3) for y in self.qkv(x).chunk(3, -1)]
+
+    def weights(self, x: Tensor, visible: Tensor | None = None) -> Tensor:
+        """Compute the weights without being seen."""
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            q, k, _ = self.parts(x)
+            scores = q @ k.mT / D**0.5
+            return (scores if visible is None else scores.masked_fill(~visible, -torch.inf)).softmax(-1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.scaled_dot_product_attention(*self.parts(x), **self.options)
+        return self.out(y.transpose(-2, -3).flatten(-2))
+
+
+def watch(model: nn.Module, *inputs: object, **options: object) -> Recording:
+    with torch.no_grad(), regard.watch(model, **options) as seen:
+        model(*inputs)
+    return seen
+
+
+def llama(**options: object) -> nn.Module:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    special = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    config = LlamaConfig(vocab_size=60, num_key_value_heads=2, **sizes, **special)
+    model = LlamaForCausalLM._from_config(config, **options)
+    for parameter in model.parameters():  # larger weights than a new model has, so that heads differ
+        parameter.data *= 4
+    return model.eval()
+
+
+IDS = torch.tensor([[0, 0, 5, 6, 7, 8], [9, 10, 11, 12, 13, 14]])
+MASK = (IDS != 0).long()
+
+
+def generate(implementation: str, **options: object) -> Recording:
+    model = llama(attn_implementation=implementation)
+    with torch.no_grad(), regard.watch(model) as seen:
+        model.generate(IDS, attention_mask=MASK, max_new_tokens=5, do_sample=False, min_new_tokens=5, **options)
+    return seen
+
+
+@pytest.mark.parametrize("options", [{}, {"cache_implementation": "static"}], ids=["dynamic", "static"])
+def test_generation_with_padding_and_grouped_heads(options: dict) -> None:
+    fused, eager = generate("sdpa", **options), generate("eager")
+    assert len(fused.calls) == len(eager.calls) == 2 * 5
+    for call, expected in zip(fused.calls, eager.calls, strict=True):
+        size = expected.shape[3]
+        assert call.shape[:3] == expected.shape[:3]
+        real = torch.ones(expected.shape[:3], dtype=torch.bool)
+        if call.shape[2] > 1:
+            real &= MASK[:, None].bool()
+        difference = (call.weights()[..., :size] - expected.weights()).abs().amax(-1)
+        assert difference[real].max() < 1e-5
+        assert (call.weights()[..., size:][real] == 0).all()
+        assert call.positions.tolist() == expected.positions.tolist() == list(range(size - call.shape[2], size))
+        torch.testing.assert_close(call.distance()[real], expected.distance()[real], atol=1e-4, rtol=0)
+        torch.testing.assert_close(call.at_offset(0)[real], expected.at_offset(0)[real], atol=1e-5, rtol=0)
+
+
+def test_keys_of_a_growing_cache_are_stored_once() -> None:
+    seen = generate("sdpa")
+    stored = {x.untyped_storage().data_ptr() for call in seen.calls for x in (call.k, call.v)}
+    assert len(stored) <= 4  # two layers, keys and values
+
+
+class InChunks(Attention):
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.parts(x)
+        parts = [F.scaled_dot_product_attention(q[:, :, i : i + 2], k, v) for i in range(0, L, 2)]
+        return self.out(torch.cat(parts, 2).transpose(1, 2).flatten(2))
+
+
+def test_chunks_of_queries_have_their_positions() -> None:
+    model = InChunks()
+    calls = watch(model, X).calls
+    assert [call.positions.tolist() for call in calls] == [[0, 1], [2, 3], [4, 5]]
+    torch.testing.assert_close(torch.cat([call.weights() for call in calls], 2), model.weights(X))
+
+
+class Cross(Attention):
+    def forward(self, x: Tensor, context: Tensor) -> Tensor:
+        q, (_, k, v) = self.parts(x)[0], self.parts(context)
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+def test_positions_are_unknown_in_cross_attention_unless_given() -> None:
+    call = watch(Cross(), X[:, :3], X).calls[0]
+    assert call.cross
+    assert call.positions is None
+    with pytest.raises(ValueError, match="distance needs the position of each query"):
+        call.distance()
+    assert call.entropy().shape == (B, H, 3)
+    assert watch(Cross(), X[:, :3], X)[0].statistics.position.shape == (B, H, 3)
+
+
+class Pooling(Attention):
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.parts(x)
+        return F.scaled_dot_product_attention(q[:, :, :1], k, v)
+
+
+def test_given_positions_are_used() -> None:
+    assert watch(Pooling(), X).calls[0].positions is None
+    call = watch(Pooling(), X, positions=[0]).calls[0]
+    expected = -(call.weights() * torch.arange(L)).sum(-1)
+    torch.testing.assert_close(call.distance().float(), expected)
+
+
+class Overwriting(Attention):
+    """Attention that overwrites its keys and its mask after the call."""
+
+    def __init__(self, mask: Tensor | None = None) -> None:
+        super().__init__()
+        self.mask = mask
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.parts(x)
+        k = k.clone()
+        y = F.scaled_dot_product_attention(q, k, v, self.mask)
+        (k if self.mask is None else self.mask).zero_()
+        return y
+
+
+def test_inference_tensors_are_copied() -> None:
+    model = Overwriting()
+    with torch.inference_mode(), regard.watch(model) as seen:
+        model(X)
+    torch.testing.assert_close(seen.calls[0].weights(), model.weights(X))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32])
+def test_overwritten_masks_are_detected_or_copied(dtype: torch.dtype) -> None:
+    visible = torch.ones(L, L, dtype=torch.bool).tril()
+    mask = visible if dtype == torch.bool else torch.zeros(L, L).masked_fill(~visible, -torch.inf)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        watch(Overwriting(mask.clone()), X).calls[0].weights()
+    for keep in ("copies", "inference"):
+        model = Overwriting(mask.clone())
+        if keep == "copies":
+            call = watch(model, X, keep="copies").calls[0]
+        else:
+            with torch.inference_mode():
+                model.mask = mask.clone()
+                call = watch(model, X).calls[0]
+        torch.testing.assert_close(call.weights(), model.weights(X, visible))
+
+
+def test_a_changed_bias_of_a_native_layer_is_detected() -> None:
+    model = nn.MultiheadAttention(16, 2, batch_first=True).eval()
+    x = torch.randn(1, 5, 16)
+    seen = watch(model, x, x, x)
+    with torch.no_grad():
+        model.in_proj_bias += 1
+    with pytest.raises(RuntimeError, match="changed in place"):
+        seen.calls[0].weights()
+
+
+def test_a_boolean_mask_is_shared_by_all_calls() -> None:
+    mask = torch.ones(L, L, dtype=torch.bool).tril()
+    seen = watch(nn.Sequential(Attention(attn_mask=mask), Attention(attn_mask=mask)), X)
+    assert {call.boolean_mask.untyped_storage().data_ptr() for call in seen.calls} == {mask.data_ptr()}
+    assert seen.calls[0].boolean_mask.dtype == torch.bool
+
+
+class Broadcast(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, k, mask)
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "mask"),
+    [((1, 2, 4, 8), (3, 2, 5, 8), None), ((2, 3, 2, 4, 8), (2, 3, 2, 5, 8), (2, 1, 1, 4, 5)), ((4, 8), (5, 8), (4, 5))],
+)
+def test_broadcast_batches(query: tuple, key: tuple, mask: tuple | None) -> None:
+    q, k = torch.randn(query), torch.randn(key)
+    visible = None if mask is None else torch.rand(mask) > 0.3
+    call = watch(Broadcast(), q, k, visible).calls[0]
+    scores = q @ k.mT / 8**0.5
+    scores = scores if visible is None else scores.masked_fill(~visible, -torch.inf)
+    expected = scores.softmax(-1).nan_to_num()
+    torch.testing.assert_close(call.weights().flatten(), expected.flatten())
+
+
+def test_sinks_of_layers() -> None:
+    layer = regard.nn.MultiHeadAttention(32, 4, causal=True, sinks=True)
+    with torch.no_grad():
+        layer.sinks.copy_(torch.tensor([0.0, 1.0, -1.0, 2.0]))
+    seen = watch(layer, X)
+    assert len(seen.calls) == 1
+    call = seen.calls[0]
+    expected = layer(X, weights=True)[1]
+    torch.testing.assert_close(call.weights(), expected)
+    torch.testing.assert_close(call.sink(), 1 - expected.sum(-1))
+    torch.testing.assert_close(call.entropy(), -torch.special.xlogy(expected, expected).sum(-1), atol=1e-5, rtol=0)
+    torch.testing.assert_close(call.received(), expected.sum(-2), atol=1e-5, rtol=0)
+    torch.testing.assert_close(call.mass(0), expected[..., 0])
+    torch.testing.assert_close(watch(layer, X, keep="statistics").calls[0].sink(), call.sink())
+
+
+def test_alibi_of_layers() -> None:
+    layer = regard.nn.MultiHeadAttention(32, 4, causal=True, alibi=True)
+    call = watch(layer, X).calls[0]
+    expected = layer(X, weights=True)[1]
+    torch.testing.assert_close(call.weights(), expected)
+    torch.testing.assert_close(call.entropy(), -torch.special.xlogy(expected, expected).sum(-1), atol=1e-5, rtol=0)
+    assert call.bias is None  # no L×S table
+
+
+def test_nested_tensors() -> None:
+    model = Attention()
+    items = [torch.randn(3, H * D), torch.randn(5, H * D)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The PyTorch API of nested tensors")
+        nested = torch.nested.nested_tensor(items, layout=torch.jagged)
+
+        class OnNested(Attention):
+            def forward(self, x: Tensor) -> Tensor:
+                parts = [y.contiguous().unflatten(-1, (H, D)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1)]
+                return F.scaled_dot_product_attention(*parts)
+
+        call = watch(OnNested(), nested).calls[0]
+    for i, item in enumerate(items):
+        n = len(item)
+        torch.testing.assert_close(call.weights(batch=i)[:, :n, :n], model.weights(item[None])[0])
+
+
+def test_vmap() -> None:
+    model = Attention()
+    x = torch.randn(3, B, L, H * D)
+    with torch.no_grad(), regard.watch(model) as seen, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        torch.vmap(model)(x)
+    torch.testing.assert_close(seen.calls[0].weights(), model.weights(x).flatten(0, 1))
+
+
+def test_other_threads() -> None:
+    model = Attention()
+
+    def run() -> None:
+        with torch.no_grad():
+            model(X)
+
+    with regard.watch(model) as seen:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    torch.testing.assert_close(seen.calls[0].weights(), model.weights(X))
+    assert "forward" not in vars(model)
+
+
+def test_direct_operators() -> None:
+    class Direct(Attention):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*self.parts(x), 0.0, True)[0]
+
+    model = Direct()
+    torch.testing.assert_close(
+        watch(model, X).calls[0].weights(), model.weights(X, torch.ones(L, L, dtype=torch.bool).tril())
+    )
+
+
+def test_exported_models() -> None:
+    model = Attention().eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        exported = torch.export.export(model, (X,))
+        graphs = [exported.module(), exported.run_decompositions().module()]
+    for graph in graphs:
+        seen = watch(graph, X)
+        torch.testing.assert_close(seen.calls[0].weights(), model.weights(X))
+
+
+def test_scripted_models_are_reported() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted = torch.jit.trace(Attention().eval(), X)
+    seen = watch(nn.Sequential(scripted), X)
+    assert not seen.calls
+    assert [(unseen.module, "TorchScript" in unseen.reason) for unseen in seen.unseen] == [("0", True)]
+
+
+def test_compiled_models_run_uncompiled() -> None:
+    model = Attention().eval()
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    with torch.no_grad():
+        compiled(X)
+    seen = watch(compiled, X)
+    torch.testing.assert_close(seen.calls[0].weights(), model.weights(X))
+    assert any("uncompiled" in note for note in seen.notes)
+
+
+def test_flex_attention() -> None:
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def score_mod(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return 5 * torch.tanh(score / 5) - (h + 1) * (i - j)
+
+    block_mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, L, L, device="cpu")
+
+    class Flex(Attention):
+        def forward(self, x: Tensor) -> Tensor:
+            return flex_attention(*self.parts(x), score_mod=score_mod, block_mask=block_mask)
+
+    model = Flex()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        call = watch(model, X).calls[0]
+    with torch.no_grad():
+        q, k, _ = model.parts(X)
+        i, j, h = torch.arange(L)[:, None], torch.arange(L), torch.arange(H)[:, None, None]
+        scores = 5 * torch.tanh(q @ k.mT / D**0.5 / 5) - (h + 1) * (i - j)
+        expected = scores.masked_fill(i < j, -torch.inf).softmax(-1)
+    torch.testing.assert_close(call.weights(), expected)
+    torch.testing.assert_close(call.at_offset(-1)[..., 1:], expected.diagonal(-1, -2, -1))
+    torch.testing.assert_close(call.entropy(), -torch.special.xlogy(expected, expected).sum(-1), atol=1e-5, rtol=0)
+    torch.testing.assert_close(expected @ call.v, call.output, atol=1e-5, rtol=0)
+
+
+def test_attention_classes_without_a_recorded_call_are_reported() -> None:
+    class LinearAttention(Attention):
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = self.parts(x)
+            return F.elu(q) @ (F.elu(k).mT @ v)
+
+    seen = watch(nn.Sequential(LinearAttention()), X)
+    assert not seen.calls
+    assert [unseen.module for unseen in seen.unseen] == ["0"]
+
+
+def test_values_outputs_and_contributions() -> None:
+    model = Attention()
+    call = watch(model, X).calls[0]
+    weights = model.weights(X)
+    with torch.no_grad():
+        v = model.parts(X)[2]
+        torch.testing.assert_close(call.v, v)
+        torch.testing.assert_close(call.output, weights @ v)
+        matrix = model.out.weight.T.unflatten(0, (H, D))
+        expected = (weights[..., None] * (v @ matrix)[:, :, None]).norm(dim=-1)
+    torch.testing.assert_close(call.contributions(), expected)
+    torch.testing.assert_close(call.contributions(head=1, batch=0, queries=2), expected[0, 1, 2])
