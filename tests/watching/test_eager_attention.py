@@ -32,7 +32,7 @@ class Layer(nn.Module):
             nn.Linear(D_K, 1),
         )
         self.experts, self.table = nn.ModuleList(nn.Linear(D, D) for _ in range(4)), nn.Embedding(50, D)
-        self.head = nn.Linear(D, 50)
+        self.head, self.seeds = nn.Linear(D, 50), nn.Parameter(torch.randn(3, D_K))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.form(self, x)
@@ -205,13 +205,263 @@ def pooling(layer: Layer, x: Tensor) -> Tensor:
     return (weights[..., None] * x).sum(1)
 
 
+def where_mask(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = torch.where(HIDDEN, torch.tensor(float("-inf")), torch.inner(q[0, 0], k[0, 0])[None, None] * 0.3)
+    weights = layer.used(F.softmax(scores, dim=-1, dtype=torch.float64).to(v.dtype))
+    return weights @ v[:1, :1]
+
+
+def in_place(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y.detach() for y in layer.qkv(x))
+    scores = torch.empty(B * H, L, L)
+    torch.bmm(q.flatten(0, 1), k.flatten(0, 1).mT, out=scores)
+    scores.div_(D_K**0.5).add_(torch.zeros(L)).masked_fill_(HIDDEN, float("-inf"))
+    scores[:, 0, 0] = 1.0
+    torch.softmax(scores, -1, out=scores)
+    layer.used(scores.unflatten(0, (B, H)))
+    return layer.merge(torch.bmm(scores, v.flatten(0, 1)).view(B, H, L, D_K))
+
+
+def exponentials_in_place(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = q @ k.mT
+    scores -= scores.max(-1, keepdim=True)[0]
+    scores.exp_()
+    scores *= (~HIDDEN).float()
+    scores /= scores.sum(-1, keepdim=True)
+    return layer.merge(layer.used(scores) @ v)
+
+
+def reciprocal_of_the_sum(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    e = torch.exp(q @ k.mT)
+    return layer.merge(layer.used(e * e.sum(-1, keepdim=True).reciprocal()) @ v)
+
+
+def one_over_the_sum(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    e = torch.exp(q @ k.mT)
+    return layer.merge(layer.used(e * (1 / e.sum(-1, keepdim=True))) @ v)
+
+
+def normalized_exponentials(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    return layer.merge(layer.used(F.normalize((q @ k.mT).exp(), p=1, dim=-1)) @ v)
+
+
+def powers_of_two(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    e = torch.exp2(q @ k.mT * 1.44)
+    return layer.merge(layer.used(e / e.sum(-1, keepdim=True)) @ v)
+
+
+def minimum(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    return layer.merge(layer.used(F.softmin(-(q @ k.mT), dim=-1)) @ v)
+
+
+def cosine(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * layer.sink.exp().view(H, 1, 1)
+    return layer.merge(layer.used(scores.softmax(-1)) @ v)
+
+
+def queries_in_chunks(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    return layer.merge(torch.cat([layer.used((part @ k.mT).softmax(-1)) @ v for part in q.split(2, 2)], 2))
+
+
+def heads_in_a_loop(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    out = torch.empty_like(q)
+    for h in range(H):
+        weights = (q[:, h] @ k[:, h].mT).softmax(-1)
+        layer.used(weights[:, None])
+        out[:, h] = weights @ v[:, h]
+    return layer.merge(out)
+
+
+def stacked_heads(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    weights = layer.used(torch.stack([(q[:, h] @ k[:, h].mT).softmax(-1) for h in range(H)], 1))
+    return layer.merge(weights @ v)
+
+
+def scores_in_a_buffer(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = torch.full((B, H, L, L), float("-inf"))
+    for i in range(L):
+        scores[:, :, i, : i + 1] = (q[:, :, i, None] @ k[:, :, : i + 1].mT)[:, :, 0]
+    return layer.merge(layer.used(scores.softmax(-1)) @ v)
+
+
+def weights_in_a_buffer(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    weights = torch.zeros(B, H, L, L)
+    for h in range(H):
+        weights[:, h] = (q[:, h] @ k[:, h].mT).softmax(-1)
+    return layer.merge(layer.used(weights) @ v)
+
+
+def selected_keys_put_back(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    best, index = (q @ k.mT).topk(3, -1)
+    weights = torch.zeros(B, H, L, L).scatter(-1, index, best.softmax(-1))
+    return layer.merge(layer.used(weights) @ v)
+
+
+def heads_mixed_by_convolution(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = F.conv2d(q @ k.mT, layer.mix[:, :, None, None])
+    return layer.merge(layer.used(F.conv2d(scores.softmax(-1), layer.mix[:, :, None, None])) @ v)
+
+
+def shifted_relative_positions(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    relative = q @ layer.k(layer.table.weight[:L]).view(1, L, H, D_K).transpose(1, 2).mT
+    relative = F.pad(relative, (1, 0)).view(B, H, L + 1, L)[:, :, 1:].reshape(B, H, L, L)
+    return layer.merge(layer.used((q @ k.mT + relative).softmax(-1)) @ v)
+
+
+def relative_values(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    index = (torch.arange(L)[:, None] - torch.arange(L)).clamp(-3, 3) + 3
+    near = layer.table(index)[..., :D_K]  # (L, S, d)
+    scores = q @ k.mT + torch.einsum("bhqd,qkd->bhqk", q, near)
+    weights = layer.used(scores.softmax(-1))
+    return layer.merge(weights @ v + torch.einsum("bhqk,qkd->bhqd", weights, near))
+
+
+def relative_values_first(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    near = layer.table((torch.arange(L)[:, None] - torch.arange(L)).abs())[..., :D_K]
+    weights = layer.used((q @ k.mT).softmax(-1))
+    return layer.merge(torch.einsum("bhqk,qkd->bhqd", weights, near) + weights @ v)
+
+
+def windows(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y.unflatten(2, (2, 3)) for y in layer.qkv(x))  # (B, H, windows, 3, d)
+    weights = (q @ k.mT).softmax(-1)
+    layer.used(weights.transpose(1, 2).flatten(0, 1))
+    return layer.merge((weights @ v).flatten(2, 3))
+
+
+def windows_before_heads(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (f(x).view(B * 2, 3, H, D_K).transpose(1, 2) for f in (layer.q, layer.k, layer.v))
+    return layer.o((layer.used((q @ k.mT).softmax(-1)) @ v).transpose(1, 2).reshape(B, L, D))
+
+
+def axial(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y.view(B, H, 2, 3, D_K).transpose(2, 3) for y in layer.qkv(x))
+    weights = torch.einsum("bhwid,bhwjd->bhwij", q, k).softmax(-1)
+    layer.used(weights.transpose(1, 2).flatten(0, 1))
+    return layer.merge(torch.einsum("bhwij,bhwjd->bhwid", weights, v).transpose(2, 3).flatten(2, 3))
+
+
+def one_head_of_keys(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    weights = torch.einsum("blhd,bsd->blhs", q.transpose(1, 2), k[:, 0]).softmax(-1)
+    layer.used(weights.transpose(1, 2))
+    return layer.o(torch.einsum("blhs,bsd->blhd", weights, v[:, 0]).flatten(2))
+
+
+def heads_before_batch(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y.transpose(0, 1) for y in layer.qkv(x))
+    weights = (q @ k.mT).softmax(-1)
+    layer.used(weights.transpose(0, 1))
+    return layer.merge((weights @ v).transpose(0, 1))
+
+
+def output_projection_in_the_product(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    weights = layer.used((q @ k.mT).softmax(-1))
+    return torch.einsum("bhqk,bhkd,hdo->bqo", weights, v, layer.o.weight.view(H, D_K, D))
+
+
+def several_learned_queries(layer: Layer, x: Tensor) -> Tensor:
+    _, k, v = layer.qkv(x)
+    weights = torch.einsum("nd,bhsd->bhns", layer.seeds, k).softmax(-1)
+    layer.used(weights)
+    return layer.merge(weights @ v)
+
+
+def projected_learned_queries(layer: Layer, x: Tensor) -> Tensor:
+    _, k, v = layer.qkv(x)
+    q = layer.q(layer.slots.mT).view(1, 5, H, D_K).transpose(1, 2)
+    return layer.merge(layer.used((q @ k.mT).softmax(-1)) @ v)
+
+
+def pooling_heads(layer: Layer, x: Tensor) -> Tensor:
+    weights = layer.gate(x).softmax(1)  # (B, S, H)
+    layer.used(weights.mT[:, :, None])
+    return torch.einsum("bsh,bshd->bhd", weights, layer.v(x).unflatten(-1, (H, D_K))).flatten(1)
+
+
+def expanded_pooling(layer: Layer, x: Tensor) -> Tensor:
+    weights = layer.to_one(x).softmax(1)
+    layer.used(weights.mT[:, None])
+    return (weights.expand_as(x) * x).sum(dim=1)
+
+
+def learned_keys(layer: Layer, x: Tensor) -> Tensor:
+    q = layer.qkv(x)[0]
+    k, v = (f(layer.slots.mT).view(1, 5, H, D_K).transpose(1, 2) for f in (layer.k, layer.v))
+    return layer.merge(layer.used((q @ k.mT).softmax(-1)) @ v)
+
+
+def gated(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    return layer.merge((layer.used((q @ k.mT).softmax(-1)) @ v) * v.sigmoid())
+
+
+def differential(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    first, second = ((a @ b.mT).softmax(-1) for a, b in zip(q.chunk(2, -1), k.chunk(2, -1), strict=True))
+    return layer.merge(layer.used(first - layer.sink.view(H, 1, 1) * second) @ v)
+
+
+def slots(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    weights = (q[:, :, :4] @ k.mT).softmax(-2) + 1e-8
+    weights = layer.used(weights / weights.sum(-1, keepdim=True))
+    return layer.merge(weights @ v)
+
+
+def memory_tokens(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    memory = layer.slots.mT.view(1, 5, H, D_K).transpose(1, 2).expand(B, -1, -1, -1)
+    k, v = torch.cat([memory, k], 2), torch.cat([memory, v], 2)
+    return layer.merge(layer.used((q @ k.mT).softmax(-1)) @ v)
+
+
+def implicit_axis(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y.flatten(0, 1) for y in layer.qkv(x))
+    weights = (k @ q.mT).permute(1, 0, 2).softmax(0).permute(1, 0, 2)
+    layer.used(weights.mT.unflatten(0, (B, H)))
+    return layer.merge((weights.mT @ v).view(B, H, L, D_K))
+
+
+def half_precision(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y.bfloat16() for y in layer.qkv(x))
+    weights = (q @ k.mT).float().softmax(-1).to(v.dtype)
+    layer.used(weights.float())
+    return layer.merge((weights @ v).float())
+
+
 ATTENTION = [
     product, einsum, heads_after_queries, shared_values, values_first, softmax_over_rows,
     batch_before_heads_in_one_axis, heads_before_batch_in_one_axis, fused_with_one_axis,
     fused_with_one_query_batch, exponentials_by_hand,
     division_after_the_product, softmax_plus_one, log_softmax, log_sum_exp, elementwise, sinks, mixed_heads,
     heads_mixed_before_and_after, head_mask, masked_and_normalized_again, dropout, two_softmaxes_before_the_products,
-    additive, pooling,
+    additive, pooling, where_mask, in_place, exponentials_in_place, reciprocal_of_the_sum, one_over_the_sum,
+    normalized_exponentials, powers_of_two, minimum, cosine, queries_in_chunks, heads_in_a_loop, stacked_heads,
+    scores_in_a_buffer, weights_in_a_buffer, selected_keys_put_back, heads_mixed_by_convolution,
+    shifted_relative_positions, relative_values, relative_values_first, windows, windows_before_heads, axial,
+    one_head_of_keys, heads_before_batch, output_projection_in_the_product, several_learned_queries,
+    projected_learned_queries, pooling_heads, expanded_pooling, learned_keys, gated, differential, slots,
+    memory_tokens, implicit_axis, half_precision,
 ]  # fmt: skip
 
 
@@ -252,7 +502,55 @@ def soft_experts(layer: Layer, x: Tensor) -> Tensor:
     return scores.softmax(-1) @ (scores.softmax(1).mT @ x)
 
 
-@pytest.mark.parametrize("form", [soft_lookup, experts, linear_attention, kernel_attention, soft_experts])
+def soft_experts_collected_first(layer: Layer, x: Tensor) -> Tensor:
+    scores = x @ layer.slots
+    collected = scores.softmax(1).mT @ x
+    return scores.softmax(-1) @ collected
+
+
+def small_linear_attention(layer: Layer, x: Tensor) -> Tensor:
+    q, k = layer.gate(x), layer.gate(x)
+    return q.softmax(-1) @ (k.softmax(1).mT @ layer.v(x))
+
+
+def codebook(layer: Layer, x: Tensor) -> Tensor:
+    return (-torch.cdist(x, layer.table.weight)).softmax(-1) @ layer.table.weight
+
+
+def cosine_experts(layer: Layer, x: Tensor) -> Tensor:
+    scores = F.normalize(x, dim=-1) @ F.normalize(layer.slots, dim=0)
+    outputs = torch.stack([f(x) for f in (layer.q, layer.k, layer.v, layer.o, layer.q)], 2)
+    return (scores.softmax(-1)[..., None] * outputs).sum(2)
+
+
+def mixed_layers(layer: Layer, x: Tensor) -> Tensor:
+    return (layer.sink.softmax(0).view(H, 1, 1, 1) * torch.stack([x] * H)).sum(0)
+
+
+def sigmoid_attention(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    return layer.merge((q @ k.mT).sigmoid() @ v)
+
+
+def squared_relu_attention(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = (q @ k.mT).relu() ** 2
+    return layer.merge(scores / scores.sum(-1, keepdim=True).clamp_min(1e-6) @ v)
+
+
+def loss(layer: Layer, x: Tensor) -> Tensor:
+    return F.cross_entropy(layer.head(x).flatten(0, 1), torch.zeros(B * L, dtype=torch.long)) + layer.head(
+        x
+    ).log_softmax(-1)
+
+
+NOT_ATTENTION = [
+    soft_lookup, experts, linear_attention, kernel_attention, soft_experts, soft_experts_collected_first,
+    small_linear_attention, codebook, cosine_experts, mixed_layers, sigmoid_attention, squared_relu_attention, loss,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", NOT_ATTENTION)
 def test_other_softmaxes_are_not_attention(form: Callable) -> None:
     layer = Layer(form).eval()
     with torch.no_grad(), regard.watch(layer) as seen:
@@ -279,9 +577,64 @@ def wrong_axis(layer: Layer, x: Tensor) -> Tensor:
     return layer.merge((q @ k.mT).softmax(-2) @ v)
 
 
-@pytest.mark.parametrize(
-    ("form", "reason"), [(landmarks, "several softmaxes"), (blocks, "in pieces"), (wrong_axis, "not multiplied")]
-)
+def keys_in_chunks(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    largest, total, out = torch.full((B, H, L, 1), -1e9), torch.zeros(B, H, L, 1), torch.zeros_like(v)
+    for k_part, v_part in zip(k.split(2, 2), v.split(2, 2), strict=True):
+        scores = q @ k_part.mT
+        new = torch.maximum(largest, scores.amax(-1, keepdim=True))
+        e, factor = (scores - new).exp(), (largest - new).exp()
+        out, total, largest = out * factor + e @ v_part, total * factor + e.sum(-1, keepdim=True), new
+    return layer.merge(out / total)
+
+
+def selected_keys(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    best, index = (q @ k.mT).topk(3, -1)
+    chosen = v[:, :, None].expand(-1, -1, L, -1, -1).gather(3, index[..., None].expand(-1, -1, -1, -1, D_K))
+    return layer.merge(torch.einsum("bhqk,bhqkd->bhqd", best.softmax(-1), chosen))
+
+
+def selected_keys_of_one_head(layer: Layer, x: Tensor) -> Tensor:
+    best, index = (layer.q(x) @ layer.k(x).mT).topk(3, -1)
+    chosen = x[torch.arange(B)[:, None, None], index]
+    return (best.softmax(-1)[..., None] * chosen).sum(2)
+
+
+def neighbours(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    k, v = (F.pad(y, (0, 0, 1, 1)).unfold(2, 3, 1) for y in (k, v))  # (B, H, L, d, 3)
+    weights = torch.einsum("bhld,bhldk->bhlk", q, k).softmax(-1)
+    return layer.merge(torch.einsum("bhlk,bhldk->bhld", weights, v))
+
+
+def graph(layer: Layer, x: Tensor) -> Tensor:
+    source, target = torch.tensor([[0, 1, 2, 3], [1, 1, 0, 2]])
+    nodes = x[0]
+    e = F.leaky_relu(layer.to_one(nodes[source] + nodes[target])).squeeze(-1).exp()
+    total = torch.zeros(L).index_add(0, target, e)
+    return torch.zeros_like(nodes).index_add(0, target, (e / total[target])[:, None] * nodes[source])
+
+
+def dropout_in_place(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    return layer.merge(F.dropout((q @ k.mT).softmax(-1), 0.5, True, inplace=True) @ v)
+
+
+def two_axes_of_keys(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    weights = (q @ k.mT).softmax(-1).view(B, H, L, 2, 3)
+    return layer.merge(torch.einsum("bhqij,bhijd->bhqd", weights, v.view(B, H, 2, 3, D_K)))
+
+
+REPORTED = [
+    (landmarks, "several softmaxes"), (blocks, "in pieces"), (wrong_axis, "not multiplied"),
+    (keys_in_chunks, "added"), (selected_keys, "keys of its own"), (selected_keys_of_one_head, "keys of its own"),
+    (neighbours, "keys of its own"), (graph, "index_add"), (dropout_in_place, "in place"), (two_axes_of_keys, "view"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "reason"), REPORTED)
 def test_what_is_not_recorded_is_reported(form: Callable, reason: str) -> None:
     layer = Layer(form).eval()
     with torch.no_grad(), regard.watch(layer) as seen:

@@ -18,8 +18,10 @@ RESHAPES = {
     Tensor.view_as, Tensor.reshape_as,
 }  # fmt: skip
 REORDERINGS = {torch.flip, Tensor.flip, torch.roll, Tensor.roll, torch.sort, Tensor.sort, torch.fliplr, torch.cumsum}
+JOINS = {torch.cat, torch.concat, torch.concatenate}
+REDUCTIONS = {torch.sum, Tensor.sum, torch.mean, Tensor.mean}
 OTHER_AXIS = {
-    torch.cat, torch.concat, torch.index_select, Tensor.index_select, Tensor.__getitem__, torch.gather, Tensor.gather,
+    torch.index_select, Tensor.index_select, Tensor.__getitem__, torch.gather, Tensor.gather,
     torch.repeat_interleave, Tensor.repeat_interleave, Tensor.repeat, torch.tile, torch.nn.functional.pad,
 }  # fmt: skip
 
@@ -40,13 +42,26 @@ def follow_axis(
     views = [y for y in outputs if y is not x and storage_id(y) == storage_id(x)]
     if views:
         return list(zip(outputs, _after_view(func, args, kwargs, x, axis, len(outputs)), strict=True))
+    if func is torch.stack or func in REDUCTIONS:
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else 0 if func is torch.stack else None)
+        return [(y, _after_other_axis(x, axis, y, dim)) for y in outputs]
     return [(y, _in_new_tensor(func, x, axis, y)) for y in outputs]
+
+
+def _after_other_axis(x: Tensor, axis: int, y: Tensor, dim: Any) -> int | None:
+    """Return where an axis goes when another one is added by stack or removed by a sum."""
+    if not isinstance(dim, int) or y.dim() == x.dim():
+        return None
+    i, other = axis % x.dim(), dim % max(x.dim(), y.dim())
+    if y.dim() > x.dim():
+        return (i + (other <= i)) - y.dim()
+    return None if i == other else i - (other < i) - y.dim()
 
 
 def _in_new_tensor(func: Any, x: Tensor, axis: int, y: Tensor) -> int | None:
     if func in REORDERINGS:
         return None
-    if y.shape == x.shape:
+    if y.shape == x.shape or (func in JOINS and y.dim() == x.dim()):
         return axis
     if func in OTHER_AXIS:
         return axis if y.dim() == x.dim() and y.shape[axis] == x.shape[axis] else None

@@ -331,8 +331,9 @@ class EagerReader:
         if func in PRODUCTS and (product := read_product(func, args, kwargs)) is not None:
             return self._multiply(product, out)
         if trail.stage == "weights":
-            if func in SUMS and len(dims := _dims(args, kwargs, x)) == 1:
-                self._follow(out, Trail("sum", dims[0], softmax=trail.softmax))
+            if func in SUMS and (axis := _divisor_axis(args, kwargs, x, trail)) is not None:
+                self._follow(out, Trail("sum", axis, softmax=trail.softmax))
+                return None
             if func in DIVISIONS and (divisor := self._trail_of(args, 1)) is not None and divisor.stage == "sum":
                 trail = replace(trail, axis=divisor.axis)  # normalized again, perhaps over another axis
                 if trail.softmax is not None and divisor.axis is not None:
@@ -418,8 +419,8 @@ class EagerReader:
                 return self._normalize(trail, 1 / sums if divisor.inverse else sums, out)
             if func in RESHAPES or func in CASTS:
                 self._follow(out, trail)
-            elif func in MULTIPLICATIONS or func in DIVISIONS:
-                self._lose(x, trail, "parts that are added")
+            elif isinstance(out, Tensor) and out.numel() == x.numel() and out.dtype.is_floating_point:
+                self._lose(x, trail, f"{_name(func)}: parts that are added, or divided later")
             return None
         if divided and divisor is not None:
             self._start(out, divisor.axis, trail)
@@ -430,7 +431,7 @@ class EagerReader:
             if len(axes) == 1:
                 self._follow(out, replace(trail, stage="sum", axis=axes[0]))
         elif func in SCATTERED_SUMS:
-            self._lose(x, trail, getattr(func, "__name__", str(func)))
+            self._lose(x, trail, _name(func))
         elif func in PRODUCTS:
             product = read_product(func, args, kwargs)
             if product is not None:
@@ -470,7 +471,7 @@ class EagerReader:
             return
         for y, axis in follow_axis(func, args, kwargs, x, trail.axis, out):
             if axis is None:
-                self._forget(y, trail, getattr(func, "__name__", str(func)))
+                self._forget(y, trail, _name(func))
                 continue
             value = y
             if trail.value is not None and (func in DROPOUT or trail.value is not x):
@@ -568,15 +569,13 @@ class EagerReader:
         if trail.stage == "exponentials":
             self._follow(out, Trail("unnormalized output", product=weighing, scores=trail.scores))
             return None
-        if weighing.fold is not None:
-            folded = next((x for x in labels if x != key and (x != "row" or len(labels) < 3)), None)
-            if folded is not None and folded in product.result:
-                self.follow_output(out, list(product.result).index(folded) - len(product.result), weighing.fold)
-        elif trail.scores.learned:
-            query = next((x for x in reversed(labels) if x in product.result and x not in product.labels[values]), None)
-            if query is not None:
-                axis = list(product.result).index(query) - len(product.result)
-                self._follow(out, Trail("output", axis, softmax=trail.softmax))
+        result = list(product.result)
+        query = next((x for x in reversed(labels) if x in result and x not in product.labels[values]), None)
+        folded = next((x for x in labels if x != key and (x != "row" or len(labels) < 3)), None)
+        if trail.scores.learned and query is not None:
+            self._follow(out, Trail("output", result.index(query) - len(result), softmax=trail.softmax))
+        elif weighing.fold is not None and folded is not None and folded in result:
+            self.follow_output(out, result.index(folded) - len(result), weighing.fold)
         return weighing
 
     def _mixes(self, product: Product, i: int, others: list[int]) -> bool:
@@ -597,6 +596,8 @@ class EagerReader:
         sizes = dict(zip(labels, weights.shape, strict=True))
         candidates = [x for x in labels if x != key and x not in of_values]
         leading = [x for x in labels if x != key]
+        if len(leading) > 1 and leading[0] in candidates and leading[-1] not in candidates:
+            return None  # relative positions: "values" of pairs of a query and a key, the same for the whole batch
         query, leading = self._order(candidates, leading, sizes)
         if query is None and self._has_own_keys(trail, [sizes[x] for x in leading]):
             return None
@@ -710,7 +711,7 @@ class EagerReader:
 
 WEIGHING: Container[str] = ("weights", "exponentials")
 BEFORE_SCORES: Container[str] = ("scaled", "constant")
-PRIORITY = {"scores": -1, "sum": -2, "output": -3, "scaled": -4, "constant": -5}
+PRIORITY = {"unnormalized output": 1, "scores": -1, "sum": -2, "output": -3, "scaled": -4, "constant": -5}
 
 
 def _plain(x: Tensor) -> Tensor:
@@ -765,6 +766,17 @@ def _dims(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> list[int]
     dim = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else None))
     dims = [dim] if isinstance(dim, int) else list(dim) if isinstance(dim, list | tuple) and dim else range(x.dim())
     return [d if d < 0 else d - x.dim() for d in dims]
+
+
+def _divisor_axis(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, trail: Trail) -> int | None:
+    """Return the axis of a sum of weights by which they may be divided; None for a sum over heads."""
+    dims = _dims(args, kwargs, x)
+    keeps = kwargs.get("keepdim", len(args) > 2 and args[2])
+    return dims[0] if len(dims) == 1 and (keeps or dims[0] == trail.axis) else None
+
+
+def _name(func: Any) -> str:
+    return getattr(func, "__name__", str(func))
 
 
 def _drops(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

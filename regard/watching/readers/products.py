@@ -33,12 +33,16 @@ def read_product(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     try:
         if func is torch.einsum:
             return _einsum(args, kwargs)
-        if func in (torch.tensordot,):
+        if func is torch.tensordot:
             return _tensordot(*args, **kwargs)
-        if func in (F.linear,):
+        if func is F.linear:
             x, weight = args[0], kwargs["weight"] if "weight" in kwargs else args[1]
             batch: list[Label] = list(range(-x.dim() + 1, 0))
             return Product((x, weight), [[*batch, "sum"], ["column", "sum"]], [*batch, "column"])
+        if func in (torch.inner, Tensor.inner):
+            left: list[Label] = [f"a{i}" for i in range(args[0].dim() - 1)]
+            right: list[Label] = [f"b{i}" for i in range(args[1].dim() - 1)]
+            return Product(args[:2], [[*left, "sum"], [*right, "sum"]], [*left, *right])
         names = {"input": 0, "self": 0, "other": 1, "mat2": 1, "batch1": 1, "batch2": 2, "mat1": 1}
         operands = [*args, *(kwargs[name] for name in sorted(kwargs, key=lambda n: names.get(n, 9)) if name in names)]
         operands = operands[1:3] if func in WITH_ADDEND else operands[:2]
@@ -104,5 +108,6 @@ def _expand_ellipsis(term: list[Any], dim: int) -> list[Label]:
 WITH_ADDEND = {torch.baddbmm, Tensor.baddbmm, torch.addmm, Tensor.addmm, torch.addbmm, Tensor.addbmm}
 PRODUCTS = {
     torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.__rmatmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm,
-    torch.mv, Tensor.mv, torch.einsum, torch.tensordot, F.linear, *WITH_ADDEND,
+    torch.mv, Tensor.mv, torch.linalg.matmul, torch.einsum, torch.tensordot, F.linear,
+    torch.inner, Tensor.inner, *WITH_ADDEND,
 }  # fmt: skip
