@@ -620,9 +620,9 @@ def document(results: dict[str, Result]) -> str:
     lines = [
         "# Models that were watched and checked",
         "",
-        f"{exact} of {len(built)} models with attention are exact. `python bench/coverage.py --docs` makes this page:",
-        "one small random model per family, on fused and on eager attention, compared with the maps that it returns and",
-        "with the product of weights and values. The head of that file explains the columns.",
+        f"{exact} of {len(built)} models with attention are exact. `python bench/coverage.py --docs` makes this page.",
+        "One small random model per family runs on fused and on eager attention. It is compared with the maps that it",
+        "returns and with the product of weights and values. The head of that file explains the columns.",
         "",
         f"Python {platform.python_version()}, {versions}.{absent}",
         "",

@@ -87,6 +87,8 @@ class CacheTracker:
         return origin if x._version == origin.version else None
 
     def _register(self, x: Tensor, origin: Origin) -> None:
+        if x.is_inference():
+            return
         key = id(x)
         reference = weakref.ref(x, lambda _: self.origins.pop(key, None))
         self.origins[key] = replace(origin, tensor=reference, version=x._version)
