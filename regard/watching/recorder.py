@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache, partial
+from types import MethodWrapperType
 from typing import Any, Literal
 
 import torch
@@ -34,6 +35,7 @@ READERS: dict[Any, Callable[..., Call]] = {
     torch._native_multi_head_attention: readers.from_native_mha,
     torch._transformer_encoder_layer_fwd: readers.from_encoder_layer,
 }
+OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 FOLLOWED = CONCATENATIONS | REPETITIONS | WRITES
 SHARED_FROM = 1 << 14  # copies of masks with at least this many elements are compared with earlier ones, and shared
 
@@ -54,8 +56,10 @@ class Recorder(TorchFunctionMode):
         self.positions = positions
         self.thread = threading.get_ident()
         self.stack = ModuleStack(recording.model)
-        self.constants = {storage_id(x) for x in (*recording.model.parameters(), *recording.model.buffers())} - {None}
         stack = self.stack
+        modules = stack.modules.values()
+        tensors = [x for module in modules for x in (*module._parameters.values(), *module._buffers.values())]
+        self.constants = {storage_id(x) for x in tensors if x is not None} - {None}
         self.eager_reader = eager.EagerReader(
             self.is_constant, stack.name, stack.heads_of, stack.input_sizes, stack.attends
         )
@@ -81,14 +85,13 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        if listeners_muted.depth:
-            return out
-        if isinstance(func, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
-            self.read_operator(func, args, kwargs, out)
-        elif func in READERS:
-            self.read_call(READERS[func], func, args, kwargs, out)
-        else:
-            self.read_other(func, args, kwargs, out)
+        if type(func) is not MethodWrapperType and not listeners_muted.depth:  # no attribute such as x.shape
+            if func in READERS:
+                self.read_call(READERS[func], func, args, kwargs, out)
+            elif type(func) in OPERATORS:
+                self.read_operator(func, args, kwargs, out)
+            else:
+                self.read_other(func, args, kwargs, out)
         return out
 
     def read_other(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
@@ -97,7 +100,7 @@ class Recorder(TorchFunctionMode):
             weighing = self.eager_reader.read(func, args, kwargs, out)
             if weighing is not None and (name := self.stack.name()) is not None:
                 self.record_eager(name, weighing)
-        if func in FOLLOWED:
+        if func in CONCATENATIONS or (func in FOLLOWED and (self.caches.origins or self.caches.writes)):
             self.caches.follow(func, args, kwargs, out)
 
     def read_operator(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.listeners import call_listeners
-from regard.watching.call_site import ATTENTION_CLASS
+from regard.watching.call_site import ATTENTION_CLASS, ModuleStack
 from regard.watching.readers import flex_attention_calls as flex
 from regard.watching.recorder import Keep, ModuleFilter, Recorder, active_recorders
 from regard.watching.recording import Recording
@@ -68,7 +69,7 @@ def watch(
     recorder = Recorder(recording, keep, _module_filter(only), max_calls, _check_positions(positions))
     counts: dict[str, int] = {}
     with (
-        _run_uncompiled(recording),
+        _run_uncompiled(recording, recorder.stack),
         _fast_paths_kept,
         _attention_modules_counted(recorder, counts),
         _other_threads_recorded.of(recorder),
@@ -94,23 +95,27 @@ def _check_positions(positions: Any) -> Tensor | None:
 
 
 @contextmanager
-def _run_uncompiled(recording: Recording) -> Iterator[None]:
+def _run_uncompiled(recording: Recording, stack: ModuleStack) -> Iterator[None]:
     """Run compiled functions uncompiled: the recorder sees no function inside a compiled one."""
     if "torch._dynamo" not in sys.modules:  # nothing is compiled, and loading it takes seconds
         yield
         return
-    compiled = [
-        name
-        for name, module in recording.model.named_modules()
-        if type(module).__name__ == "OptimizedModule"
-        or getattr(module, "_compiled_call_impl", None) is not None
-        or any(hasattr(x, "_torchdynamo_orig_callable") for x in vars(module).values())
-    ]
+    compiled = [name for name, module in stack.modules.items() if _is_compiled(module)]
     if compiled:
         names = ", ".join(name or "the model" for name in compiled[:3])
         recording.notes.append(f"compiled parts ran uncompiled while they were watched: {names}")
     with torch.compiler.set_stance("force_eager"):
         yield
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    """Whether a module is compiled, or holds a compiled function."""
+    attributes = vars(module)
+    return (
+        type(module).__name__ == "OptimizedModule"
+        or attributes.get("_compiled_call_impl") is not None
+        or any(type(x) is FunctionType and hasattr(x, "_torchdynamo_orig_callable") for x in attributes.values())
+    )
 
 
 @contextmanager
@@ -122,10 +127,9 @@ def _attention_modules_counted(recorder: Recorder, counts: dict[str, int]) -> It
     handles, stack = [], recorder.stack
     torch_layers = [name for name, module in stack.modules.items() if type(module) in TORCH_LAYERS]
     for name, module in stack.modules.items():
-        in_torch_layer = any(name == layer or name.startswith(f"{layer}.") or not layer for layer in torch_layers)
-        if in_torch_layer or isinstance(module, torch.jit.ScriptModule) or stack.names[id(module)] != name:
+        if not ATTENTION_CLASS.search(type(module).__name__) or isinstance(module, torch.jit.ScriptModule):
             continue
-        if ATTENTION_CLASS.search(type(module).__name__):
+        if not any(name == layer or name.startswith(f"{layer}.") or not layer for layer in torch_layers):
 
             def count(*_: Any, name: str = name) -> None:
                 if recorder.hears_this_thread():

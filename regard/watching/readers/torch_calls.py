@@ -43,6 +43,10 @@ def from_sdpa(
         attn_mask, "_materialize"
     ):  # torch.nn.attention.bias: causal masks as tensor subclasses
         attn_mask = attn_mask._materialize(query.device)
+    if attn_mask is None and query.dim() == key.dim() == 4 and query.shape[:2] == key.shape[:2]:
+        mask = shift_mask(masks.causal(), queries=query.shape[2] - key.shape[2], keys=0) if is_causal else None
+        options: dict[str, Any] = {"mask": mask, "dropout": dropout_p, "outputs": output}
+        return _call(name, "scaled_dot_product_attention", query, key, value, scale, **options)
     mask_lead = () if attn_mask is None else attn_mask.shape[:-2]
     lead = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], mask_lead[:-1])
     heads = query.shape[-3:-2]
@@ -52,7 +56,7 @@ def from_sdpa(
     q = to_4d(query.expand(*lead, *heads, *query.shape[-2:]))
     k, v = (to_4d(x.expand(*lead, *x.shape[-3:])) for x in (key, value))
     mask = shift_mask(masks.causal(), queries=q.shape[2] - k.shape[2], keys=0) if is_causal else None
-    options: dict[str, Any] = {"mask": mask, "dropout": dropout_p, "outputs": output}
+    options = {"mask": mask, "dropout": dropout_p, "outputs": output}
     if attn_mask is not None:
         options |= _mask_option(table_to_4d(attn_mask.detach(), lead))
     return _call(name, "scaled_dot_product_attention", q, k, v, scale, **options)
