@@ -120,8 +120,8 @@ class CallInputs:
     def remember_versions(self) -> None:
         """Remember how often each tensor was changed in place, to detect later changes."""
         self.versions = {name: version for name in TENSORS if (version := _version(getattr(self, name))) is not None}
-        for i, x in enumerate(mask_tensors(self.mask)):
-            self.versions[f"mask {i}"] = _version(x) or 0
+        if self.mask is not None:
+            self.versions |= {f"mask {i}": _version(x) or 0 for i, x in enumerate(mask_tensors(self.mask))}
 
     def check_unchanged(self, names: tuple[str, ...] = OF_WEIGHTS) -> None:
         """Raise RuntimeError if a tensor of the call was changed in place after the call."""

@@ -54,10 +54,16 @@ class CallSite:
         return tuple(inputs[0].shape[:2]) if inputs else ()
 
     @property
+    def has_single_token(self) -> bool:
+        """Whether the module was called with sequences of one token."""
+        first = self.sequence
+        return self.input_sizes[1:] == (1,) or (first is not None and first.shape[1] == 1)
+
+    @property
     def has_other_sequence(self) -> bool:
         """Whether the module was called with a second sequence for the keys."""
-        first = self.sequence
         others = [x for name, x in self.arguments.items() if name in OTHER_SEQUENCES and _is_sequence(x)]
+        first = self.sequence if others else None
         return first is not None and any(not _same(first, x) for x in others)
 
     @property

@@ -6,7 +6,6 @@ attention follows the others from scores to values. All functions run unchanged.
 
 import threading
 from collections.abc import Callable
-from dataclasses import fields
 from functools import cache, partial
 from types import MethodWrapperType
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.attention.listeners import listeners_muted
 from regard.watching.call import Call
-from regard.watching.call_inputs import storage_id
+from regard.watching.call_inputs import TENSORS, storage_id
 from regard.watching.call_site import CallSite, ModuleStack
 from regard.watching.growing_keys import CONCATENATIONS, REPETITIONS, WRITES, CacheTracker
 from regard.watching.readers import eager_softmax as eager
@@ -182,7 +181,8 @@ class Recorder(TorchFunctionMode):
         grown = self.key_counts.get(call.name, -1) + length == size
         call.cached = not call.cross and length < size and (grown or site.has_cache)
         self.key_counts[call.name] = size
-        _unpack_heads(call, site, self.stack.heads_of(call.name))
+        if length > 1 and call.eager_weights is None and site.has_single_token:
+            _unpack_heads(call, site, self.stack.heads_of(call.name))
         if self.positions is not None and not call.cross:
             _use_positions(call, self.positions)
         # The recorder's own computations must not be recorded.
@@ -204,10 +204,10 @@ class Recorder(TorchFunctionMode):
                     setattr(call, name, partial(stored[0].first, stored[1]))
         if isinstance(call.keys, Tensor) and not call.keys.is_inference():
             call.write_log = self.caches.write_log(call.keys)
-        for field in fields(call):
-            x = getattr(call, field.name)
+        for name in TENSORS:
+            x = getattr(call, name)
             if isinstance(x, Tensor) and x.is_inference():
-                setattr(call, field.name, self.copy(field.name, x))
+                setattr(call, name, self.copy(name, x))
         call.remember_versions()
 
     def copy(self, name: str, x: Tensor) -> Tensor:
@@ -305,8 +305,7 @@ def _like_weights(x: Tensor, weights: Tensor) -> Tensor | None:
 def _unpack_heads(call: Call, site: CallSite, heads: int | None) -> None:
     """Undo the packing of a single query with grouped heads: H_kv heads × (H / H_kv) queries are H heads × 1 query."""
     batch, packed, length, size = call.shape
-    single = site.input_sizes[1:] == (1,) or (site.sequence is not None and site.sequence.shape[1] == 1)
-    if call.eager_weights is not None or not single or heads is None or length == 1 or packed * length != heads:
+    if packed * length != heads:
         return
 
     def unpack(x: Any) -> Any:
