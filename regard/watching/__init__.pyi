@@ -1,5 +1,6 @@
 from .call import Call as Call
-from .doctor import Finding as Finding
+from .doctor.findings import Finding as Finding
+from .doctor.findings import Findings as Findings
 from .recording import Recording as Recording
 from .statistics.row_statistics import Statistics as Statistics
 from .watch_context import watch as watch

@@ -13,7 +13,8 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from regard.watching.call import Call
-from regard.watching.doctor import Finding, examine
+from regard.watching.doctor.examination import examine
+from regard.watching.doctor.findings import Findings
 
 Tokens = Sequence[str] | Mapping[str, Sequence[str] | tuple[Sequence[str], Sequence[str]]] | None
 
@@ -140,14 +141,28 @@ class Recording:
     def _repr_html_(self) -> str | None:
         return _pictures().inline_seen(self) if self.calls else None
 
-    def check(self, *, padding: Any = None, causal: bool = False) -> list[Finding]:
-        """Return what looks wrong in the calls; see `regard.watching.doctor`.
+    def check(self, *, padding: Any = None, causal: Any = False, documents: Any = None) -> Findings:
+        """Return what looks wrong in the calls, with what was checked and what could not be; see `doctor`.
 
-        padding     real keys as booleans (B, S), True = real, or as lengths (B,); None: padding is not checked
-        causal      whether the model should be causal
+        padding     real tokens, (B, S): booleans, 1 and 0 as tokenizers return them, or numbers to add to the scores
+                    (0 = real); or lengths (B,). In an encoder-decoder model, those of the source. Queries that are
+                    padding are not checked.
+        causal      whether the model should be causal: True applies to self-attention outside of encoders; a pattern
+                    of module paths, or several, to these modules
+        documents   document number of each token of packed sequences, (B, S), or the lengths of the documents
+
+        `padding` and `documents` may be dicts from patterns of module paths to masks.
+
+        >>> import regard, torch
+        >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
+        >>> with torch.no_grad(), regard.watch(layer) as seen:
+        ...     _ = layer(torch.randn(2, 5, 16))                       # the padding mask is forgotten
+        >>> [finding.what for finding in seen.check(padding=[[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])]
+        ['attends to padding']
         """
         self._check_not_empty()
-        return examine(self.calls, padding=padding, causal=causal)
+        complete = not self.skipped
+        return examine(self.model, self.calls, padding=padding, causal=causal, documents=documents, complete=complete)
 
     def rollout(self, *, residual: float = 0.5) -> Float[Tensor, "batch queries keys"]:
         """Return attention rollout: how much of each input token reaches each output token.

@@ -1,13 +1,13 @@
 """Terminal report of a recording: a table of all heads, the weights of one head, the doctor's findings."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from regard.watching.call import Call
-from regard.watching.doctor import Finding
+from regard.watching.doctor.findings import Findings
 from regard.watching.recording import Recording
 
 SHADES = " ░▒▓█"  # weights as shades, readable without colour
@@ -52,8 +52,7 @@ def most_informative_head(recording: Recording) -> tuple[Call, int]:
     return heads[penalties.index(min(penalties))]
 
 
-def print_findings(findings: Iterable[Finding], console: Console) -> None:
-    """Print the findings of the attention doctor, one per line."""
+def print_findings(findings: Findings, console: Console) -> None:
+    """Print the findings of the attention doctor and what could not be checked, one per line."""
     lines = [f"! {finding}" for finding in findings] or ["The doctor found nothing wrong."]
-    for line in lines:
-        console.print(Text(line), highlight=False)
+    console.print("\n".join([*lines, *findings.not_checked_lines()]), markup=False, highlight=False)

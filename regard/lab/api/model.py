@@ -79,7 +79,7 @@ def _overview(run: WatchedRun) -> dict[str, Any]:
 
 def _finding(run: WatchedRun, finding: Any) -> dict[str, Any]:
     """Return a finding with the names of its tokens and the weight of its example."""
-    place = next(i for i, call in enumerate(run.seen.calls) if call.name == finding.call)
+    place = next((i for i, call in enumerate(run.seen.calls) if call.name == finding.call), 0)
     queries, keys = run.names[place]
     head, query, key = finding.head, finding.query, finding.key
     weight = None
