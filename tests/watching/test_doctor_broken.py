@@ -8,8 +8,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 import transformers
-from test_doctor_healthy import IDS, LEFT, LLAMA, RIGHT, SMALL, build, findings
 from torch import Tensor, nn
+
+from support.checked_models import IDS, LEFT, LLAMA, RIGHT, SMALL, build, findings
 
 REAL = RIGHT.bool()
 X = torch.randn(2, 9, 32, generator=torch.Generator().manual_seed(5))

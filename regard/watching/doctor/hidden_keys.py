@@ -6,9 +6,8 @@ from torch import Tensor
 
 from regard.watching.call import Call
 from regard.watching.doctor.arguments import ADDED
-from regard.watching.doctor.call_facts import fact
 from regard.watching.doctor.findings import Finding
-from regard.watching.doctor.subject import Subject
+from regard.watching.doctor.subject import Subject, recorded
 from regard.watching.doctor.visible_pairs import has_masks, row_chunks, some_key_is_visible, visible
 from regard.watching.doctor.wrong_pairs import find_leak, same_keys
 
@@ -45,7 +44,7 @@ def empty_rows(subject: Subject) -> tuple[Bool[Tensor, "batch #heads queries"], 
         for rows in row_chunks(call):
             empty[:, :, rows] = (call.eager_weights[:, :, rows] == 0).all(-1)
         return empty, torch.zeros_like(empty)
-    masks = [x for x in (fact(call, "boolean_mask"), call.bias) if x is not None]
+    masks = [x for x in (call.boolean_mask, call.bias) if x is not None]
     by_head = max([call.mask.head_count if call.mask is not None else 1, *(x.shape[1] for x in masks)]) > 1
     empty = torch.zeros(batch, heads if by_head else 1, length, dtype=torch.bool, device=subject.device)
     filled = torch.zeros_like(empty)
@@ -95,8 +94,8 @@ def _sees(call: Call, keys: Int[Tensor, "#batch queries"]) -> Bool[Tensor, "#bat
         b = torch.arange(call.mask.batch_size, device=keys.device)[:, None, None]
         h = torch.arange(call.mask.head_count, device=keys.device)[:, None]
         seen = seen & call.mask.visible(b, h, rows + size - length, keys[:, None])
-    if fact(call, "boolean_mask") is not None:
-        seen = seen & _at(fact(call, "boolean_mask"), keys, size)
+    if call.boolean_mask is not None:
+        seen = seen & _at(call.boolean_mask, keys, size)
     if call.bias is not None:
         bias = call.bias
         own = _at(bias, keys, size)
@@ -162,7 +161,7 @@ def find_top_left(subject: Subject) -> list[Finding] | str:
     first, last = shown[:, :, 0], shown[:, :, 1]
     if bool(last[..., length:].any()) or bool(first[..., 1:].any()) or not bool(last[..., length - 1].any()):
         return []
-    contents = [x for x in (fact(call, "k"), fact(call, "v")) if x is not None]
+    contents = [x for x in (recorded(call, "k"), recorded(call, "v")) if x is not None]
     if not contents:
         return "whether the cache holds tokens is not known: its keys and values are not recorded"
     filled = (contents[0][..., length:, :] != 0).any(-1).any(1)  # (B, S − L)
@@ -179,7 +178,7 @@ def find_top_left(subject: Subject) -> list[Finding] | str:
 def find_empty_cache(subject: Subject) -> list[Finding]:
     """Return a finding if queries put weight on keys of a cache that are all zero: not written yet."""
     call = subject.call
-    k = fact(call, "k")
+    k = recorded(call, "k")
     if k is None or getattr(subject.module, "add_zero_attn", False):
         return []
     zero = (k == 0).all(-1).all(1)  # (B, S)

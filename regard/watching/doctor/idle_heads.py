@@ -4,9 +4,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.watching.doctor.call_facts import fact
 from regard.watching.doctor.findings import Finding
-from regard.watching.doctor.subject import Subject
+from regard.watching.doctor.subject import Subject, recorded
 
 SAMPLE = 24  # queries of each item that are examined first
 EVEN = 1e-5  # relative difference of weights that counts as equal
@@ -105,7 +104,7 @@ def _repeated(items: list[Float[Tensor, "heads _ keys"]]) -> dict[int, int]:
 
 def _tokens_are_equal(subject: Subject) -> bool:
     """Whether all tokens seem to be equal: queries and keys differ at most by a rotation, values not at all."""
-    q, k, v = (fact(subject.call, name) for name in "qkv")
+    q, k, v = (recorded(subject.call, name) for name in "qkv")
     if q is None or k is None or v is None:
         return False
     norms = [x.float().norm(dim=-1) for x in (q, k)]
@@ -118,7 +117,7 @@ def find_dead_values(subject: Subject) -> list[Finding] | str:
     call = subject.call
     if call.shape[3] < 3:
         return []
-    v = fact(call, "v")
+    v = recorded(call, "v")
     if v is None:
         return "the values are not recorded"
     largest, smallest = v.amax(2), v.amin(2)  # (B, H_kv, d_v)

@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from regard.watching.doctor.call_facts import fact
 from regard.watching.doctor.findings import Finding
 from regard.watching.doctor.subject import Subject
 from regard.watching.doctor.visible_pairs import row_chunks
@@ -46,7 +45,7 @@ def find_wrong_sums(subject: Subject) -> list[Finding]:
     """
     call = subject.call
     weights = call.eager_weights
-    if weights is None or call.shape[2] < 2 or fact(call, "sinks") is not None:
+    if weights is None or call.shape[2] < 2 or call.sinks is not None:
         return []
     error = SUM_ERROR.get(weights.dtype, 1e-3)
     rows = weights.sum(-1, dtype=torch.float32)
@@ -107,11 +106,11 @@ def find_inverted_bias(subject: Subject) -> list[Finding]:
 
 def _bias_of_last_query(subject: Subject) -> Tensor | None:
     call = subject.call
-    if fact(call, "bias_rule") is not None:
+    if call.bias_rule is not None:
         heads = torch.arange(call.shape[1], device=subject.device)[:, None]
         assert subject.positions is not None
         distance = subject.positions[0, -1].to(subject.device) - torch.arange(call.shape[3], device=subject.device)
-        values: Tensor = fact(call, "bias_rule").values(heads, distance)
+        values: Tensor = call.bias_rule.values(heads, distance)
         return values.expand(call.shape[1], -1)[None]
     if call.bias is None or call.bias.shape[-1] == 1:
         return None

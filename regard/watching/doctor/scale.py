@@ -6,9 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.watching.doctor.call_facts import fact
 from regard.watching.doctor.findings import Finding
-from regard.watching.doctor.subject import Subject
+from regard.watching.doctor.subject import Subject, recorded
 
 CLOSE = 0.02  # relative difference that is a rounding error of the factor
 SCALING = ("scaling", "scale", "softmax_scale", "scale_factor", "attention_scale", "norm_factor", "inv_norm_factor",
@@ -22,7 +21,7 @@ UNSCALED_TYPES = ("gpt_neo",)
 def find_scale(subject: Subject) -> list[Finding] | str:
     """Return a finding if the scores are multiplied by something else than 1/√d_k, and nothing explains it."""
     call = subject.call
-    factor, q, k = fact(call, "scale"), fact(call, "q"), fact(call, "k")
+    factor, q, k = call.scale, recorded(call, "q"), recorded(call, "k")
     if factor is None or q is None or k is None:
         return "the scale, or the queries and keys, of eager attention are not recorded"
     width, scale = q.shape[-1], float(factor)

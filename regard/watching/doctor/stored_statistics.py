@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from regard.watching.doctor.call_facts import mean_position
 from regard.watching.doctor.findings import Finding
 from regard.watching.doctor.subject import Subject
 
@@ -17,7 +16,7 @@ def find_future(subject: Subject) -> list[Finding]:
     own = subject.positions.to(subject.device)[:, None]  # (B, 1, L)
     relevant = subject.relevant[:, None] & ~statistics.empty
     too_even = statistics.entropy > (own + 1.0).log() + SMALL
-    too_late = mean_position(subject.call) > own + SMALL * (own + 1)
+    too_late = subject.call.statistics.position > own + SMALL * (own + 1)
     wrong = (too_even | too_late) & relevant
     if not bool(wrong.any()):
         return []
@@ -58,7 +57,7 @@ def find_idle_heads(subject: Subject, *, causal: bool) -> list[Finding]:
     if length < 2 or size < 3:
         return []
     rows = subject.relevant[:, None] & ~statistics.empty
-    mean = mean_position(subject.call)
+    mean = subject.call.statistics.position
     uniform = _is_uniform(statistics.entropy, mean, statistics.spread, size, rows)
     if causal and subject.positions is not None:
         own = subject.positions.to(subject.device)[:, None]

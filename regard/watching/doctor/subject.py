@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from regard.watching.call import Call
 from regard.watching.doctor.arguments import documents_of, read_documents, read_padding, real_keys, select
-from regard.watching.doctor.call_facts import device_of, fact, positions_of
 
 Role = Literal["self", "cross", "encoder", "decoder", "tower"]
 
@@ -45,7 +44,7 @@ class Subject:
     @cached_property
     def positions(self) -> Int[Tensor, "#batch queries"] | None:
         """Index of each query's own key, (B, L) or (1, L); None where queries are not among the keys, or unknown."""
-        positions = None if self.cross else positions_of(self.call)
+        positions = None if self.cross else self.call.positions
         if positions is None:
             return None
         return positions if positions.dim() == 2 else positions[None]
@@ -66,11 +65,20 @@ class Subject:
 
     @cached_property
     def device(self) -> torch.device:
-        return device_of(self.call)
+        statistics = self.call.stored_statistics
+        return self.call.like.device if statistics is None else statistics.entropy.device
 
     @cached_property
     def is_eager(self) -> bool:
         return self.call.eager_weights is not None
+
+
+def recorded(call: Call, name: str) -> Any:
+    """Return a tensor of the call, or None if it was not recorded."""
+    try:
+        return getattr(call, name)
+    except ValueError:
+        return None
 
 
 def make_subjects(model: nn.Module, calls: list[Call], padding: Any, documents: Any) -> list[Subject]:
@@ -111,7 +119,7 @@ def find_roles(model: nn.Module, names: Iterable[str]) -> dict[str, Role]:
 
 
 def _role(call: Call, role: Role) -> Role:
-    return "cross" if fact(call, "cross") else role
+    return "cross" if call.cross else role
 
 
 def _config(modules: dict[str, nn.Module], name: str) -> Any:

@@ -15,7 +15,6 @@ from torch import Tensor
 from regard.attention.masks.mask import VISIBLE
 from regard.watching.call import Call
 from regard.watching.doctor.arguments import ADDED
-from regard.watching.doctor.call_facts import device_of, fact
 from regard.watching.doctor.subject import Subject
 
 PAIRS_AT_ONCE = 1 << 22
@@ -27,7 +26,7 @@ Pairs = Callable[[Int[Tensor, "rows"]], Bool[Tensor, "#batch rows keys"]]
 
 def has_masks(call: Call) -> bool:
     """Whether anything could hide a pair."""
-    return call.mask is not None or fact(call, "boolean_mask") is not None or call.bias is not None
+    return call.mask is not None or call.boolean_mask is not None or call.bias is not None
 
 
 def visible(call: Call, rows: Int[Tensor, "rows"]) -> Bool[Tensor, "#batch #heads #rows #keys"]:
@@ -40,8 +39,8 @@ def visible(call: Call, rows: Int[Tensor, "rows"]) -> Bool[Tensor, "#batch #head
         h = torch.arange(call.mask.head_count, device=device)[:, None, None]
         position, keys = (rows + size - length)[:, None], torch.arange(size, device=device)
         shown = shown & call.mask.visible(b, h, position, keys)
-    if fact(call, "boolean_mask") is not None:
-        shown = shown & _rows(fact(call, "boolean_mask"), rows, length)
+    if call.boolean_mask is not None:
+        shown = shown & _rows(call.boolean_mask, rows, length)
     if call.bias is not None:
         bias = _rows(call.bias, rows, length)
         highest = bias.amax(-1, keepdim=True)
@@ -52,11 +51,11 @@ def visible(call: Call, rows: Int[Tensor, "rows"]) -> Bool[Tensor, "#batch #head
 def row_chunks(call: Call, rows: Int[Tensor, "rows"] | None = None) -> Iterator[Int[Tensor, "rows"]]:
     """Yield all queries, or the given ones, in chunks whose pairs fit in memory."""
     batch, _, length, size = call.shape
-    masks = [x for x in (fact(call, "boolean_mask"), call.bias) if x is not None]
+    masks = [x for x in (call.boolean_mask, call.bias) if x is not None]
     tables = max([call.mask.batch_size * call.mask.head_count if call.mask is not None else 1,
                   *(x.shape[0] * x.shape[1] for x in masks)])  # fmt: skip
     step = max(1, PAIRS_AT_ONCE // max(1, size * max(tables, batch if call.eager_weights is not None else 1)))
-    rows = torch.arange(length, device=device_of(call)) if rows is None else rows
+    rows = torch.arange(length, device=call.like.device) if rows is None else rows
     yield from rows.split(step)
 
 
@@ -83,7 +82,7 @@ def _rows(table: Tensor, rows: Int[Tensor, "rows"], length: int) -> Tensor:
 
 def some_key_is_visible(call: Call, rows: Int[Tensor, "rows"]) -> bool:
     """Whether the rule alone shows that all of these consecutive queries see a key; False if that is not clear."""
-    if call.mask is None or fact(call, "boolean_mask") is not None or call.bias is not None:
+    if call.mask is None or call.boolean_mask is not None or call.bias is not None:
         return False
     *_, length, size = call.shape
     first = np.arange(0, size, BLOCK)
