@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from support import small_models
+from support.checked_models import IDS, LEFT, LLAMA, RIGHT, SMALL, TOKENS, build, findings
 
 
 def forward(**inputs: Any) -> Callable[[nn.Module], Any]:
