@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from regard.watching.call import Call
 from regard.watching.doctor.examination import examine
 from regard.watching.doctor.findings import Findings
+from regard.watching.generation import group_steps
 
 Tokens = Sequence[str] | Mapping[str, Sequence[str] | tuple[Sequence[str], Sequence[str]]] | None
 
@@ -164,6 +165,18 @@ class Recording:
         complete = not self.skipped
         return examine(self.model, self.calls, padding=padding, causal=causal, documents=documents, complete=complete)
 
+    def generation(self, number: int | None = None) -> "Generation":
+        """Return one call per module for all steps of a generation: prompt and continuation together.
+
+        Its methods are those of a recording: `table`, `save` (one picture of prompt and continuation), `check`, ….
+        `steps` holds the step of each query, 0 for the prompt.
+
+        number      which generation of the recording, counted from 0; needed if there are several
+        """
+        self._check_not_empty()
+        grouped = group_steps(self, number)
+        return Generation(self.model, grouped.calls, self.skipped, self.unseen, self.notes, grouped.steps)
+
     def rollout(self, *, residual: float = 0.5) -> Float[Tensor, "batch queries keys"]:
         """Return attention rollout: how much of each input token reaches each output token.
 
@@ -193,6 +206,13 @@ class Recording:
             change = {key: b[key] - a[key] for key in keys}
             changes.append({"call": a["call"], "head": a["head"], **change})
         return sorted(changes, key=lambda row: -abs(row["entropy"]) - abs(row["sink"]))
+
+
+@dataclass
+class Generation(Recording):
+    """The calls of a generation, one per module, and the step of each query; see `Recording.generation`."""
+
+    steps: list[int] = field(default_factory=list)
 
 
 def abbreviate_call_names(names: Sequence[str]) -> tuple[str, list[str]]:

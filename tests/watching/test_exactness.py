@@ -93,6 +93,38 @@ def test_keys_of_a_growing_cache_are_stored_once() -> None:
     assert len(stored) <= 4  # two layers, keys and values
 
 
+@pytest.mark.parametrize("options", [{}, {"cache_implementation": "static"}], ids=["dynamic", "static"])
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+def test_steps_of_a_generation_are_one_call(implementation: str, options: dict) -> None:
+    seen = generate(implementation, **options)
+    generation = seen.generation()
+    assert generation.steps == [0] * 6 + [1, 2, 3, 4]
+    assert [call.shape for call in generation.calls] == [(2, 4, 10, 10)] * 2
+    for call in generation.calls:
+        steps = [step for step in seen.calls if step.name == call.name]
+        start = 0
+        for step in steps:
+            weights = step.weights()[..., :10]
+            rows = call.weights(queries=slice(start, start + step.shape[2]))
+            torch.testing.assert_close(rows[..., : weights.shape[-1]], weights, atol=1e-6, rtol=0)
+            assert (rows[..., weights.shape[-1] :] == 0).all()
+            start += step.shape[2]
+        torch.testing.assert_close(call.distance()[:, :, 6:7], steps[1].distance(), atol=1e-4, rtol=0)
+    assert len(generation.summary()) == 8
+
+
+def test_two_generations_in_one_block() -> None:
+    model = llama(attn_implementation="sdpa")
+    with torch.no_grad(), regard.watch(model) as seen:
+        for _ in range(2):
+            model.generate(IDS, attention_mask=MASK, max_new_tokens=3, do_sample=False, min_new_tokens=3)
+    with pytest.raises(ValueError, match="contains 2 generations"):
+        seen.generation()
+    assert seen.generation(number=1).calls[0].shape == (2, 4, 8, 8)
+    with pytest.raises(ValueError, match="contains no generation"):
+        watch(Attention(), X).generation()
+
+
 class InChunks(Attention):
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = self.parts(x)
