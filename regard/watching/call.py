@@ -1,6 +1,7 @@
 """One recorded attention call, with its exact weights and its statistics."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -46,7 +47,8 @@ class Call(CallInputs):
         """Return the weights (B, H, L, S), or a selection of them; a single index drops its dimension."""
         b, h, i, j = self._selected_indices(batch, head, queries, keys)
         rows_at_once = max(1, 2**22 // max(1, self.shape[3]))
-        blocks = [exact_weights.selected(self, b, h, rows)[..., j] for rows in i.split(rows_at_once)]
+        with full_precision(self):
+            blocks = [exact_weights.selected(self, b, h, rows)[..., j] for rows in i.split(rows_at_once)]
         weights = torch.cat(blocks, -2)
         for dim, selection in ((3, keys), (2, queries), (1, head), (0, batch)):
             weights = weights.squeeze(dim) if isinstance(selection, int) else weights
@@ -76,7 +78,7 @@ class Call(CallInputs):
         if self.stored_statistics is not None:
             return self.stored_statistics
         self.check_unchanged()
-        with torch.no_grad():
+        with full_precision(self):
             if from_score_blocks.supports(self):
                 return from_score_blocks.statistics(self)
             return fused.statistics(self) if fused.supports(self) else from_weights.statistics(self)
@@ -166,7 +168,7 @@ class Call(CallInputs):
                 f"output_projection must be a matrix with {heads * width} rows (H · d_v), got {tuple(matrix.shape)}; "
                 "pass linear.weight.T"
             )
-        with torch.no_grad():
+        with full_precision(self):
             parts = matrix.to(self.v.dtype).unflatten(0, (heads, width))
             norms = (_values_of_each_head(self) @ parts).norm(dim=-1)  # (B, H, S)
             b, h, _, j = self._selected_indices(batch, head, queries, keys)
@@ -179,17 +181,17 @@ class Call(CallInputs):
         """Return the total weight that each query puts on the given keys (sinks, separators, …)."""
         keys = _indices("mass(on=…)", [on] if isinstance(on, int) else list(on), self.shape[3]).unique()
         keys = keys.to(self.like.device)
-        with torch.no_grad():
+        with full_precision(self):
             return exact_weights.on_keys(self, keys, lambda: self.lse).sum(-1)
 
     def at_offset(self, offset: int) -> PerQuery:
         """Return the weight of each query on the key `offset` tokens after it: −1 the previous token, 0 itself."""
-        with torch.no_grad():
+        with full_precision(self):
             return exact_weights.at_offset(self, offset, self.known_positions("at_offset"), lambda: self.lse)
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
         """Return the weight that each key receives from all queries together."""
-        with torch.no_grad():
+        with full_precision(self):
             received = self.statistics.received
             if received is None and fused.supports_received(self):
                 received = fused.received(self, self.lse)
@@ -202,7 +204,7 @@ class Call(CallInputs):
         if count < 1:
             raise ValueError(f"top(count) must be at least 1, got {count}")
         count = min(count, self.shape[3])
-        with torch.no_grad():
+        with full_precision(self):
             if count <= from_score_blocks.MOST_SORTED and from_score_blocks.supports(self):
                 return from_score_blocks.top(self, count, self.lse)
             return from_weights.top(self, count)
@@ -219,6 +221,18 @@ class Call(CallInputs):
             values = {x.name: separate(getattr(self.stored_statistics, x.name)) for x in fields(self.stored_statistics)}
             self.stored_statistics = Statistics(**values)
             self.stored_sink = separate(self.stored_sink)
+
+
+@contextmanager
+def full_precision(call: CallInputs) -> Iterator[None]:
+    """Compute without gradients and without autocast, which would round scores."""
+    device = call.like.device.type
+    try:
+        autocast = torch.is_autocast_enabled(device)
+    except RuntimeError:  # the device has no autocast
+        autocast = False
+    with torch.no_grad(), torch.autocast(device, enabled=False) if autocast else nullcontext():
+        yield
 
 
 def _values_of_each_head(call: Call) -> Float[Tensor, "batch heads keys d_v"]:

@@ -29,6 +29,7 @@ class WriteLog:
     """Rows written into a tensor in place: for each version of the tensor the first row that was written."""
 
     first_rows: dict[int, int] = field(default_factory=dict)
+    strides: set[tuple[int, ...]] = field(default_factory=set)  # of the tensors whose axis of rows is known
 
     def unchanged_rows(self, since: int, now: int) -> int | None:
         """Return how many rows at the start are the same in two versions; None if other changes were made."""

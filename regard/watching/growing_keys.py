@@ -124,12 +124,14 @@ class CacheTracker:
         elif isinstance(rows, slice) and rows.step in (None, 1):
             first = rows.indices(x.shape[2])[0]
         log = self.writes.get(storage_id(x))
-        if first is not None and log is not None:
+        if first is not None and log is not None and x.stride() in log.strides:
             log.first_rows[x._version] = first
 
     def write_log(self, x: Tensor) -> WriteLog:
         """Return the log of writes into a tensor that a call holds; they are logged from now on."""
-        return self.writes.setdefault(storage_id(x), WriteLog())
+        log = self.writes.setdefault(storage_id(x), WriteLog())
+        log.strides.add(x.stride())
+        return log
 
     def store(self, x: Tensor) -> tuple[GrowingRows, int] | None:
         """Store a tensor of keys or values that was made by concatenation; return the rows and how many are its own."""

@@ -202,8 +202,9 @@ class Recorder(TorchFunctionMode):
                 stored = self.caches.store(x)
                 if stored is not None and stored[1] == call.shape[3]:
                     setattr(call, name, partial(stored[0].first, stored[1]))
-        if isinstance(call.keys, Tensor) and not call.keys.is_inference():
-            call.write_log = self.caches.write_log(call.keys)
+        for x in (call.values, call.keys):
+            if isinstance(x, Tensor) and not x.is_inference():
+                call.write_log = self.caches.write_log(x)
         for name in TENSORS:
             x = getattr(call, name)
             if isinstance(x, Tensor) and x.is_inference():

@@ -125,7 +125,7 @@ def _attention_modules_counted(recorder: Recorder, counts: dict[str, int]) -> It
     torch's own layers leave their fast path if they have hooks. They are always recorded, so they get none.
     """
     handles, stack = [], recorder.stack
-    torch_layers = [name for name, module in stack.modules.items() if type(module) in TORCH_LAYERS]
+    torch_layers = [name for name, module in stack.modules.items() if isinstance(module, TORCH_LAYERS)]
     for name, module in stack.modules.items():
         if not ATTENTION_CLASS.search(type(module).__name__) or isinstance(module, torch.jit.ScriptModule):
             continue

@@ -295,6 +295,18 @@ def test_vmap() -> None:
     torch.testing.assert_close(seen.calls[0].weights(), model.weights(x).flatten(0, 1))
 
 
+def test_statistics_under_autocast() -> None:
+    model = Attention()
+    with torch.autocast("cpu", torch.bfloat16):
+        seen = watch(model, X)
+        inside = seen.calls[0].weights()
+        stored = watch(model, X, keep="statistics").calls[0].entropy()
+    call = seen.calls[0]
+    torch.testing.assert_close(inside, call.weights())
+    assert (call.weights().sum(-1) - 1).abs().max() < 1e-6
+    torch.testing.assert_close(stored, call.entropy(), atol=1e-5, rtol=0)
+
+
 def test_other_threads() -> None:
     model = Attention()
 
