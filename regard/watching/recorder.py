@@ -5,7 +5,7 @@ attention follows the others from scores to values. All functions run unchanged.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from types import MethodWrapperType
 from typing import Any, Literal
@@ -56,11 +56,16 @@ class Recorder(TorchFunctionMode):
         self.thread = threading.get_ident()
         self.stack = ModuleStack(recording.model)
         stack = self.stack
-        modules = stack.modules.values()
-        tensors = [x for module in modules for x in (*module._parameters.values(), *module._buffers.values())]
-        self.constants = {storage_id(x) for x in tensors if x is not None} - {None}
+        self.constants, self.buffers = _storages(stack.modules.values())
+        owners = (
+            module._parameters
+            for module in stack.modules.values()
+            if any(x is not None for x in module._parameters.values())
+        )
+        self.owner: dict[str, Any] = next(owners, {})  # the parameters of the first module that has any
+        self.first_parameters: Any = tuple(map(id, self.owner.values()))
         self.eager_reader = eager.EagerReader(
-            self.is_constant, stack.name, stack.heads_of, stack.input_sizes, stack.attends
+            self.is_constant, self.is_buffer, stack.name, stack.heads_of, stack.input_sizes, stack.attends
         )
         self.softmaxes: dict[int, eager.Softmax] = {}  # by id of the eager call
         self.caches = CacheTracker()
@@ -77,14 +82,25 @@ class Recorder(TorchFunctionMode):
 
     def is_constant(self, x: Tensor) -> bool:
         """Whether a tensor is a parameter or a buffer, or a view of one."""
-        return isinstance(x, nn.Parameter) or storage_id(x) in self.constants
+        if type(x) is nn.Parameter:
+            return True
+        now = tuple(map(id, self.owner.values()))
+        if now != self.first_parameters:  # torch.func.functional_call has exchanged the parameters, or ended
+            self.first_parameters = now
+            self.constants, self.buffers = _storages(self.stack.modules.values())
+        return storage_id(unwrap(x)) in self.constants
+
+    def is_buffer(self, x: Tensor) -> bool:
+        """Whether a tensor is a buffer, or a view of one."""
+        return storage_id(unwrap(x)) in self.buffers
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        if type(func) is not MethodWrapperType and not listeners_muted.depth:  # no attribute such as x.shape
+        is_number = type(func) is MethodWrapperType and not isinstance(out, Tensor)  # x.shape, but not x.mT
+        if not is_number and not listeners_muted.depth:
             if func in READERS:
                 self.read_call(READERS[func], func, args, kwargs, out)
             elif type(func) in OPERATORS:
@@ -293,6 +309,15 @@ class Recorder(TorchFunctionMode):
 
 active_recorders: list[Recorder] = []
 """The recorders of all watches that are active, in any thread."""
+
+
+def _storages(modules: Iterable[nn.Module]) -> tuple[set[int | None], set[int | None]]:
+    """Return what identifies the memory of all parameters and buffers, and that of the buffers."""
+    parameters, buffers = set(), set()
+    for module in modules:
+        parameters |= {storage_id(unwrap(x)) for x in module._parameters.values() if x is not None}
+        buffers |= {storage_id(unwrap(x)) for x in module._buffers.values() if x is not None}
+    return (parameters | buffers) - {None}, buffers - {None}
 
 
 def _like_weights(x: Tensor, weights: Tensor) -> Tensor | None:

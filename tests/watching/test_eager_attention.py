@@ -644,6 +644,46 @@ def test_what_is_not_recorded_is_reported(form: Callable, reason: str) -> None:
     assert reason in seen.unseen[0].reason
 
 
+@pytest.mark.parametrize("form", [product, several_learned_queries, *NOT_ATTENTION])
+def test_parameters_may_be_exchanged(form: Callable) -> None:
+    layer = Layer(form).eval()
+    parameters = {name: x.detach() + 0.1 for name, x in layer.named_parameters()}
+    with torch.no_grad(), regard.watch(layer) as seen:
+        torch.func.functional_call(layer, parameters, (X,))
+    assert [call.shape for call in seen.calls] == [tuple(weights.shape) for weights in layer.weights]
+    assert not seen.unseen
+
+
+def test_values_output_and_scale_are_recorded() -> None:
+    layer = Layer(product).eval()
+    with torch.no_grad(), regard.watch(layer) as seen:
+        layer(X)
+    call = seen.calls[0]
+    assert call.scale == pytest.approx(D_K**-0.5)
+    torch.testing.assert_close(call.v, layer.qkv(X)[2])
+    torch.testing.assert_close(call.output, call.weights() @ call.v)
+
+
+def scaled_before(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    q = torch.cat([-q[..., 4:], q[..., :4]], -1) * 0.5
+    return layer.merge((q.contiguous() @ (k / 4).mT).masked_fill(HIDDEN, float("-inf")).softmax(-1) @ v)
+
+
+def scaled_twice(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y.flatten(0, 1) for y in layer.qkv(x))
+    weights = (torch.baddbmm(torch.zeros(L), q, k.mT, alpha=0.5) / torch.tensor(4.0)).softmax(-1)
+    return layer.merge((weights @ v).view(B, H, L, D_K))
+
+
+@pytest.mark.parametrize(("form", "scale"), [(scaled_before, 0.125), (scaled_twice, 0.125), (cosine, None)])
+def test_scale_is_the_factor_of_the_scores(form: Callable, scale: float | None) -> None:
+    layer = Layer(form).eval()
+    with torch.no_grad(), regard.watch(layer) as seen:
+        layer(X)
+    assert seen.calls[0].scale == scale
+
+
 def test_other_models_are_reported_and_not_recorded() -> None:
     layer, other = Layer(product).eval(), nn.MultiheadAttention(D, H, batch_first=True)
     with torch.no_grad(), regard.watch(layer) as seen:

@@ -55,6 +55,7 @@ from regard.watching.readers.function_sets import (
     WRITES,
 )
 from regard.watching.readers.products import PRODUCTS, WITH_ADDEND, Label, Product, read_product
+from regard.watching.readers.wrapped_tensors import unwrap
 
 Stage = Literal[
     "scaled", "constant", "scores", "exponentials", "sum", "log weights", "weights", "weighted values",
@@ -135,6 +136,7 @@ class EagerReader:
     """Follows softmax results until they are multiplied with values.
 
     is_constant     whether a tensor shares the memory of a parameter or buffer
+    is_buffer       whether it shares that of a buffer
     module          returns what identifies the module that runs now
     heads           returns the number of heads that a module states, or None
     lengths         returns the first two sizes of the input of the module that runs now
@@ -142,6 +144,7 @@ class EagerReader:
     """
 
     is_constant: Callable[[Tensor], bool]
+    is_buffer: Callable[[Tensor], bool]
     module: Callable[[], Any]
     heads: Callable[[Any], int | None] = lambda module: None
     lengths: Callable[[], tuple[int, ...]] = lambda: ()
@@ -208,7 +211,7 @@ class EagerReader:
         elif func in MULTIPLICATIONS or func in DIVISIONS:
             self._begin_scaled(func, args, kwargs, out)
         elif func in CASTS:
-            if out is not args[0] and self._constant(args[0]):
+            if out is not args[0] and self._constant(args[0]) and not self.is_buffer(args[0]):
                 self._follow(out, Trail("constant"))
         elif func in SOFTMAX:
             self._suspect(f"the argument of its softmax of {tuple(out.shape)} is not a product of queries and keys")
@@ -236,7 +239,7 @@ class EagerReader:
         elif len(constants) == 1 < len(product.operands):
             i = constants[0]
             parameter = product.operands[i]
-            if not self._learned(parameter):
+            if self.is_buffer(parameter):
                 return
             others: set[Label] = {x for j, term in enumerate(product.labels) if j != i for x in term}
             own = [x for x in product.labels[i] if x not in others and x in product.result]
@@ -283,15 +286,6 @@ class EagerReader:
             return False
         trail = self._trail(x)
         return trail.stage == "constant" if trail is not None else self.is_constant(x)
-
-    def _learned(self, x: Tensor) -> bool:
-        """Whether a constant tensor is a parameter, not a buffer."""
-        return (
-            type(x) is nn.Parameter
-            or x.requires_grad
-            or self._trail(x) is not None
-            or (x._is_view() and type(x._base) is nn.Parameter)
-        )
 
     def _suspect(self, what: str) -> None:
         """Note what an attention module did that is not followed; reported if it makes no call."""
@@ -653,8 +647,8 @@ class EagerReader:
         softmax.partial_products += weights.shape[-1] + 1 < softmax.size
         if softmax.products > 1 and weights.numel() >= math.prod(softmax.shape):
             return None  # the same weights again, with other values
-        weights, values = _plain(weights), _plain(values)
-        output = None if output is None else _plain(output)
+        weights, values = unwrap(weights.detach()), unwrap(values.detach())
+        output = None if output is None else unwrap(output.detach())
         fold = Fold(len(weights)) if weights.dim() == 3 else None
         return Weighing(weights, softmax, values, output, softmax.scale, fold, dropout)
 
@@ -712,16 +706,6 @@ class EagerReader:
 WEIGHING: Container[str] = ("weights", "exponentials")
 BEFORE_SCORES: Container[str] = ("scaled", "constant")
 PRIORITY = {"unnormalized output": 1, "scores": -1, "sum": -2, "output": -3, "scaled": -4, "constant": -5}
-
-
-def _plain(x: Tensor) -> Tensor:
-    """Return a tensor without the wrappers of vmap and torch.func; the axis of vmap becomes the first one."""
-    functorch, x = torch._C._functorch, x.detach()
-    while functorch.is_functorch_wrapped_tensor(x):
-        axis = functorch.maybe_get_bdim(x)
-        x = functorch.get_unwrapped(x)
-        x = x.movedim(axis, 0) if axis >= 0 else x
-    return x
 
 
 def _last_axis(x: Tensor, count: int) -> Tensor:
