@@ -267,19 +267,21 @@ class EagerReader:
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, trail: Trail, out: Any
     ) -> None:
         """Follow a scaled activation or a cast parameter through views, casts and linear functions of it."""
-        if func in KEEP_FACTOR or func in MULTIPLICATIONS or func in DIVISIONS:
-            others = [y for y in _tensors(args, kwargs) if y is not x and y.dtype.is_floating_point]
-            scale = _factor(func, args, kwargs, x, 1.0) if func not in KEEP_FACTOR else 1.0
-            if func in KEEP_FACTOR and others:
-                trails = [self._trail(y) for y in others]
-                if any(y is None or y.stage != trail.stage or y.scale != trail.scale for y in trails):
-                    return
-            elif trail.stage == "constant" and others and not all(map(self._constant, others)):
+        kept = func in KEEP_FACTOR or _name(func) == "__get__"  # x.mT
+        if not kept and func not in MULTIPLICATIONS and func not in DIVISIONS:
+            return
+        others = [y for y in _tensors(args, kwargs) if y is not x and y.dtype.is_floating_point]
+        if kept:
+            trails = [self._trail(y) for y in others]
+            if any(y is None or y.stage != trail.stage or y.scale != trail.scale for y in trails):
                 return
-            if trail.scale is not None:
-                trail = replace(trail, scale=trail.scale * (1.0 if scale is None else scale))
-            for y in out if isinstance(out, tuple | list) else [out]:
-                self._follow(y, trail)
+        elif trail.stage == "constant" and not all(map(self._constant, others)):
+            return
+        factor = None if kept else _factor(func, args, kwargs, x, 1.0)
+        if trail.scale is not None and factor is not None:
+            trail = replace(trail, scale=trail.scale * factor)
+        for y in out if isinstance(out, tuple | list) else [out]:
+            self._follow(y, trail)
 
     def _constant(self, x: Any) -> bool:
         if not isinstance(x, Tensor):
@@ -724,7 +726,7 @@ def _number(x: Any) -> float | None:
 
 def _factor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, scale: float | None) -> float | None:
     """Return the factor of scores after a function; None if it is not one number."""
-    if scale is None or func in KEEP_SCALE or getattr(func, "__name__", "") == "__get__":
+    if scale is None or func in KEEP_SCALE or _name(func) == "__get__":
         return scale
     other = next((y for y in (*args, kwargs.get("other")) if y is not x and y is not None), None)
     number = _number(other)
