@@ -23,6 +23,9 @@ interrupted run continues (`--fresh` starts again); `--docs` writes docs/coverag
 import sys
 from pathlib import Path
 
+if __name__ == "coverage":  # numba looks for the package of this name, and finds this script next to other benchmarks
+    raise ImportError("bench/coverage.py is a script, not the package coverage")
+
 HERE = Path(__file__).resolve().parent
 sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != HERE]  # numba imports another module named coverage
 
