@@ -3,6 +3,7 @@
 A GPT-2 of 4 layers with random weights from `transformers` (768 wide, 12 heads), float32, one thread.
 """
 
+import gc
 import json
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from side_by_side import Row, close_race, memory_mb, one_thread, race, report, steps
+from torch.overrides import TorchFunctionMode
 
 import regard
 
@@ -49,6 +51,71 @@ def inputs_kept(length: int) -> list[Row]:
     ]
 
 
+def small_model() -> list[Row]:
+    """Measure a model whose forward pass takes about 2 ms, where each torch function costs more than its work."""
+    from transformers import GPT2Config, GPT2Model
+
+    config = GPT2Config(n_layer=4, n_embd=64, n_head=4, vocab_size=100, bos_token_id=0, eos_token_id=0)
+    model, ids = GPT2Model._from_config(config, attn_implementation="sdpa").eval(), torch.randint(0, 100, (1, 16))
+
+    class Nothing(TorchFunctionMode):
+        """A TorchFunctionMode that only calls each function: no recorder that sees all functions can be faster."""
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    def watched() -> None:
+        with regard.watch(model):
+            model(input_ids=ids)
+
+    def seen_by_nothing() -> None:
+        with Nothing():
+            model(input_ids=ids)
+
+    ways = {"watched": watched, "plain": lambda: model(input_ids=ids), "nothing": seen_by_nothing}
+    ms = close_race({name: quiet(way) for name, way in ways.items()}, rounds=200)
+    at = "4 layers, 64 wide, 16 tokens"
+    return [
+        Row("watched / unwatched forward of a small model", at, ms["watched"], ms["plain"], "ms", 1.15),
+        Row("the same with an empty TorchFunctionMode / unwatched", at, ms["nothing"], ms["plain"], "ms", None),
+    ]
+
+
+def generation(prompt: int = 2048, new: int = 512) -> list[Row]:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(n_layer=4, n_positions=4096, bos_token_id=0, eos_token_id=0)
+    model = GPT2LMHeadModel._from_config(config, attn_implementation="sdpa").eval()
+    ids = torch.randint(1, 50257, (1, prompt))
+
+    def generate(count: int) -> None:
+        tokens = {"max_new_tokens": count, "min_new_tokens": count, "pad_token_id": 0}
+        model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **tokens)
+
+    def held(count: int) -> float:
+        """Return the MB that a recording of the generation keeps."""
+        gc.collect()
+        before = memory_mb("VmRSS")
+        with torch.no_grad(), regard.watch(model) as seen:
+            generate(count)
+        gc.collect()
+        after = memory_mb("VmRSS")
+        assert len(seen.calls) == 4 * count
+        return after - before
+
+    def watched() -> None:
+        with regard.watch(model):
+            generate(new)
+
+    at = f"{prompt} tokens + {new}"
+    ms = close_race({"watched": quiet(watched), "plain": quiet(lambda: generate(new))}, rounds=3)
+    half, whole = held(new // 2), held(new)
+    return [
+        Row("generate: watched / unwatched", at, ms["watched"], ms["plain"], "ms", 1.05),
+        Row("generate: memory of all steps / twice that of half the steps", at, whole, 2 * half, "MB", 1.1),
+    ]
+
+
 def with_statistics(length: int = 2048) -> list[Row]:
     model, eager = gpt2(), gpt2("eager")
     ids = torch.randint(0, 50257, (1, length))
@@ -80,7 +147,7 @@ def with_statistics(length: int = 2048) -> list[Row]:
     return [
         Row("with entropy, distance, spread, sink / unwatched", at, ms["four"], ms["plain"], "ms", 1.30),
         Row("with received and top(8) as well / unwatched", at, ms["more"], ms["plain"], "ms", 2.2),
-        Row("the first four / eager with output_attentions", at, ms["four"], ms["maps"], "ms", 0.40),
+        Row("the first four / eager with output_attentions", at, ms["four"], ms["maps"], "ms", 0.35),
     ]
 
 
@@ -212,5 +279,13 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--memory"]:
         memory_of(int(sys.argv[2]))
     else:
-        todo = [*(lambda n=n: inputs_kept(n) for n in (256, 1024, 2048)), with_statistics, memory, precision, page]
+        todo = [
+            *(lambda n=n: inputs_kept(n) for n in (256, 1024, 2048)),
+            small_model,
+            generation,
+            with_statistics,
+            memory,
+            precision,
+            page,
+        ]
         report("watch", "Watching a GPT-2 of 4 layers", steps(todo))
