@@ -15,7 +15,6 @@ from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.exact_weights import WeightBlock
 from regard.watching.output_projection import find_output_projection
 from regard.watching.query_positions import find_positions
-from regard.watching.statistics import from_fused_attention as fused
 from regard.watching.statistics import from_score_blocks, from_weights
 from regard.watching.statistics.row_statistics import Statistics
 
@@ -81,7 +80,7 @@ class Call(CallInputs):
         with full_precision(self):
             if from_score_blocks.supports(self):
                 return from_score_blocks.statistics(self)
-            return fused.statistics(self) if fused.supports(self) else from_weights.statistics(self)
+            return from_weights.statistics(self)
 
     @property
     def lse(self) -> PerQuery:
@@ -193,8 +192,6 @@ class Call(CallInputs):
         """Return the weight that each key receives from all queries together."""
         with full_precision(self):
             received = self.statistics.received
-            if received is None and fused.supports_received(self):
-                received = fused.received(self, self.lse)
             return from_weights.received(self) if received is None else received
 
     def top(

@@ -185,7 +185,9 @@ class CallInputs:
             query = torch.arange(size - length, size, device=device)[:, None]
             head = torch.arange(heads, device=device)[:, None, None]
             keys = torch.arange(size, device=device)
-            visible = self.mask.visible(torch.tensor(batch, device=device), head, query, keys)
+            # An index without dimensions would be read on the host.
+            item = torch.arange(batch, batch + 1, device=device)[:, None, None]
+            visible = self.mask.visible(item, head, query, keys)
         for table in (self.boolean_mask, None if self.bias is None else ~self.bias.isneginf()):
             if table is not None:
                 visible = visible & table[batch if len(table) > 1 else 0]

@@ -134,7 +134,10 @@ def _softmax_in_place(
 
 
 def _take(x: Tensor, index: Int[Tensor, "count"], dim: int) -> Tensor:
-    """Return x at the indices; x itself if there are as many as x has entries and they are in order."""
-    if len(index) == x.shape[dim] and bool((index == torch.arange(len(index), device=index.device)).all()):
+    """Return x at the indices; on the CPU x itself if there are as many as x has entries and they are in order.
+
+    On other devices the indices are not read, because the host would have to wait for them.
+    """
+    if index.is_cpu and len(index) == x.shape[dim] and bool((index == torch.arange(len(index))).all()):
         return x
     return x.index_select(dim, index)

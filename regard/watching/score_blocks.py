@@ -1,6 +1,7 @@
 """Scores of a call, computed a block at a time, for the visible pairs only.
 
-A block has at most 16 MB. The blocks follow the plan by which `regard.attention` skips what a mask hides.
+On the CPU a block has at most 16 MB, and the blocks follow the plan by which `regard.attention` skips what a mask
+hides. On other devices a block has a few rows of all heads, and the tensors of a mask are not read on the host.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from regard.attention import Mask, masks
 from regard.attention.kernels.block_plan import Tile, plan_tiles
+from regard.attention.kernels.device_attention import plan_rows
+from regard.attention.kernels.device_kernel import ROWS
 from regard.attention.masks.custom import split_boolean_tables
 from regard.watching.call_inputs import CallInputs
 from regard.watching.score_terms import apply_terms, has_tables
@@ -39,16 +42,24 @@ def score_blocks(call: CallInputs) -> Iterator[ScoreBlock]:
     group = heads // call.k.shape[1]  # query heads per key/value head
     rule, tables = split_boolean_tables(call.mask) if call.mask is not None else (None, ())
     dtype = torch.float64 if call.q.dtype == torch.float64 else torch.float32
-    buffer = torch.empty(max(MAX_SCORES, group * size), dtype=dtype, device=call.q.device)
-    for tile in (tile for tile in plan_tiles(rule, length, size) if tile.keys):
+    device = call.q.device
+    on_cpu = device.type == "cpu"
+    if on_cpu:
+        tiles, largest, together = plan_tiles(rule, length, size), max(MAX_SCORES, group * size), CACHED_SCORES
+    else:
+        rule, tables = None if rule is None else rule.to(device), tuple(table.to(device) for table in tables)
+        tiles, largest = plan_rows(rule, None, None, length, size), heads * ROWS * size
+        together = largest
+    buffer = torch.empty(min(largest, heads * length * size), dtype=dtype, device=device)
+    for tile in (tile for tile in tiles if tile.keys):
         triangular = _is_triangular(tile)
         tile_masks = [*([] if tile.rule is None or triangular else [tile.rule]), *tables]
         may_be_empty = bool(tile_masks) or has_tables(call)
         for b in range(*tile.batch.indices(batch)):
             k_t = call.k[b].to(dtype).transpose(1, 2)
-            for rows, keys in _chunks(tile, triangular, group):
+            for rows, keys in _chunks(tile, triangular, group, MAX_ROWS if on_cpu else ROWS):
                 count, width = rows.stop - rows.start, keys.stop - keys.start
-                step = max(1, CACHED_SCORES // (group * count * width))
+                step = max(1, together // (group * count * width))
                 for g in range(0, len(k_t), step):
                     h = slice(g * group, min(g + step, len(k_t)) * group)
                     scores = buffer[: (h.stop - h.start) * count * width].view(-1, count, width)
@@ -70,10 +81,10 @@ def _is_triangular(tile: Tile) -> bool:
     )
 
 
-def _chunks(tile: Tile, triangular: bool, group: int) -> Iterator[tuple[slice, slice]]:
+def _chunks(tile: Tile, triangular: bool, group: int, most_rows: int) -> Iterator[tuple[slice, slice]]:
     """Yield chunks of the tile's rows with their keys; in a triangular tile those up to the chunk's last row."""
     first, last = tile.runs[0][0], tile.runs[-1][1]
-    step = max(1, min(MAX_ROWS, MAX_SCORES // (group * (last - first))))
+    step = max(1, min(most_rows, MAX_SCORES // (group * (last - first))))
     for start in range(tile.rows.start, tile.rows.stop, step):
         stop = min(start + step, tile.rows.stop)
         yield slice(start, stop), slice(first, tile.position + stop - tile.rows.start if triangular else last)
@@ -84,7 +95,7 @@ def _visible(mask: Mask, b: int, heads: slice, rows: slice, keys: slice, shift: 
     h = torch.arange(heads.start, heads.stop if mask.head_count > 1 else heads.start + 1, device=like.device)
     position = torch.arange(rows.start, rows.stop, device=like.device)[:, None] + shift
     j = torch.arange(keys.start, keys.stop, device=like.device)
-    visible: Bool[Tensor, "#heads rows keys"] = mask.visible(
-        torch.tensor(b, device=like.device), h[:, None, None], position, j
-    )
+    # An index without dimensions would be read on the host.
+    item = torch.arange(b, b + 1, device=like.device)[:, None, None]
+    visible: Bool[Tensor, "#heads rows keys"] = mask.visible(item, h[:, None, None], position, j)
     return visible

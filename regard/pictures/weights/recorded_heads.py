@@ -62,7 +62,7 @@ def seen_overview(seen: Recording, *, batch: int = 0, title: str | None = None, 
     for row, call in zip(table, calls, strict=True):
         facts = call.statistics
         rows = (~facts.empty[batch]).sum(-1).clamp_min(1)  # rows that are not empty
-        row[: call.shape[1]] = (facts.entropy[batch].sum(-1) / rows).numpy()
+        row[: call.shape[1]] = (facts.entropy[batch].sum(-1) / rows).cpu().numpy()
     small = None if any(call.stored_statistics for call in calls) else [pooled(call, batch) for call in calls]
     title = _title(seen) if title is None else title
     return layer_overview(table, small, layers=_rows(calls), title=title, theme=theme)
@@ -133,7 +133,7 @@ def pooled(call: Call, batch: int) -> Array:
     for part in call.weight_blocks():
         if not part.batch.start <= batch < part.batch.stop:
             continue
-        weights = part.weights[batch - part.batch.start].numpy()
+        weights = part.weights[batch - part.batch.start].cpu().numpy()
         columns, starts = np.unique(column_of[part.keys], return_index=True)
         narrow = np.maximum.reduceat(weights, starts, axis=-1)
         lines, starts = np.unique(row_of[part.rows], return_index=True)
