@@ -190,9 +190,10 @@ class Call(CallInputs):
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
         """Return the weight that each key receives from all queries together."""
+        if self.statistics.received is not None:
+            return self.statistics.received
         with full_precision(self):
-            received = self.statistics.received
-            return from_weights.received(self) if received is None else received
+            return from_weights.received(self)
 
     def top(
         self, count: int

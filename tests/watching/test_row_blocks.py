@@ -1,4 +1,4 @@
-"""Statistics by compiled loops and by fused attention, compared with NumPy in float64."""
+"""Statistics by compiled loops and from blocks of weights, compared with NumPy in float64."""
 
 import numpy as np
 import pytest
@@ -8,18 +8,10 @@ from hypothesis import strategies as st
 
 from regard import masks
 from regard.watching import Call
-from regard.watching.statistics import from_fused_attention as fused
 from regard.watching.statistics import from_score_blocks, from_weights
-from regard.watching.statistics.row_statistics import Statistics
 from support.strategies import rules
 
-
-def without_loops(call: Call, on: tuple[int, ...]) -> Statistics:
-    """Compute the statistics as on other devices than the CPU."""
-    return (fused if fused.supports(call) else from_weights).statistics(call, on)
-
-
-WAYS = {"rows": from_score_blocks.statistics, "attention": without_loops}
+WAYS = {"rows": from_score_blocks.statistics, "weights": from_weights.statistics}  # the latter: other devices
 ways = pytest.mark.parametrize("way", WAYS)
 
 
@@ -55,10 +47,10 @@ def check(call: Call, way: str = "rows", on: tuple[int, ...] = (0,), tolerance: 
     np.testing.assert_allclose(result.entropy, entropy, rtol=0, atol=1e-4)
     np.testing.assert_allclose(result.position, mean, 0, tolerance)
     np.testing.assert_allclose(result.sink, w[..., list(set(on))].sum(-1), rtol=0, atol=1e-5)
-    if way == "rows":  # fused attention subtracts two large numbers
-        np.testing.assert_allclose(result.spread**2, variance, rtol=1e-5, atol=2e-2)
-        np.testing.assert_allclose(result.received, w.sum(-2), rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(result.received.sum(-1), (~empty).sum(-1), rtol=1e-5)
+    np.testing.assert_allclose(result.spread**2, variance, rtol=1e-5, atol=2e-2)
+    np.testing.assert_allclose(result.received, w.sum(-2), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result.received.sum(-1), (~empty).sum(-1), rtol=1e-5)
+    if way == "rows":
         check_top(call, w, 3)
 
 

@@ -69,12 +69,10 @@ def _uniform(items: list[Float[Tensor, "heads _ keys"]]) -> Tensor:
 
 def _one_token(items: list[Float[Tensor, "heads _ keys"]]) -> dict[int, int]:
     """Return the heads whose rows have all weight on one key, the same for all rows of an item, and that key."""
-    tokens: dict[int, int] = {}
-    for head in range(items[0].shape[0]):
-        largest = [weights[head].max(-1) for weights in items]
-        if all(bool((w > 0.998).all()) and bool((key == key[:1]).all()) for w, key in largest):
-            tokens[head] = int(largest[0].indices[0])
-    return tokens
+    largest = [weights.max(-1) for weights in items]
+    same = torch.stack([((w > 0.998) & (key == key[:, :1])).all(-1) for w, key in largest]).all(0)
+    key_of_head: list[int] = torch.where(same, largest[0].indices[:, 0], -1).tolist()
+    return {head: key for head, key in enumerate(key_of_head) if key >= 0}
 
 
 def _always_one_token(subject: Subject, head: int) -> bool:
@@ -92,7 +90,7 @@ def _repeated(items: list[Float[Tensor, "heads _ keys"]]) -> dict[int, int]:
     """Return the heads whose weights are exactly those of an earlier head, and that head."""
     rows = torch.cat([weights.flatten(1) for weights in items if bool(((weights > 0).sum(-1) > 2).any())] or [
         items[0][:0].flatten(1)
-    ], -1)  # fmt: skip
+    ], -1).cpu()  # fmt: skip
     repeated: dict[int, int] = {}
     for head in range(1, len(rows)):
         for first in range(head):

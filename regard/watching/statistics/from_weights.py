@@ -22,8 +22,9 @@ def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:
     batch, heads, length, size = call.shape
     like, wide = call.like, widest_float(call.like.device)
     total = like.new_zeros(5, batch, heads, length, dtype=wide)
-    received = like.new_zeros(batch, heads, size, dtype=torch.float32)
-    lse = like.new_full((batch, heads, length), -torch.inf if call.eager_weights is None else 0.0, dtype=torch.float32)
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    received = like.new_zeros(batch, heads, size, dtype=dtype)
+    lse = like.new_full((batch, heads, length), -torch.inf if call.eager_weights is None else 0.0, dtype=dtype)
     for block in weight_blocks(call, with_lse=True):
         w, rows = block.weights, (block.batch, block.heads, block.rows)
         entropy = -torch.special.xlogy(w, w).sum(-1)
@@ -32,13 +33,13 @@ def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:
         total[:, *rows] = torch.stack([x.to(wide) for x in parts])
         received[block.batch, block.heads, block.keys] += w.sum(-2)
         if block.lse is not None:
-            lse[rows] = block.lse.float()
+            lse[rows] = block.lse.to(dtype)
     entropy, position, variance, sink, some = total
     return Statistics(
-        entropy=entropy.float(),
+        entropy=entropy.to(dtype),
         position=position.clone(),
-        spread=variance.sqrt().float(),
-        sink=sink.float(),
+        spread=variance.sqrt().to(dtype),
+        sink=sink.to(dtype),
         empty=some == 0,
         lse=lse,
         received=received,
