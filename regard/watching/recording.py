@@ -16,6 +16,7 @@ from regard.watching.call import Call
 from regard.watching.doctor.examination import examine
 from regard.watching.doctor.findings import Findings
 from regard.watching.generation import group_steps
+from regard.watching.readers.eager_softmax import WRONG_AXIS
 
 Tokens = Sequence[str] | Mapping[str, Sequence[str] | tuple[Sequence[str], Sequence[str]]] | None
 
@@ -52,6 +53,7 @@ class Recording:
     skipped: int = 0  # calls not recorded because of max_calls
     unseen: list[Unseen] = field(default_factory=list)  # what attends but was not recorded
     notes: list[str] = field(default_factory=list)  # how the model ran differently from an unwatched run
+    selective: bool = field(default=False, repr=False)  # whether only= restricts what is recorded
 
     def __getitem__(self, which: int | str) -> Call:
         """Return a call by its number, or by the path of its module (its last call, if it made several)."""
@@ -161,9 +163,12 @@ class Recording:
         >>> [finding.what for finding in seen.check(padding=[[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])]
         ['attends to padding']
         """
-        self._check_not_empty()
-        complete = not self.skipped
-        return examine(self.model, self.calls, padding=padding, causal=causal, documents=documents, complete=complete)
+        unseen = [(x.module, x.reason) for x in self.unseen]
+        if not any(reason == WRONG_AXIS for _, reason in unseen):
+            self._check_not_empty()
+        arguments = {"padding": padding, "causal": causal, "documents": documents}
+        complete = not (self.skipped or self.selective)
+        return examine(self.model, self.calls, **arguments, unseen=unseen, complete=complete)
 
     def generation(self, number: int | None = None) -> "Generation":
         """Return one call per module for all steps of a generation: prompt and continuation together.
@@ -175,7 +180,9 @@ class Recording:
         """
         self._check_not_empty()
         grouped = group_steps(self, number)
-        return Generation(self.model, grouped.calls, self.skipped, self.unseen, self.notes, grouped.steps)
+        return Generation(
+            self.model, grouped.calls, self.skipped, self.unseen, self.notes, self.selective, grouped.steps
+        )
 
     def rollout(self, *, residual: float = 0.5) -> Float[Tensor, "batch queries keys"]:
         """Return attention rollout: how much of each input token reaches each output token.

@@ -65,7 +65,7 @@ def watch(
         raise ValueError(f"keep must be 'inputs', 'copies' or 'statistics', got {keep!r}")
     if max_calls is not None and max_calls < 1:
         raise ValueError(f"max_calls must be at least 1, got {max_calls}")
-    recording = Recording(model)
+    recording = Recording(model, selective=only is not None)
     recorder = Recorder(recording, keep, _module_filter(only), max_calls, _check_positions(positions))
     counts: dict[str, int] = {}
     with (

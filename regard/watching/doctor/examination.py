@@ -1,6 +1,6 @@
 """Runs all checks on the calls of a recording and collects what they find."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import nn
@@ -18,6 +18,7 @@ from regard.watching.doctor import (
 from regard.watching.doctor.arguments import read_padding
 from regard.watching.doctor.findings import Finding, Findings
 from regard.watching.doctor.subject import Subject, make_subjects, matches
+from regard.watching.readers.eager_softmax import WRONG_AXIS
 
 Check = Callable[[], list[Finding] | str]
 
@@ -31,15 +32,22 @@ def examine(
     padding: Any = None,
     causal: Any = False,
     documents: Any = None,
+    unseen: Sequence[tuple[str, str]] = (),
     complete: bool = True,
 ) -> Findings:
     """Return everything that looks wrong with the calls; `Recording.check` describes the arguments.
 
+    unseen      modules that attend but made no call that could be recorded, with the reason
     complete    whether all calls of the model were recorded
     """
     subjects = make_subjects(model, calls, padding, documents)
     shape = None if padding is None or isinstance(padding, Mapping) else tuple(read_padding(padding).shape)
     results = Findings(finding for subject in subjects for finding in layers.find_swapped_axes(subject, shape))
+    for name, reason in unseen:
+        if reason == WRONG_AXIS:
+            results.append(numbers.wrong_axis(name))
+        else:
+            results.add_not_checked(name, "all checks", f"not recorded: {reason}")
     for check, fits in (("padding", lambda x: x.real is not None), ("documents", lambda x: x.documents is not None)):
         reasons = [subject.misfit[check] for subject in subjects if check in subject.misfit]
         if reasons and not results and not any(map(fits, subjects)):
@@ -56,7 +64,7 @@ def examine(
 
 
 def _run(checks: Iterator[tuple[str, Check | str]], subject: Subject, results: Findings) -> None:
-    """Make the checks of a call, up to the first NaN, which makes all others meaningless."""
+    """Make the checks of a call. After a NaN in queries or keys the others are meaningless."""
     name, inverted = subject.call.name, False
     for check, function in checks:
         if check == "hidden tokens" and inverted:
@@ -68,7 +76,7 @@ def _run(checks: Iterator[tuple[str, Check | str]], subject: Subject, results: F
         results += outcome
         results.add_checked(name, check)
         inverted |= any(finding.what == "mask inverted" for finding in outcome)
-        if check == "numbers" and outcome:
+        if check == "numbers" and outcome and (not subject.is_eager or not bool(subject.relevant.any())):
             return
 
 

@@ -26,6 +26,7 @@ def find_not_finite(subject: Subject) -> list[Finding]:
             message = f"{len(indices)} numbers of the {name} are NaN or infinite, the first at token {token}; "
             if name == "weights" and bool(wrong[tuple(indices[0, :3])].all()) and not bool(wrong.all()):
                 message += "whole rows are NaN: softmax of a row in which the mask hides every key is NaN"
+                subject.exclude(wrong.all(-1).any(1))
             else:
                 message += "look for an overflow or a NaN in the layers before"
             return [Finding("not finite", call.name, head, token if name != "keys" else None, None, message)]
@@ -56,9 +57,7 @@ def find_wrong_sums(subject: Subject) -> list[Finding]:
     b, head, query = (int(n) for n in wrong.nonzero()[0])
     columns = weights.sum(-2, dtype=torch.float32)
     if bool((((columns - 1).abs() <= error) | (columns == 0)).all()):
-        message = f"the weights of query {query} sum to {float(rows[b, head, query]):.3f}, those of each key to 1; "
-        message += "the softmax is over the queries: use the axis of the keys (dim=-1 for scores q·kᵀ)"
-        return [Finding("softmax over the wrong axis", call.name, head, query, None, message)]
+        return [wrong_axis(call.name, head, query)]
     hides = torch.zeros_like(wrong)
     for part in row_chunks(call):
         hides[:, :, part] = (weights[:, :, part] == 0).any(-1)
@@ -67,6 +66,13 @@ def find_wrong_sums(subject: Subject) -> list[Finding]:
         message += "and all rows without hidden keys to 1; apply the mask before the softmax, not after it"
         return [Finding("weights not normalized", call.name, head, query, None, message)]
     return []
+
+
+def wrong_axis(name: str, head: int | None = None, query: int | None = None) -> Finding:
+    """Return the finding for a module whose softmax is not over the keys."""
+    message = "the softmax is not over the keys, so that the weights of a query do not sum to 1; "
+    message += "use the axis of the keys (dim=-1 for scores q·kᵀ), and do not transpose the weights"
+    return Finding("softmax over the wrong axis", name, head, query, None, message)
 
 
 def find_mask_as_numbers(subject: Subject) -> list[Finding]:

@@ -63,6 +63,10 @@ class Subject:
             relevant &= self.documents.gather(1, positions.clamp(0, self.documents.shape[1] - 1)) >= 0
         return relevant
 
+    def exclude(self, queries: Bool[Tensor, "batch queries"]) -> None:
+        """Leave queries out of the checks that follow, because a finding has named them."""
+        self.__dict__["relevant"] = self.relevant & ~queries
+
     @cached_property
     def device(self) -> torch.device:
         statistics = self.call.stored_statistics

@@ -62,6 +62,7 @@ Stage = Literal[
     "unnormalized output", "output",
 ]  # fmt: skip
 
+WRONG_AXIS = "its softmax was not multiplied with values over the axis that it normalizes"
 MAX_LEARNED = 16  # a projection to more numbers than this is a projection, not scores of learned queries
 
 
@@ -88,6 +89,7 @@ class Softmax:
     own_keys: bool = False  # whether every query has keys of its own
     merged: bool = False  # whether the result became part of the weights of another softmax
     queries_summed: bool = False  # whether the model sums over the queries next: linear attention
+    wrong_axis: bool = False  # whether the product with values sums over an axis that the softmax does not normalize
 
     @property
     def is_attention(self) -> bool:
@@ -181,6 +183,8 @@ class EagerReader:
                 reasons[softmax.module] = "it attends in pieces (block-sparse), so that keys have no positions"
             elif softmax.own_keys:
                 reasons.setdefault(softmax.module, "each query has keys of its own, so that keys have no positions")
+            elif softmax.products == 0 and softmax.wrong_axis:
+                reasons[softmax.module] = WRONG_AXIS
             elif softmax.products == 0:
                 after = f"; its result was lost in {softmax.lost_in}" if softmax.lost_in else ""
                 reason = f"a softmax of {softmax.shape} was not multiplied with values{after}"
@@ -552,6 +556,9 @@ class EagerReader:
         key = labels[trail.axis]
         with_key = [j for j in others if key in product.labels[j]]
         if key in product.result or not with_key:
+            if trail.softmax is not None and self._sums_over_another_axis(product, i, others, trail):
+                trail.softmax.wrong_axis = True
+                return None
             if key in product.result and trail.stage == "weights" and self._mixes(product, i, others):
                 axis = product.result.index(key) - len(product.result)
                 self._follow(out, replace(trail, axis=axis, value=out))
@@ -573,6 +580,16 @@ class EagerReader:
         elif weighing.fold is not None and folded is not None and folded in result:
             self.follow_output(out, result.index(folded) - len(result), weighing.fold)
         return weighing
+
+    def _sums_over_another_axis(self, product: Product, i: int, others: list[int], trail: Trail) -> bool:
+        """Whether weights are multiplied with values over their last axis, which neither softmax nor sum normalized."""
+        weights, labels = product.operands[i], product.labels[i]
+        if trail.stage != "weights" or trail.axis == -1 or trail.scores.learned or weights.dim() < 3:
+            return False
+        if labels[-1] in product.result or (weights.dim() < 4 and weights.shape[-1] != weights.shape[-2]):
+            return False
+        values = [j for j in others if labels[-1] in product.labels[j] and not self._constant(product.operands[j])]
+        return bool(values) and bool(((weights.detach().sum(-1) - 1).abs() > 1e-2).any())
 
     def _mixes(self, product: Product, i: int, others: list[int]) -> bool:
         """Whether a product that keeps the axis of the keys mixes heads: it replaces one axis by one of its size."""
