@@ -13,6 +13,7 @@ from .attention import attend as attend
 from .attention import attend_with_lse as attend_with_lse
 from .attention import trace as trace
 from .costs import cost as cost
+from .watching import agree as agree
 from .watching import watch as watch
 
 __version__: str

@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "claims": ALL[:8],
     "lab": ALL[:9],
     "cli": ALL,
+    "pytest_plugin": [],
 }
 PUBLIC = {"masks": "attention", "nn": "attention", "compat": "attention"}  # short addresses of a package's modules
 SHARED = {
