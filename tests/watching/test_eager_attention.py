@@ -1,5 +1,6 @@
 """Attention written with torch functions is followed from the softmax to the product with values, in every form."""
 
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -652,6 +653,21 @@ def test_parameters_may_be_exchanged(form: Callable) -> None:
         torch.func.functional_call(layer, parameters, (X,))
     assert [call.shape for call in seen.calls] == [tuple(weights.shape) for weights in layer.weights]
     assert not seen.unseen
+
+
+def test_weights_are_not_held_when_only_statistics_are_kept() -> None:
+    references = []
+
+    def observed(layer: Layer, x: Tensor) -> Tensor:
+        q, k, v = layer.qkv(x)
+        weights = (q @ k.mT).softmax(-1)
+        references.append(weakref.ref(weights))
+        return layer.merge(weights @ v)
+
+    layer = Layer(observed).eval()
+    with torch.no_grad(), regard.watch(layer, keep="statistics"):
+        layer(X)
+        assert references[0]() is None
 
 
 def test_values_output_and_scale_are_recorded() -> None:

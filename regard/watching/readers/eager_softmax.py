@@ -66,12 +66,15 @@ WRONG_AXIS = "its softmax was not multiplied with values over the axis that it n
 MAX_LEARNED = 16  # a projection to more numbers than this is a projection, not scores of learned queries
 
 
-@dataclass
+@dataclass(eq=False)
 class Scores:
     """What is known about scores, shared by everything computed from them."""
 
     learned: bool = False  # whether they are the product with a parameter
     over_parameter: bool = False  # whether a softmax was taken over the axis of the parameter: not attention
+
+
+PLAIN = Scores()  # of two activations; shared, since nothing about them changes
 
 
 @dataclass
@@ -81,7 +84,7 @@ class Softmax:
     module: Any
     shape: tuple[int, ...]
     size: int = 0  # number of keys
-    scores: Scores = field(default_factory=Scores)
+    scores: Scores = PLAIN
     scale: float | None = None
     products: int = 0
     partial_products: int = 0  # products that sum over a part of the softmax axis only
@@ -97,15 +100,15 @@ class Softmax:
         return not (self.scores.over_parameter or self.queries_summed)
 
 
-@dataclass
+@dataclass(slots=True)
 class Trail:
     """What is known about a tensor on the way from scores to the product with values."""
 
     stage: Stage
     axis: int | None = None  # the axis of the keys, counted from the end; for scores that of the parameter
-    value: Tensor | None = None  # the tensor itself, or what it would be without dropout
+    value: Tensor | None = None  # what the tensor would be without dropout; None: itself, which must not be held
     softmax: Softmax | None = None
-    scores: Scores = field(default_factory=Scores)
+    scores: Scores = PLAIN
     scale: float | None = 1.0  # the factor by which a scaled activation or scores were multiplied
     inverse: bool = False  # for "sum": whether it is the reciprocal
     product: "Weighing | None" = None  # for "unnormalized output" and "weighted values"
@@ -158,7 +161,7 @@ class EagerReader:
 
     def read(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Weighing | None:
         """Process one torch function; return the weights when they have been multiplied with values."""
-        if self.trails:
+        if self.trails and self._follows_any(args, kwargs):
             followed = [(x, trail) for x in _tensors(args, kwargs) if (trail := self._trail(x)) is not None]
             if followed:  # take the tensor that is farthest on the way
                 x, trail = max(followed, key=lambda pair: PRIORITY.get(pair[1].stage, 0))
@@ -168,6 +171,14 @@ class EagerReader:
         if func in STARTS and isinstance(out, Tensor):
             self._begin(func, args, kwargs, out)
         return None
+
+    def _follows_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether an argument may be followed; fast, since it runs for every function."""
+        trails = self.trails
+        for x in args:
+            if id(x) in trails or (type(x) in SEQUENCES and x and isinstance(x[0], Tensor)):
+                return True
+        return any(id(x) in trails or type(x) in SEQUENCES for x in kwargs.values())
 
     def unseen(self, recorded: set[Any]) -> dict[Any, str]:
         """Return the modules that attend but whose weights were not recorded, with the reason."""
@@ -210,7 +221,7 @@ class EagerReader:
         """Start to follow the result of a function none of whose arguments is on the way to weights."""
         if func is F.linear:
             weight = kwargs["weight"] if "weight" in kwargs else args[1]
-            if len(weight) <= MAX_LEARNED:
+            if weight.shape[0] <= MAX_LEARNED:
                 self._follow_learned(out, -1)
         elif func in MULTIPLICATIONS or func in DIVISIONS:
             self._begin_scaled(func, args, kwargs, out)
@@ -362,7 +373,7 @@ class EagerReader:
                 self._follow(out, replace(trail, stage="log weights", axis=over))
         elif func in EXP and trail.axis is None:
             scale = trail.scale * math.log(2) if func in EXP2 and trail.scale is not None else trail.scale
-            self._follow(out, replace(trail, stage="exponentials", value=out, scale=scale))
+            self._follow(out, replace(trail, stage="exponentials", scale=scale))
         elif func in LOG_SUM_EXP:
             axes = _dims(args, kwargs, x)
             self._follow(out, replace(trail, stage="sum", axis=axes[0] if len(axes) == 1 else None))
@@ -376,8 +387,9 @@ class EagerReader:
         elif func not in NO_SCORES:
             scale = _factor(func, args, kwargs, x, trail.scale)
             if trail.axis is None:
+                trail = trail if scale == trail.scale else replace(trail, scale=scale)
                 for y in [out] if isinstance(out, Tensor) else out if isinstance(out, tuple | list) else []:
-                    self._follow(y, replace(trail, scale=scale))
+                    self._follow(y, trail)
             else:
                 for y, axis in follow_axis(func, args, kwargs, x, trail.axis, out):
                     if axis is not None:
@@ -438,7 +450,7 @@ class EagerReader:
                 return self._multiply(product, out)
         elif func not in NO_SCORES:
             for y in [out] if isinstance(out, Tensor) else out if isinstance(out, tuple | list) else []:
-                self._follow(y, replace(trail, value=y))
+                self._follow(y, trail)
         return None
 
     def _start(self, weights: Any, axis: int | None, trail: Trail) -> None:
@@ -447,7 +459,7 @@ class EagerReader:
             size = weights.shape[-1 if axis is None else axis]
             softmax = Softmax(self.module(), tuple(weights.shape), size, trail.scores, trail.scale)
             self.softmaxes.append(softmax)
-            self._follow(weights, Trail("weights", axis, weights, softmax, trail.scores))
+            self._follow(weights, Trail("weights", axis, None, softmax, trail.scores))
 
     def _lose(self, x: Tensor, trail: Trail, where: str) -> None:
         """Report a softmax written by hand that cannot be followed."""
@@ -473,9 +485,11 @@ class EagerReader:
             if axis is None:
                 self._forget(y, trail, _name(func))
                 continue
-            value = y
-            if trail.value is not None and (func in DROPOUT or trail.value is not x):
-                value = trail.value if func in DROPOUT else self._repeat(func, args, kwargs, y)
+            value: Tensor | None = None
+            if func in DROPOUT and _drops(args, kwargs):
+                value = x if trail.value is None else trail.value
+            elif trail.value is not None:
+                value = self._repeat(func, args, kwargs, y)
             self._follow(y, replace(trail, axis=axis, value=value))
 
     def _forget(self, y: Tensor, trail: Trail, where: str) -> None:
@@ -491,9 +505,9 @@ class EagerReader:
         if not isinstance(target, Tensor) or trail.axis is None:
             return
         if args[0] is x:  # the weights are changed in place
-            self._follow(target, replace(trail, value=target if trail.value is x else trail.value))
+            self._follow(target, trail)
         elif target.dim() >= -trail.axis:
-            self._follow(target, replace(trail, value=target))
+            self._follow(target, replace(trail, value=None))
 
     def _repeat(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> Tensor:
         """Apply a function to what its arguments would be without dropout."""
@@ -561,7 +575,7 @@ class EagerReader:
                 return None
             if key in product.result and trail.stage == "weights" and self._mixes(product, i, others):
                 axis = product.result.index(key) - len(product.result)
-                self._follow(out, replace(trail, axis=axis, value=out))
+                self._follow(out, replace(trail, axis=axis, value=None))
             return None
         values = next((j for j in with_key if not self._constant(product.operands[j])), None)
         if values is None or not isinstance(out, Tensor):
@@ -602,8 +616,7 @@ class EagerReader:
     def _weighing(self, product: Product, i: int, j: int, trail: Trail, out: Tensor) -> Weighing | None:
         """Arrange the operand i as (…, L, S): its other axes, the axis of the queries, the axis of the keys."""
         labels, of_values, result = list(product.labels[i]), list(product.labels[j]), list(product.result)
-        weights, values = trail.value, product.operands[j]
-        assert weights is not None
+        weights, values = product.operands[i] if trail.value is None else trail.value, product.operands[j]
         assert trail.axis is not None
         key = labels[trail.axis]
         sizes = dict(zip(labels, weights.shape, strict=True))
@@ -626,9 +639,8 @@ class EagerReader:
         if len(result) == out.dim() and all(x in result for x in (*leading, *([] if query is None else [query]))):
             output = out.permute([result.index(x) for x in (*leading, *([] if query is None else [query]), *rest)])
             output = _last_axis(output if query is not None else output.unsqueeze(len(leading)), len(rest))
-        used = product.operands[i]
         two = len(product.operands) == 2
-        return self._count(arranged, placed, output if two else None, trail, used is not weights)
+        return self._count(arranged, placed, output if two else None, trail, trail.value is not None)
 
     def _order(
         self, candidates: list[Label], leading: list[Label], sizes: dict[Label, int]
@@ -694,9 +706,9 @@ class EagerReader:
     def _weigh_elementwise(self, args: tuple[Any, ...], x: Tensor, trail: Trail, out: Tensor) -> None:
         """Weights × values elementwise: axes of size 1 of the weights are those of the values' features."""
         values = next((y for y in args if isinstance(y, Tensor) and y is not x), None)
-        if values is None or trail.value is None or trail.axis is None or self._constant(values):
+        if values is None or trail.axis is None or self._constant(values):
             return
-        weights, n = trail.value[(None,) * (out.dim() - x.dim())], out.dim()
+        weights, n = (x if trail.value is None else trail.value)[(None,) * (out.dim() - x.dim())], out.dim()
         once = [size == 1 or stride == 0 for size, stride in zip(weights.shape, weights.stride(), strict=True)]
         features = [i for i in range(n) if once[i] and out.shape[i] > 1]
         axis = trail.axis % n
@@ -722,6 +734,7 @@ class EagerReader:
         return self._count(weighing.weights, weighing.values, None, trail, dropout=False)
 
 
+SEQUENCES = (list, tuple)
 WEIGHING: Container[str] = ("weights", "exponentials")
 BEFORE_SCORES: Container[str] = ("scaled", "constant")
 PRIORITY = {"unnormalized output": 1, "scores": -1, "sum": -2, "output": -3, "scaled": -4, "constant": -5}
