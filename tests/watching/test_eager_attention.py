@@ -367,6 +367,20 @@ def one_head_of_keys(layer: Layer, x: Tensor) -> Tensor:
     return layer.o(torch.einsum("blhs,bsd->blhd", weights, v[:, 0]).flatten(2))
 
 
+def groups_of_heads(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    weights = (q.unflatten(1, (2, 2)) @ k[:, :2, None].mT).softmax(-1)  # (B, 2, 2, L, S)
+    layer.used(weights.flatten(1, 2))
+    return layer.merge((weights @ v[:, :2, None]).flatten(1, 2))
+
+
+def groups_after_queries(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y.transpose(1, 2) for y in layer.qkv(x))
+    weights = torch.einsum("bqghd,bkgd->bqghk", q.unflatten(2, (2, 2)), k[:, :, :2]).softmax(-1)
+    layer.used(weights.flatten(2, 3).transpose(1, 2))
+    return layer.o(torch.einsum("bqghk,bkgd->bqghd", weights, v[:, :, :2]).flatten(2))
+
+
 def heads_before_batch(layer: Layer, x: Tensor) -> Tensor:
     q, k, v = (y.transpose(0, 1) for y in layer.qkv(x))
     weights = (q @ k.mT).softmax(-1)
@@ -460,7 +474,8 @@ ATTENTION = [
     normalized_exponentials, powers_of_two, minimum, cosine, queries_in_chunks, heads_in_a_loop, stacked_heads,
     scores_in_a_buffer, weights_in_a_buffer, selected_keys_put_back, heads_mixed_by_convolution,
     shifted_relative_positions, relative_values, relative_values_first, windows, windows_before_heads, axial,
-    one_head_of_keys, heads_before_batch, output_projection_in_the_product, several_learned_queries,
+    one_head_of_keys, groups_of_heads, groups_after_queries, heads_before_batch,
+    output_projection_in_the_product, several_learned_queries,
     projected_learned_queries, pooling_heads, expanded_pooling, learned_keys, gated, differential, slots,
     memory_tokens, implicit_axis, half_precision,
 ]  # fmt: skip

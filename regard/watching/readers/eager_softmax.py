@@ -639,8 +639,20 @@ class EagerReader:
         if len(result) == out.dim() and all(x in result for x in (*leading, *([] if query is None else [query]))):
             output = out.permute([result.index(x) for x in (*leading, *([] if query is None else [query]), *rest)])
             output = _last_axis(output if query is not None else output.unsqueeze(len(leading)), len(rest))
-        two = len(product.operands) == 2
-        return self._count(arranged, placed, output if two else None, trail, trail.value is not None)
+        output = output if len(product.operands) == 2 else None
+        if len(leading) == 3 and self._has_groups(arranged, placed):
+            arranged = arranged.flatten(1, 2)
+            placed = placed.expand(-1, -1, arranged.shape[1] // placed.shape[1], -1, -1).flatten(1, 2)
+            output = None if output is None else output.flatten(1, 2)
+        return self._count(arranged, placed, output, trail, trail.value is not None)
+
+    def _has_groups(self, weights: Tensor, values: Tensor) -> bool:
+        """Whether (B, H_kv, group, L, S) weights have groups of heads that share values; else the axes are windows."""
+        _, outer, inner = weights.shape[:3]
+        heads = self.heads(self.module())
+        if values.shape[1] != outer:
+            return False
+        return outer * inner == heads if heads is not None else values.shape[2] == 1 < inner
 
     def _order(
         self, candidates: list[Label], leading: list[Label], sizes: dict[Label, int]
@@ -648,9 +660,10 @@ class EagerReader:
         """Return the label of the queries, and the other labels with that of the heads last."""
         heads = self.heads(self.module()) if len(leading) > 2 else None
         query = candidates[-1] if candidates else None
-        others = [x for x in candidates[:-1] if x != leading[0] and sizes[x] != heads]
-        if query is not None and len(leading) == 3 and sizes[query] == heads and others:  # (B, L, H, S), one head of v
-            query = others[-1]
+        for candidate in reversed(candidates):  # (B, L, H, S) where the heads share values: H is not the queries
+            if math.prod(sizes[x] for x in leading[1:] if x != candidate) == heads:
+                query = candidate
+                break
         leading = [x for x in leading if x != query]
         if heads is not None and len(leading) > 1 and sizes[leading[-1]] != heads:
             same = [x for x in leading if sizes[x] == heads]
