@@ -151,6 +151,34 @@ def with_statistics(length: int = 2048) -> list[Row]:
     ]
 
 
+def checked(length: int = 32768) -> list[Row]:
+    """Compare the doctor's check of one causal layer, 8 heads of width 64, with plain attention."""
+    rows = []
+    real = torch.ones(1, length, dtype=torch.long)
+    for name, own in (("scaled_dot_product_attention", False), ("regard.attend", True)):
+        layer = Causal(length, own)
+        with torch.no_grad(), regard.watch(layer) as seen:
+            layer()
+        ways = {"plain": quiet(layer), "check": quiet(lambda seen=seen: seen.check(causal=True, padding=real))}
+        ms = race(ways, rounds=2)
+        rows.append(Row(f"seen.check / {name}", f"{length} tokens", ms["check"], ms["plain"], "ms", 1.2))
+    return rows
+
+
+class Causal(torch.nn.Module):
+    """Causal attention of 8 heads between random vectors."""
+
+    def __init__(self, length: int, own: bool) -> None:
+        super().__init__()
+        self.own = own
+        self.q, self.k, self.v = (torch.randn(1, 8, length, 64) for _ in range(3))
+
+    def forward(self) -> torch.Tensor:
+        if self.own:
+            return regard.attend(self.q, self.k, self.v, regard.masks.causal())
+        return torch.nn.functional.scaled_dot_product_attention(self.q, self.k, self.v, is_causal=True)
+
+
 def precision() -> list[Row]:
     """Compare the largest errors with what is allowed."""
     model, eager = gpt2(), gpt2("eager")

@@ -4,7 +4,7 @@
 arguments of each into a `Call`, and the calls form a `Recording`. A call keeps its queries, keys, mask and bias
 (`call_inputs`). From these, `exact_weights` computes the weights that are requested and `statistics/` the entropy,
 distance and so on of every query, without storing an S×S matrix. `doctor` looks for mistakes in the calls;
-`run_comparison` compares two ways of running a model;
+`regard.agree` (also there) compares two ways of running a model;
 `terminal_tables` prints a recording. `named_models` loads models by name for the command line and the lab.
 """
 

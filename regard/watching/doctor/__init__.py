@@ -4,6 +4,7 @@
 collects what is known about a call, and `findings` holds the results. The checks are in `numbers`, `scale`,
 `wrong_pairs`, `hidden_keys`, `idle_heads`, `layers`, and for calls of which only statistics are stored in
 `stored_statistics`. `visible_pairs` decides from the masks alone which queries need their weights computed.
+`run_comparison` is `regard.agree`, which compares two ways of running a model.
 
 | finding | meaning |
 |---|---|

@@ -36,7 +36,14 @@ Way = str | nn.Module | Callable[..., Any]
 
 @dataclass(frozen=True)
 class Agreement:
-    """Result of `regard.agree`: the first difference of the weights, and the largest one of the outputs."""
+    """Result of `regard.agree`: the first difference of the weights, and the largest one of the outputs.
+
+    >>> import regard, torch
+    >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
+    >>> report = regard.agree(layer, torch.randn(1, 6, 16), "prefix", "whole")
+    >>> bool(report), report.call
+    (True, None)
+    """
 
     ways: tuple[str, str]
     tolerance: float
