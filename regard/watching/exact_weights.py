@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.watching.call_inputs import CallInputs, PerQuery
-from regard.watching.score_blocks import score_blocks
+from regard.watching.score_blocks import LONG_ROWS, score_blocks
 from regard.watching.score_terms import apply_terms, has_tables
 
 
@@ -98,11 +98,13 @@ def weight_blocks(call: CallInputs, *, with_lse: bool = False) -> Iterator[Weigh
             n = rows.stop - rows.start
             later = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu_(1)
             scores[..., scores.shape[-1] - n :].masked_fill_(later, float("-inf"))
-        lse = scores.logsumexp(-1) if with_lse or sinks is not None else None
-        if lse is not None and sinks is not None:
-            lse = torch.logaddexp(lse, sinks[b, heads, rows].to(lse.dtype))
-        weights = _softmax_in_place(scores, may_be_empty=may_be_empty, lse=lse)[None]
-        yield WeightBlock(slice(b, b + 1), heads, rows, keys, weights, None if lse is None else lse[None])
+        if not with_lse and sinks is None:
+            yield WeightBlock(
+                slice(b, b + 1), heads, rows, keys, _softmax_in_place(scores, may_be_empty=may_be_empty)[None]
+            )
+            continue
+        weights, lse = _softmax_with_lse(scores, None if sinks is None else sinks[b, heads, rows])
+        yield WeightBlock(slice(b, b + 1), heads, rows, keys, weights[None], lse[None])
 
 
 def _keys_of_each_head(call: CallInputs) -> Float[Tensor, "batch heads keys d_k"]:
@@ -131,6 +133,24 @@ def _softmax_in_place(
         return torch.softmax(scores, -1, out=scores)
     empty = scores.isneginf().all(-1, keepdim=True)
     return torch.softmax(scores.masked_fill_(empty, 0.0), -1, out=scores).masked_fill_(empty, 0.0)
+
+
+def _softmax_with_lse(
+    scores: Float[Tensor, "*rows keys"], sinks: Float[Tensor, "*rows"] | None
+) -> tuple[Float[Tensor, "*rows keys"], Float[Tensor, "*rows"]]:
+    """Replace the scores by their softmax; return it and the log-sum-exp of each row with its sink.
+
+    The largest score of a long row is subtracted only if it is large: the rounding of the difference would be the
+    largest error of the mean position.
+    """
+    largest = scores.amax(-1, keepdim=True)
+    kept = (largest.abs() <= 32) & (scores.shape[-1] > LONG_ROWS)
+    shift = largest.masked_fill(kept | largest.isneginf(), 0.0)
+    e = scores.sub_(shift).exp_()
+    lse = shift[..., 0] + e.sum(-1).log()
+    if sinks is not None:
+        lse = torch.logaddexp(lse, sinks.to(lse.dtype))
+    return e.mul_((shift - _finite(lse)[..., None]).exp()), lse
 
 
 def _take(x: Tensor, index: Int[Tensor, "count"], dim: int) -> Tensor:

@@ -21,6 +21,7 @@ from regard.watching.score_terms import apply_terms, has_tables
 
 MAX_SCORES = 1 << 22  # scores computed at a time, 16 MB
 MAX_ROWS = 256  # rows of a head computed at a time
+LONG_ROWS = 8192  # with more keys, the mean position needs scores of higher precision
 CACHED_SCORES = 1 << 18  # small heads are computed together up to this many scores, which fit in the CPU cache
 
 
@@ -64,7 +65,12 @@ def score_blocks(call: CallInputs) -> Iterator[ScoreBlock]:
                     h = slice(g * group, min(g + step, len(k_t)) * group)
                     scores = buffer[: (h.stop - h.start) * count * width].view(-1, count, width)
                     q = (call.q[b, h, rows].to(dtype) * call.factor).reshape(-1, group * count, call.q.shape[-1])
-                    torch.bmm(q, k_t[g : g + step, :, keys], out=scores.view(-1, group * count, width))
+                    product, k_part = scores.view(-1, group * count, width), k_t[g : g + step, :, keys]
+                    # In two parts, the sums over d_k have smaller rounding errors, which matter for long rows.
+                    split = q.shape[-1] if size <= LONG_ROWS else q.shape[-1] // 2
+                    torch.bmm(q[..., :split], k_part[:, :split], out=product)
+                    if split < q.shape[-1]:
+                        product.baddbmm_(q[..., split:], k_part[:, split:])
                     scores = apply_terms(call, scores[None], (slice(b, b + 1), h, rows, keys), rule=False)[0]
                     for mask in tile_masks:
                         scores.masked_fill_(~_visible(mask, b, h, rows, keys, size - length, scores), float("-inf"))

@@ -10,7 +10,7 @@ from regard.watching.call_inputs import CallInputs
 from regard.watching.exact_weights import weight_blocks
 from regard.watching.statistics.row_statistics import Statistics
 
-CHUNK = 128  # keys whose positions are summed in the precision of the weights
+CHUNK = 32  # keys whose positions are summed in the precision of the weights
 SORT_BLOCK = 32  # keys per block when the largest weights of a long row are searched
 
 

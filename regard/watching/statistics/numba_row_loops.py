@@ -1,11 +1,15 @@
 """Compiled loops over rows of scores: all statistics of a row in one pass, while the row is in the CPU cache.
 
-For a row s of scores with maximum m, in powers of two, which are computed from the bits of a float:
+For a row s of scores,
 
-    t_j = (s_j − m) log₂e        e_j = 2^t_j        z = Σ e_j        w_j = e_j / z
-    entropy  ln z − ln 2 · Σ e_j t_j / z            log-sum-exp  m + ln z
+    x_j = s_j − m        e_j = e^x_j = 2^n e^y,  |y| ≤ ½ ln 2        z = Σ e_j        w_j = e_j / z
+    entropy  ln z − Σ e_j x_j / z            log-sum-exp  m + ln z
 
-Within a chunk of 128 keys sums are in float32, with positions counted from its middle; over chunks, in float64.
+with 2^n from the bits of a float and e^y from a polynomial. m is the maximum; in long rows 0 if the maximum is small:
+then x is s itself, without the rounding of a difference, which would be the largest error of the mean position.
+
+Within a chunk of 128 keys, or of 32 in long rows, sums are in float32, with positions counted from its middle; over
+chunks they are in float64.
 """
 
 from typing import Any
@@ -16,7 +20,7 @@ from numba.extending import intrinsic
 
 from regard.numba_functions import compiled
 
-CHUNK = 128
+CHUNK, LONG, SHORT_CHUNK = 128, 8192, 32  # keys of a chunk; rows of more than LONG keys have short chunks
 COLUMNS = 5  # results of `describe` for a row: entropy, mean position, spread, weight on the sinks, log-sum-exp
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -24,12 +28,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # Sums may be reordered, so that eight are computed at a time. NaN and infinity keep their meaning.
 REORDER_SUMS = {"contract", "reassoc", "nsz"}
 
-LOG2E, LN2 = np.float32(1.4426950408889634), 0.6931471805599453
-# 2^y for |y| ≤ ½ to 7e-8: the polynomial of degree 5 with 2⁰ = 1 and the smallest relative error (Remez).
-ONE, C1, C2, C3, C4, C5 = (np.float32(c) for c in (1.0, 0.69314660, 0.24022166, 0.05551047, 0.00967495, 0.00132030))
-LOWEST = np.float32(-127.0)  # exponents below are computed as 0
+LOG2E, LN2 = np.float32(1.4426950408889634), np.float32(0.6931471805599453)
+# e^y for |y| ≤ ½ ln 2 to 7e-8: the polynomial of degree 5 with e⁰ = 1 and the smallest relative error (Remez).
+ONE, C1, C2, C3, C4, C5 = (
+    np.float32(c) for c in (1.0, 0.999999162, 0.499989912, 0.1666857684, 0.04191282027, 0.008251735868)
+)
+LOWEST = np.float32(-127 * 0.6931471805599453)  # e^x below is computed as 0
+SMALL = np.float32(32)  # maxima up to this size are not subtracted: e³² is far from the largest float
 ULPS, BIAS = np.float32(2.0**23), np.float32(127 * 2.0**23)  # (n + 127)·2²³, read as a float, is 2^n
-HALF = np.float32(CHUNK / 2)
 
 
 def _larger_of(context: Any, a: Any, b: Any) -> Any:
@@ -56,23 +62,23 @@ def _largest(row: Array) -> Any:
 
 
 @compiled(nogil=True, fastmath=REORDER_SUMS, error_model="numpy")
-def _sums(row: Array, largest: Any) -> Any:
-    """Return Σe, Σe·t, Σe·u, Σe·u² of a chunk, with u the position from its middle; overwrite the row with e."""
-    z = zt = zu = zuu = np.float32(0)
-    u = -HALF
+def _sums(row: Array, shift: Any, half: Any) -> Any:
+    """Return Σe, Σe·x, Σe·u, Σe·u² of a chunk, with u the position from `half`; overwrite the row with e."""
+    z = zx = zu = zuu = np.float32(0)
+    u = -half
     for j in range(row.shape[0]):
-        t = (row[j] - largest) * LOG2E
-        t = LOWEST if t < LOWEST else t  # in this form NaN stays NaN
-        n = np.rint(t)
-        y = t - n
+        x = row[j] - shift
+        x = LOWEST if x < LOWEST else x  # in this form NaN stays NaN
+        n = np.rint(x * LOG2E)
+        y = x - n * LN2
         e = (((((C5 * y + C4) * y + C3) * y + C2) * y + C1) * y + ONE) * np.int32(n * ULPS + BIAS).view(np.float32)
         row[j] = e
         z += e
-        zt += e * t
+        zx += e * x
         zu += e * u
         zuu += e * u * u
         u += ONE
-    return z, zt, zu, zuu
+    return z, zx, zu, zuu
 
 
 @compiled(nogil=True, fastmath=REORDER_SUMS)
@@ -115,24 +121,28 @@ def describe(
             results[r] = 0.0
             results[r, 4] = -np.inf
         else:
-            z = zt = zp = zpp = sink = 0.0
-            for start in range(0, row.shape[0], CHUNK):
-                a, at, au, auu = _sums(row[start : start + CHUNK], largest)
-                middle = float(first_key + start + CHUNK // 2)
+            long = row.shape[0] > LONG
+            shift = np.float32(0) if long and np.abs(largest) <= SMALL else largest
+            z = zx = zp = zpp = sink = 0.0
+            chunk = SHORT_CHUNK if long else CHUNK
+            half = np.float32(chunk / 2)
+            for start in range(0, row.shape[0], chunk):
+                a, ax, au, auu = _sums(row[start : start + chunk], shift, half)
+                middle = float(first_key + start + chunk // 2)
                 z += a
-                zt += at
+                zx += ax
                 zp += au + middle * a
                 zpp += auu + 2 * middle * au + middle * middle * a
             for j in sinks:
                 if first_key <= j < first_key + row.shape[0]:
                     sink += row[j - first_key]
             mean = zp / z
-            entropy, variance = np.log(z) - LN2 * zt / z, zpp / z - mean * mean
+            entropy, variance = np.log(z) - zx / z, zpp / z - mean * mean
             results[r, 0] = 0.0 if entropy < 0.0 else entropy  # NaN stays
             results[r, 1] = mean
             results[r, 2] = 0.0 if variance < 0.0 else np.sqrt(variance)
             results[r, 3] = sink / z
-            results[r, 4] = largest + np.log(z)
+            results[r, 4] = shift + np.log(z)
             _add_scaled(row, np.float32(1.0 / z), head_total)
         if i == per_head - 1 or r == rows[1] - 1:
             total = received[r // per_head]
