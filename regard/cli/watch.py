@@ -1,7 +1,8 @@
 """`regard watch`: the attention inside a model."""
 
 import json as json_format
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,8 @@ from regard.files import write_atomic
 if TYPE_CHECKING:
     from regard.watching import Call
     from regard.watching.named_models import ModelInput, NamedModel
+
+SAVED_AS = (".html", ".htm", ".png", ".svg", ".pdf")
 
 
 def watch(
@@ -22,7 +25,11 @@ def watch(
     ] = None,
     max_calls: Annotated[int | None, option("N", "Record at most this many calls.", min=1)] = None,
     head: Annotated[str | None, option("CALL:HEAD", "Print this head's weights, such as 3:5, counted from 0.")] = None,
+    batch: Annotated[
+        int | None, option("N", "Print and save this item of the batch; default: print item 0, save all.", min=0)
+    ] = None,
     causal: Annotated[bool, flag("--causal", "Report heads that attend to later tokens.")] = False,
+    compare: Annotated[str | None, option("TEXT", "Run the model on a second text too, and show what changes.")] = None,
     save: Annotated[
         list[str] | None,
         option("FILE", "Save a page with every head (.html) or an overview (.png, .svg, .pdf); may be repeated."),
@@ -39,28 +46,59 @@ def watch(
     regard watch phrases "The cat sat on the mat"; regard watch my_models:build --input batch.npz --causal
     """
     from regard.pictures.weights.recorded_heads import token_names
-    from regard.watching.named_models import run_watched
-    from regard.watching.terminal_tables import most_informative_head, print_findings, print_head_weights, print_summary
+    from regard.watching.named_models import check_patterns, check_run, run_watched
+    from regard.watching.terminal_tables import (
+        most_informative_head,
+        print_changes,
+        print_findings,
+        print_head_weights,
+        print_summary,
+    )
 
+    # Everything that can be known to be wrong is reported before the model is loaded, which may take minutes.
     if (text is None) == (input is None):
         got = "neither" if text is None else "both"
         raise ValueError(f"give the model either TEXT or --input FILE.npz, got {got}")
-    named_model, inputs = _load(model, text, input)
+    if compare is not None and text is None:
+        raise ValueError("--compare needs a first TEXT, got --input")
+    place = None if head is None else _parse_head(head, max_calls)
+    for file in save or []:
+        _check_file("--save", file, SAVED_AS)
+    if json not in (None, "-"):
+        _check_file("--json", str(json))
+    named_model, (inputs, *others) = _load(model, [t for t in (text, compare) if t is not None], input)
+    check_patterns(named_model.model, only or [])
+
     recording = run_watched(named_model, inputs, only=only, max_calls=max_calls)
+    if not recording.calls:
+        recording.summary()  # raises an error that explains why nothing was recorded
+    call, index = most_informative_head(recording) if place is None else _select_head(recording.calls, *place)
+    items = min(call.shape[0] for call in recording.calls)
+    if batch is not None and batch >= items:
+        raise ValueError(f"--batch: items are numbered from 0 to {items - 1}, got {batch}")
     rows = recording.summary()
     if json == "-":
+        for line in recording.remarks():
+            typer.echo(line, err=True)
         typer.echo(json_format.dumps(rows, indent=1))
         return
     from rich.console import Console
 
     console = Console()
     print_summary(recording, console)
-    call, index = most_informative_head(recording) if head is None else _parse_head(head, recording.calls)
     names = token_names(recording.calls, inputs.tokens)[recording.calls.index(call)]
-    print_head_weights(call, index, *names, console)
-    print_findings(recording.check(padding=inputs.padding, causal=causal), console)
+    print_head_weights(call, index, *names, console, batch or 0)
+    findings = check_run(recording, inputs, causal=causal)
+    print_findings(findings, console)
+    second: dict[str, Any] = {}
+    for other_inputs in others:
+        other = run_watched(named_model, other_inputs, only=only, max_calls=max_calls)
+        print_changes(recording.compare(other), console)
+        other_findings = check_run(other, other_inputs, causal=causal)
+        second = {"other": other, "other_tokens": other_inputs.tokens, "other_findings": other_findings}
     for file in save or []:
-        console.print(f"wrote {recording.save(file, inputs.tokens)}", highlight=False)
+        saved = recording.save(file, inputs.tokens, batch=batch, findings=findings, **second)
+        console.print(f"wrote {saved}", highlight=False)
     if json is not None:
         write_atomic(json, json_format.dumps(rows, indent=1) + "\n")
         console.print(f"wrote {json}", highlight=False)
@@ -68,32 +106,52 @@ def watch(
         console.print("To explore every head, add --save heads.html", highlight=False)
 
 
-def _load(name: str, text: str | None, file: str | None) -> "tuple[NamedModel, ModelInput]":
-    """Return the model of this name, and its input from the text or the file."""
+def _load(name: str, texts: list[str], file: str | None) -> "tuple[NamedModel, list[ModelInput]]":
+    """Return the model of this name, and its inputs from the texts or the file."""
     from regard.watching import named_models
 
-    if ":" in name or name in named_models.DEMO_MODELS:
-        model = named_models.load_model(name)
-        if file is not None:
-            return model, named_models.input_from_file(file)
-        return model, named_models.input_from_text(model, text or "")
-    if text is None:
+    is_named = ":" in name or name in named_models.DEMO_MODELS
+    if file is not None and not is_named:
         raise ValueError(f"the run {name} encodes TEXT with its own tokenizer; --input is only for MODULE:FACTORY")
+    for text in texts:
+        named_models.check_text(text)
+    if is_named:
+        content = [named_models.input_from_file(file)] if file is not None else []  # before the model, which is slow
+        model = named_models.load_model(name)
+        return model, content + [named_models.input_from_text(model, text) for text in texts]
     from regard import training
 
     try:
         run = training.load(name)
     except ValueError as error:
         raise ValueError(f"{error}; MODEL may also be MODULE:FACTORY, or the demo minilm") from error
-    inputs = run.inputs(text)
-    return named_models.NamedModel(name, run.model.eval()), named_models.ModelInput(inputs.args, {}, inputs.tokens)
+    inputs = [run.inputs(text) for text in texts]
+    model = named_models.NamedModel(name, run.model.eval())
+    return model, [named_models.ModelInput(one.args, {}, one.tokens) for one in inputs]
 
 
-def _parse_head(text: str, calls: "list[Call]") -> "tuple[Call, int]":
+def _check_file(option: str, file: str, endings: tuple[str, ...] = ()) -> None:
+    """Check that a file can be written: it has one of the endings and its folder exists."""
+    path = Path(file)
+    if endings and path.suffix.lower() not in endings:
+        raise ValueError(f"{option}: a file is saved as .png, .svg, .pdf or .html, got {path.name!r}")
+    if path.is_dir():
+        raise ValueError(f"{option} must be a file, got the folder {file!r}")
+    if not path.parent.is_dir():
+        raise ValueError(f"{option}: there is no folder {str(path.parent)!r}; create it first")
+
+
+def _parse_head(text: str, max_calls: int | None) -> tuple[int, int]:
     call_text, colon, head_text = text.partition(":")
     if not (colon and call_text.isdecimal() and head_text.isdecimal()):
         raise ValueError(f"--head must be CALL:HEAD, two numbers from 0 such as 3:5, got {text!r}")
     call, head = int(call_text), int(head_text)
+    if max_calls is not None and call >= max_calls:
+        raise ValueError(f"--head: calls are numbered from 0 to {max_calls - 1} (--max-calls), got {call}")
+    return call, head
+
+
+def _select_head(calls: "list[Call]", call: int, head: int) -> "tuple[Call, int]":
     if call >= len(calls):
         raise ValueError(f"--head: calls are numbered from 0 to {len(calls) - 1}, got {call}")
     if head >= calls[call].shape[1]:

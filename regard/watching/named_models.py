@@ -8,7 +8,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
@@ -20,8 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.files import explain_damage
+from regard.watching.call_site import ATTENTION_CLASS
+from regard.watching.doctor.findings import Findings
 from regard.watching.recording import Recording, Tokens
-from regard.watching.watch_context import watch
+from regard.watching.watch_context import matches, watch
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,11 @@ class ModelInput:
 
     @property
     def padding(self) -> Tensor | None:
-        """Which tokens are real, (B, S), if the input has an attention mask."""
-        mask = self.kwargs.get("attention_mask")
-        return mask.bool() if isinstance(mask, Tensor) and mask.dim() == 2 else None
+        """Which tokens are real, (B, S), if the input has an attention mask or torch's mask of padding."""
+        mask, hidden = self.kwargs.get("attention_mask"), self.kwargs.get("src_key_padding_mask")
+        if isinstance(hidden, Tensor) and hidden.dim() == 2:
+            return ~hidden if hidden.dtype == torch.bool else hidden
+        return mask if isinstance(mask, Tensor) and mask.dim() == 2 else None
 
 
 def load_model(name: str) -> NamedModel:
@@ -94,6 +98,23 @@ def input_from_file(file: str) -> ModelInput:
     return ModelInput(tuple(tensors.pop(name) for name in unnamed), tensors)
 
 
+def check_text(text: str) -> None:
+    """Raise ValueError for a text without words."""
+    if not text.strip():
+        raise ValueError('the text must contain at least one word, got none; try "The cat sat on the mat"')
+
+
+def check_patterns(model: nn.Module, patterns: Sequence[str]) -> None:
+    """Raise ValueError for a pattern of `watch(only=…)` that matches no module of the model."""
+    names = [name for name, _ in model.named_modules(remove_duplicate=False)]
+    for pattern in patterns:
+        if not any(matches(name, [pattern]) for name in names):
+            classes = {name: type(module).__name__ for name, module in model.named_modules()}
+            attending = [name for name in classes if name and ATTENTION_CLASS.search(classes[name])]
+            examples = ", ".join((attending or names[1:])[:3]) or "none"
+            raise ValueError(f"--only {pattern!r} matches no module; the model has modules such as {examples}")
+
+
 def input_from_text(model: NamedModel, text: str) -> ModelInput:
     """Return the text as the model's own tokenizer encodes it."""
     tokenizer = model.tokenizer
@@ -101,8 +122,7 @@ def input_from_text(model: NamedModel, text: str) -> ModelInput:
         raise ValueError(
             f"{model.name} returns no tokenizer, so text cannot be encoded; return (model, tokenizer), or use --input"
         )
-    if not text.strip():
-        raise ValueError('the text must contain at least one word, got none; try "The cat sat on the mat"')
+    check_text(text)
     if not hasattr(tokenizer, "convert_ids_to_tokens"):  # not a tokenizer of Hugging Face
         encode = tokenizer.encode if hasattr(tokenizer, "encode") else tokenizer
         encoding = _call_user_code("the tokenizer failed", lambda: encode(text))
@@ -121,6 +141,19 @@ def run_watched(model: NamedModel, inputs: ModelInput, **options: Any) -> Record
     with torch.no_grad(), watch(model.model, **options) as recording:
         _call_user_code("the model failed on this input", lambda: model.model(*inputs.args, **inputs.kwargs))
     return recording
+
+
+def check_run(recording: Recording, inputs: ModelInput, *, causal: bool = False) -> Findings:
+    """Return what the doctor finds; a mask of the input that fits no call is reported as not checked."""
+    padding = inputs.padding
+    try:
+        return recording.check(padding=padding, causal=causal)
+    except ValueError as error:
+        if padding is None:
+            raise
+        findings = recording.check(causal=causal)
+        findings.add_not_checked("", "padding", str(error))
+        return findings
 
 
 def load_minilm() -> NamedModel:

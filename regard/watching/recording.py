@@ -16,9 +16,11 @@ from regard.watching.call import Call
 from regard.watching.doctor.examination import examine
 from regard.watching.doctor.findings import Findings
 from regard.watching.generation import group_steps
+from regard.watching.head_table import head_table
 from regard.watching.readers.eager_softmax import WRONG_AXIS
 
-Tokens = Sequence[str] | Mapping[str, Sequence[str] | tuple[Sequence[str], Sequence[str]]] | None
+Names = Sequence[str]
+Tokens = Names | Sequence[Names] | Mapping[str, Names | tuple[Names, Names]] | None
 
 
 @dataclass(frozen=True)
@@ -71,27 +73,41 @@ class Recording:
 
     def _check_not_empty(self) -> None:
         if not self.calls:
-            raise ValueError(explain_no_calls(self.model))
+            raise ValueError("; ".join([explain_no_calls(self.model), *self.remarks()]))
 
-    def summary(self) -> list[dict[str, Any]]:
-        """Return one row per head: mean entropy, distance, spread, weight on the first key, share of empty rows.
+    def remarks(self) -> list[str]:
+        """Return what the recording does not contain and how the run differed from an unwatched one, one line each."""
+        lines = [f"Not seen: {unseen}" for unseen in self.unseen] + [f"Note: {note}" for note in self.notes]
+        if self.skipped:
+            lines.append(f"Not recorded because of max_calls: {self.skipped} call{'s' * (self.skipped != 1)}")
+        return lines
 
-        Where the positions of the queries are known also the mean weight on the previous token, the token itself and
-        the next one; otherwise the distance is None.
+    def summary(self, *, batch: int | None = None) -> list[dict[str, Any]]:
+        """Return one row per head: means of entropy, distance, spread and weights over the queries.
+
+        sink        weight on the first key
+        no_key      share of the softmax that goes to no key (a sink of the model)
+        empty       share of the queries that see no key
+        distance    None where the positions of the queries are not known; otherwise the row has the weights on the
+                    `previous` token, the `own` token and the `next` one
+
+        batch       mean over one batch item only; default: over all
         """
         self._check_not_empty()
+        items = slice(None) if batch is None else slice(batch, batch + 1)
         rows = []
         for call in self.calls:
             stats = call.statistics
             columns = {"entropy": stats.entropy, "distance": None, "spread": stats.spread, "sink": stats.sink}
+            columns["no_key"] = call.sink()
             if call.positions is not None:
                 columns["distance"] = call.distance()
                 if call.stored_statistics is None:
                     columns |= {name: call.at_offset(n) for name, n in (("previous", -1), ("own", 0), ("next", 1))}
-            counts = (~stats.empty).sum((0, 2)).clamp_min(1)
-            empty = stats.empty.float().mean((0, 2)).tolist()
+            counts = (~stats.empty[items]).sum((0, 2)).clamp_min(1)
+            empty = stats.empty[items].float().mean((0, 2)).tolist()
             means = {
-                name: [None] * len(empty) if values is None else (values.sum((0, 2)) / counts).tolist()
+                name: [None] * len(empty) if values is None else (values[items].sum((0, 2)) / counts).tolist()
                 for name, values in columns.items()
             }
             for head in range(call.shape[1]):
@@ -100,46 +116,46 @@ class Recording:
         return rows
 
     def table(self) -> Table:
-        """Return the summary as a table for the terminal."""
-        rows = self.summary()
-        pattern, names = abbreviate_call_names([call.name for call in self.calls])
-        table = Table(title=f"What each head attends to, on average ({pattern})", title_justify="left")
-        table.add_column("*" if "*" in pattern else "call")
-        for column in ("head", "entropy", "distance", "spread", "first", "previous", "own", "next"):
-            table.add_column(column, justify="right", no_wrap=True)
-        some_empty = any(row["empty"] for row in rows)
-        if some_empty:
-            table.add_column("empty rows", justify="right")
-        remaining_rows = iter(rows)
-        for name, call in zip(names, self.calls, strict=True):
-            for head, row in zip(range(call.shape[1]), remaining_rows, strict=False):
-                means = ["?" if row[key] is None else f"{row[key]:.2f}" for key in ("entropy", "distance", "spread")]
-                weights = [_format_weight(row.get(key)) for key in ("sink", "previous", "own", "next")]
-                empty = [f"{row['empty']:.0%}" if row["empty"] else ""] if some_empty else []
-                table.add_row(name if head == 0 else "", str(head), *means, *weights, *empty)
-            table.add_section()
-        return table
+        """Return the summary as a table for the terminal, with what was not seen and notes below it.
+
+        Heads are numbered CALL:HEAD; `seen.calls[CALL]` is the call.
+        """
+        return head_table([call.name for call in self.calls], self.summary(), self.remarks())
 
     def save(
         self,
         file: str | os.PathLike[str],
         tokens: Tokens = None,
         *,
-        batch: int = 0,
+        batch: int | Sequence[int] | None = None,
         title: str | None = None,
         theme: str = "light",
+        findings: Findings | None = None,
+        other: "Recording | None" = None,
+        other_tokens: Tokens = None,
+        other_findings: Findings | None = None,
     ) -> Path:
-        """Draw the attention of one batch item into a file, and return its path. The extension selects the format.
+        """Draw the recorded attention into a file, and return its path. The extension selects the format.
 
-        .html               page with every head of every call: zoom, exact values, works offline
-        .png, .svg, .pdf    overview of calls × heads: mean entropy and thumbnails of the weights
+        .html               page with every head of every call: zoom, exact values, statistics, what the doctor found
+                            and what was not seen; works offline
+        .png, .svg, .pdf    overview of calls × heads of one batch item: mean entropy and thumbnails of the weights
 
         tokens      names of the tokens; where calls have different tokens, a dict from patterns of module paths
                     to names, or to a pair of names for queries and keys:
                     {"encoder.*": source, "decoder.*.self_attn": target, "*.cross_attn": (target, source)}
+                    or, where the items of a batch have different tokens, one list for each item
+        batch       batch item to draw, or several for a page to choose from; default: the first and, on a page, those
+                    after it as long as the page holds at most two million weights
+        findings    result of `check`, to show on the page; default: `check()`
+        other       recording of another run of the same model, to show beside this one on a page, with its
+                    `other_tokens` (default: `tokens`) and `other_findings`
         """
         self._check_not_empty()
-        return _pictures().save_seen(self, file, tokens, batch=batch, title=title, theme=theme)
+        return _pictures().save_seen(
+            self, file, tokens, batch=batch, title=title, theme=theme, findings=findings, other=other,
+            other_tokens=other_tokens, other_findings=other_findings,
+        )  # fmt: skip
 
     def _repr_html_(self) -> str | None:
         return _pictures().inline_seen(self) if self.calls else None
@@ -222,46 +238,9 @@ class Generation(Recording):
     steps: list[int] = field(default_factory=list)
 
 
-def abbreviate_call_names(names: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the common pattern of the calls' names, with * where they differ, and the differing part of each.
-
-    >>> abbreviate_call_names(["model.layers.0.attn", "model.layers.1.attn", "model.layers.1.attn"])
-    ('model.layers.*.attn', ['0', '1', '1 #2'])
-    >>> abbreviate_call_names(["encoder.attn", "decoder.attn"])
-    ('*.attn', ['encoder', 'decoder'])
-    """
-    paths = [name.split(".") if name else ["model"] for name in names]
-    shortest = min(map(len, paths))
-    prefix = _common_prefix(paths, shortest)
-    suffix = _common_prefix([path[::-1] for path in paths], shortest - prefix)
-    counts: dict[str, int] = {}
-    short_names = []
-    for path in paths:
-        name = ".".join(path[prefix : len(path) - suffix]) or path[-1]
-        counts[name] = counts.get(name, 0) + 1
-        short_names.append(name if counts[name] == 1 else f"{name} #{counts[name]}")
-    middle = [] if prefix + suffix == max(map(len, paths)) else ["*"]
-    return ".".join([*paths[0][:prefix], *middle, *paths[0][len(paths[0]) - suffix :]]), short_names
-
-
-def _common_prefix(paths: list[list[str]], limit: int) -> int:
-    """Return how many parts at the start are the same in all paths, at most `limit`."""
-    count = 0
-    while count < limit and len({path[count] for path in paths}) == 1:
-        count += 1
-    return count
-
-
 def _pictures() -> Any:
     """Return the module that draws recordings. It imports this package, so it is imported only when needed."""
     return import_module("regard.pictures.weights.recorded_heads")
-
-
-def _format_weight(weight: float | None) -> str:
-    """Format a mean weight; 0.5 and more is bold and marked, to be visible without colour too."""
-    if weight is None:
-        return ""
-    return f"[bold]{weight:.2f} ◂[/bold]" if weight >= 0.5 else f"{weight:.2f}  "
 
 
 def explain_no_calls(model: nn.Module) -> str:

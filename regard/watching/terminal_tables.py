@@ -1,17 +1,24 @@
-"""Terminal report of a recording: a table of all heads, the weights of one head, the doctor's findings."""
+"""Terminal report of a recording: all heads, the weights of one head, and what the doctor found."""
 
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from regard.watching.call import Call
 from regard.watching.doctor.findings import Findings
+from regard.watching.head_table import COMPACT, ModulePath
 from regard.watching.recording import Recording
 
 SHADES = " ░▒▓█"  # weights as shades, readable without colour
 MOST_TOKENS = 24
+MOST_CHANGES = 8  # heads in the table of changes
+LONGEST_NAME = 16  # columns of the terminal for the name of a token
+NUMBER_WIDTH = 5  # such as █1.00
 
 
 def print_summary(recording: Recording, console: Console) -> None:
@@ -26,23 +33,34 @@ def print_summary(recording: Recording, console: Console) -> None:
 
 
 def print_head_weights(
-    call: Call, head: int, queries: Sequence[str] | None, keys: Sequence[str] | None, console: Console
+    call: Call, head: int, queries: Sequence[str] | None, keys: Sequence[str] | None, console: Console, batch: int = 0
 ) -> None:
-    """Print the weights of one head, one row per query; tokens without a name are numbered."""
+    """Print the weights of one head, one row per query, for as many keys as fit; tokens without a name are numbered."""
     _, _, length, size = call.shape
-    rows, columns = min(length, MOST_TOKENS), min(size, MOST_TOKENS)
-    weights = call.weights(batch=0, head=head, queries=slice(0, rows), keys=slice(0, columns))
-    queries = queries or [str(i) for i in range(length)]
-    keys = keys or [str(j) for j in range(size)]
-    table = Table(title=f"{call.name}, head {head}: rows attend to columns", title_justify="left")
+    queries = [_shorten(name) for name in queries or map(str, range(length))][:MOST_TOKENS]
+    keys = [_shorten(name) for name in keys or map(str, range(size))]
+    space = console.width - max(map(cell_len, queries)) - 2
+    ends = accumulate(max(cell_len(name), NUMBER_WIDTH) + 1 for name in keys)
+    columns = max(1, sum(end <= space for end in ends))
+    columns = min(columns, MOST_TOKENS)
+    weights = call.weights(batch=[batch], head=[head], queries=slice(0, len(queries)), keys=slice(0, columns))[0, 0]
+    item = f", batch item {batch}" if call.shape[0] > 1 else ""
+    title = f"{call.name or 'the model'}, head {head}{item}: rows attend to columns"
+    console.print(Text(title, style="italic", overflow="fold"))  # a title of the table would be as narrow as the table
+    table = Table(**COMPACT)
     table.add_column("", justify="right")
     for name in keys[:columns]:
         table.add_column(Text(name), justify="right", no_wrap=True)
-    for name, row in zip(queries, weights.tolist(), strict=False):
+    for name, row in zip(queries, weights.tolist(), strict=True):
         table.add_row(Text(name), *(f"{SHADES[min(4, int(w * 5))]}{w:.2f}".replace("0.", ".") for w in row))
     console.print(table)
-    if length > rows or size > columns:
-        console.print(f"the first {rows} of {length} queries and {columns} of {size} keys", highlight=False)
+    if length > len(queries) or size > columns:
+        console.print(f"the first {len(queries)} of {length} queries and {columns} of {size} keys", highlight=False)
+
+
+def _shorten(name: str) -> str:
+    """Return a token's name in at most `LONGEST_NAME` columns of the terminal."""
+    return name if cell_len(name) <= LONGEST_NAME else f"{chop_cells(name, LONGEST_NAME - 1)[0]}…"
 
 
 def most_informative_head(recording: Recording) -> tuple[Call, int]:
@@ -55,4 +73,19 @@ def most_informative_head(recording: Recording) -> tuple[Call, int]:
 def print_findings(findings: Findings, console: Console) -> None:
     """Print the findings of the attention doctor and what could not be checked, one per line."""
     lines = [f"! {finding}" for finding in findings] or ["The doctor found nothing wrong."]
+    if findings.checked:
+        lines.append("checked: " + ", ".join(dict.fromkeys(check for _, check in findings.checked)))
     console.print("\n".join([*lines, *findings.not_checked_lines()]), markup=False, highlight=False)
+
+
+def print_changes(changes: Sequence[dict[str, Any]], console: Console) -> None:
+    """Print the heads that change most from one run to another, from `Recording.compare`."""
+    columns = {"entropy": "entropy", "distance": "distance", "spread": "spread", "sink": "first"}
+    table = Table(title="Changes from the first text to the second, largest first", **COMPACT)
+    table.add_column("module")
+    for heading in ("head", *columns.values()):
+        table.add_column(heading, justify="right", overflow="fold")
+    for row in changes[:MOST_CHANGES]:
+        numbers = [f"{row[key]:+.2f}" if key in row else "?" for key in columns]
+        table.add_row(ModulePath(row["call"]), str(row["head"]), *numbers)
+    console.print(table)

@@ -149,7 +149,12 @@ def _module_filter(only: str | Iterable[str] | ModuleFilter | None) -> ModuleFil
     if callable(only):
         return only
     patterns = [only] if isinstance(only, str) else list(only)
-    return lambda name: any(fnmatchcase(name, p) or name.startswith(f"{p}.") for p in patterns)
+    return lambda name: matches(name, patterns)
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a module's path matches one of the patterns, or is inside of a module that does."""
+    return any(fnmatchcase(name, p) or name.startswith(f"{p}.") for p in patterns)
 
 
 class _OtherThreadsRecorded:

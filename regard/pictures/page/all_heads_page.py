@@ -16,13 +16,14 @@ import numpy as np
 from regard.files import write_atomic
 from regard.pictures.colours import colour_table
 from regard.pictures.inputs import check_names, to_float64
-from regard.pictures.page.encoding import Factors, encode, encode_text, weights_of
+from regard.pictures.page.encoding import EXACT_UP_TO, Factors, encode, encode_text, weights_of
 from regard.pictures.weights.layer_overview import thumbnail
 
 Array = np.ndarray
 
 THUMBNAIL = 40  # largest number of cells on one side
-FILES = ("page.html", "page.css", "numbers.js", "heatmap.js", "page.js")  # the scripts are joined in this order
+# The scripts are joined in this order.
+FILES = ("page.html", "page.css", "numbers.js", "heatmap.js", "page.js", "report.js")
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,25 @@ def attention_page(
     ...     page.save(f"{folder}/attention.html").name
     'attention.html'
     """
+    return build_page(layers, tokens, key_tokens, names=names, title=title)
+
+
+def build_page(
+    layers: Sequence[Any],
+    tokens: Names,
+    key_tokens: Names,
+    *,
+    names: Sequence[str] | None,
+    title: str,
+    report: dict[str, Any] | None = None,
+) -> Page:
+    """Return the page of `attention_page`, for recordings with a report.
+
+    The layers of a recording are those of the first run, for each of its batch items, then those of the second run.
+
+    report      items: numbers of the batch items; of: how many there are; statistics: of each head, in the order of the
+                layers; runs: findings, checks and remarks of each run (`regard.pictures.weights.recorded_heads`)
+    """
     sources = [layer if isinstance(layer, Factors) else to_float64(layer) for layer in layers]
     shapes = [layer.shape for layer in sources]
     if not sources or any(len(shape) != 3 or 0 in shape for shape in shapes):
@@ -102,8 +122,10 @@ def attention_page(
     for i, layer in enumerate(sources):
         for h in range(shapes[i][0]):
             weights = weights_of(layer, h)
-            if not np.isfinite(weights).all():
-                query, key = (int(n) for n in np.argwhere(~np.isfinite(weights))[0])
+            finite = np.isfinite(weights)
+            # A recording with NaN is shown, since its page says what is wrong. Three digits cannot store NaN.
+            if not finite.all() and (report is None or total > EXACT_UP_TO):
+                query, key = (int(n) for n in np.argwhere(~finite)[0])
                 where = f"{layer_names[i]}, head {h}, query {query}, key {key}"
                 raise ValueError(
                     f"weights must be finite, got {weights[query, key]} at {where}; weight_heatmap can draw it"
@@ -115,14 +137,17 @@ def attention_page(
                 if visible is not None and not visible.all():
                     bits = np.packbits(visible.reshape(-1), bitorder="little").tobytes()
                     facts["mask"] = masks.setdefault(bits, len(masks))
-            small = thumbnail(weights, THUMBNAIL)
+            small = thumbnail(np.where(finite, weights, 0), THUMBNAIL)
             thumbnails.append(np.round(255 * np.sqrt(small / (small.max() or 1))).astype(np.uint8).tobytes())
             heads.append({"layer": i, "head": h, "thumbnail": small.shape, **facts})
             blocks.append(block(f"head-{len(heads) - 1}", content))
     blocks += [block(f"mask-{i}", [bits]) for bits, i in masks.items()]
     blocks.append(block("thumbnails", [b"".join(thumbnails)]))
     colours = {theme: colour_table(theme).reshape(-1).tolist() for theme in ("light", "dark")}
-    page_facts = {"title": title, "tokens": list(lists), "layers": layer_facts, "heads": heads, "colours": colours}
+    page_facts = {
+        "title": title, "tokens": list(lists), "layers": layer_facts, "heads": heads, "colours": colours,
+        "report": report,
+    }  # fmt: skip
     return Page(title, _assemble(title, page_facts, blocks))
 
 

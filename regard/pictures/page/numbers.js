@@ -156,7 +156,7 @@ async function readHead(index) {
   const bytes = await stored(`head-${index}`);
   const readers = { factors: readFactors, digits: readDigits, exact: readExact };
   const head = await readers[about.way](about, bytes, queries.length, keys.length);
-  head.highest = head.values.reduce((most, x) => Math.max(most, x), 0) || 1;
+  head.highest = head.values.reduce((most, x) => (x > most ? x : most), 0) || 1; // NaN is never larger
   head.least = head.values.reduce((least, x) => (x > 0 && x < least ? x : least), head.highest);
   return head;
 }
