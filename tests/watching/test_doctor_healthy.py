@@ -46,6 +46,12 @@ class TestDecoders:
         assert findings(model, generate(), keep="copies", padding=LEFT, causal=True) == []
 
 
+def test_sinks() -> None:
+    options = {**LLAMA, "head_dim": 8, "num_local_experts": 2, "num_experts_per_tok": 1, "sliding_window": 4}
+    model = build("GptOss", "eager", **options)
+    assert findings(model, forward(input_ids=IDS, attention_mask=LEFT), padding=LEFT, causal=True) == []
+
+
 def test_static_cache() -> None:
     model = build("Llama", "sdpa", **LLAMA)
     run = generate(cache_implementation="static", disable_compile=True)

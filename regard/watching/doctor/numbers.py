@@ -61,11 +61,20 @@ def find_wrong_sums(subject: Subject) -> list[Finding]:
     hides = torch.zeros_like(wrong)
     for part in row_chunks(call):
         hides[:, :, part] = (weights[:, :, part] == 0).any(-1)
+    complete = relevant & ~hides  # rows in which nothing is hidden
+    if not bool(complete.any()) or any("sink" in name for name in _names(subject)):
+        return []
     if bool((wrong == (hides & relevant & (rows != 0)))[relevant].all()) and bool((rows[wrong] < 1).all()):
         message = f"the weights of query {query} sum to {float(rows[b, head, query]):.3f}, "
         message += "and all rows without hidden keys to 1; apply the mask before the softmax, not after it"
         return [Finding("weights not normalized", call.name, head, query, None, message)]
     return []
+
+
+def _names(subject: Subject) -> list[str]:
+    """Return the names of the module's parameters and buffers."""
+    module = subject.module
+    return [] if module is None else [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
 
 
 def wrong_axis(name: str, head: int | None = None, query: int | None = None) -> Finding:
