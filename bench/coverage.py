@@ -609,7 +609,9 @@ def show(results: dict[str, Result]) -> None:
 
 
 def document(results: dict[str, Result]) -> str:
-    """Return the page docs/coverage.md."""
+    """Return the page docs/coverage.md, which names the cases that have no result yet."""
+    pending = Counter(library for library, *case in cases([]) if "/".join((library, *case)) not in results)
+    waiting = ", ".join(f"{count} of {library}" for library, count in pending.items())
     built = [result for result in results.values() if result.status not in ("not built", "no attention")]
     exact = sum(result.status == "exact" for result in built)
     versions = ", ".join(f"{library} {version}" for library in LIBRARIES if (version := installed(library)))
@@ -634,6 +636,7 @@ def document(results: dict[str, Result]) -> str:
         "returns and with the product of weights and values. The head of that file explains the columns.",
         "",
         f"Python {platform.python_version()}, {versions}.{absent}",
+        *([f"The run was interrupted; these cases have not run yet: {waiting}."] if pending else []),
         "",
         f"| library | attention | {' | '.join(ORDER)} |",
         f"|---|---|{'---:|' * len(ORDER)}",
