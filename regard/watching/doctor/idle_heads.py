@@ -87,10 +87,13 @@ def _always_one_token(subject: Subject, head: int) -> bool:
 
 
 def _repeated(items: list[Float[Tensor, "heads _ keys"]]) -> dict[int, int]:
-    """Return the heads whose weights are exactly those of an earlier head, and that head."""
-    rows = torch.cat([weights.flatten(1) for weights in items if bool(((weights > 0).sum(-1) > 2).any())] or [
-        items[0][:0].flatten(1)
-    ], -1).cpu()  # fmt: skip
+    """Return the heads whose weights are exactly those of an earlier head, and that head.
+
+    Rows that put the same weight on every key that they see, as of padding, are equal in healthy heads too.
+    """
+    informative = [weights for weights in items if not bool(_uniform([weights.where(weights > 1e-20, 0.0)]).all())]
+    informative = [weights for weights in informative if bool(((weights > 0).sum(-1) > 2).any())]
+    rows = torch.cat([x.flatten(1) for x in informative or [items[0][:0]]], -1).cpu()
     repeated: dict[int, int] = {}
     for head in range(1, len(rows)):
         for first in range(head):
