@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.watching import exact_weights
 from regard.watching.call_inputs import CallInputs, PerQuery
-from regard.watching.exact_weights import WeightBlock
 from regard.watching.output_projection import find_output_projection
 from regard.watching.query_positions import find_positions
 from regard.watching.statistics import from_score_blocks, from_weights
 from regard.watching.statistics.row_statistics import Statistics
+from regard.watching.weights import exact_weights
+from regard.watching.weights.exact_weights import WeightBlock
 
 Selection = int | slice | list[int] | None
 

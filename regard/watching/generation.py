@@ -6,7 +6,7 @@ steps in order, over the keys of the last step, are one call with the same weigh
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,9 +15,6 @@ from torch import Tensor
 from regard.attention import masks
 from regard.watching.call import Call
 from regard.watching.statistics.row_statistics import Statistics
-
-if TYPE_CHECKING:
-    from regard.watching.recording import Recording
 
 
 @dataclass
@@ -28,13 +25,13 @@ class GenerationSteps:
     steps: list[int] = field(default_factory=list)  # the step of each query of self-attention: 0 for the prompt
 
 
-def group_steps(recording: "Recording", number: int | None = None) -> GenerationSteps:
+def group_steps(calls: list[Call], number: int | None = None) -> GenerationSteps:
     """Return the calls of one generation, merged for each module.
 
     number      which generation of the recording, counted from 0; needed if there are several
     """
     runs: dict[str, list[list[Call]]] = {}
-    for call in recording.calls:
+    for call in calls:
         of_module = runs.setdefault(call.name, [])
         if of_module and _continues(of_module[-1][-1], call):
             of_module[-1].append(call)

@@ -195,7 +195,7 @@ class Recording:
         number      which generation of the recording, counted from 0; needed if there are several
         """
         self._check_not_empty()
-        grouped = group_steps(self, number)
+        grouped = group_steps(self.calls, number)
         return Generation(
             self.model, grouped.calls, self.skipped, self.unseen, self.notes, self.selective, grouped.steps
         )

@@ -131,6 +131,7 @@ def test_torch_encoder(fast: bool) -> None:
     assert findings(model, lambda m: m(x, mask=causal, is_causal=True), causal=True) == []
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_torch_transformer() -> None:
     torch.manual_seed(0)
     model = nn.Transformer(32, 4, 2, 2, 48, batch_first=True).eval()

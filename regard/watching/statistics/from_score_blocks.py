@@ -15,8 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.watching.call_inputs import CallInputs, PerQuery
-from regard.watching.score_blocks import score_blocks
 from regard.watching.statistics.row_statistics import Statistics, include_sinks
+from regard.watching.weights.score_blocks import score_blocks
 
 MOST_SORTED = 64  # up to this many largest weights, insertion into a sorted list is faster than torch.topk
 

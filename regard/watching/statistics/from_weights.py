@@ -7,8 +7,8 @@ from torch import Tensor
 
 from regard.attention.device_precision import widest_float
 from regard.watching.call_inputs import CallInputs
-from regard.watching.exact_weights import weight_blocks
 from regard.watching.statistics.row_statistics import Statistics
+from regard.watching.weights.exact_weights import weight_blocks
 
 CHUNK = 32  # keys whose positions are summed in the precision of the weights
 SORT_BLOCK = 32  # keys per block when the largest weights of a long row are searched

@@ -17,8 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.watching.call_inputs import CallInputs, PerQuery
-from regard.watching.score_blocks import LONG_ROWS, score_blocks
-from regard.watching.score_terms import apply_terms, has_tables
+from regard.watching.weights.score_blocks import LONG_ROWS, score_blocks
+from regard.watching.weights.score_terms import apply_terms, has_tables
 
 
 class WeightBlock(NamedTuple):

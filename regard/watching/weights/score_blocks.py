@@ -17,7 +17,7 @@ from regard.attention.kernels.device_attention import plan_rows
 from regard.attention.kernels.device_kernel import ROWS
 from regard.attention.masks.custom import split_boolean_tables
 from regard.watching.call_inputs import CallInputs
-from regard.watching.score_terms import apply_terms, has_tables
+from regard.watching.weights.score_terms import apply_terms, has_tables
 
 MAX_SCORES = 1 << 22  # scores computed at a time, 16 MB
 MAX_ROWS = 256  # rows of a head computed at a time

@@ -1,0 +1,1 @@
+"""Exact weights of a recorded call: scores in blocks, what is applied to them, and softmax where it is requested."""
