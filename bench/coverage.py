@@ -128,7 +128,8 @@ def _match(calls: list[Any], maps: list[Tensor], right: dict[int, Any]) -> list[
     unmatched = []
     for returned in maps:
         for i, call in enumerate(calls):
-            if right[i] != "map" and _same(call.weights(), returned.float()):
+            part = returned.shape[-1] < call.shape[3]  # a call may be returned in several parts
+            if (right[i] != "map" or part) and _same(call.weights(), returned.float()):
                 right[i] = "map"
                 break
         else:
@@ -137,13 +138,15 @@ def _match(calls: list[Any], maps: list[Tensor], right: dict[int, Any]) -> list[
 
 
 def _same(weights: Tensor, returned: Tensor) -> bool:
-    """Whether a map holds these weights: of the last tokens, in other axes, or before the softmax."""
+    """Whether a map holds these weights: of the first or last tokens, in other axes, or before the softmax."""
     rows, keys = returned.shape[-2:]
-    last = weights[..., weights.shape[-2] - rows :, weights.shape[-1] - keys :]
-    if returned.numel() != last.numel() or returned.dim() < 3:
-        return False
-    returned = returned.reshape(last.shape)
-    return any(torch.allclose(last, x, atol=2e-5) for x in (returned, returned.softmax(-1)))
+    weights = weights[..., weights.shape[-2] - rows :, :]
+    for part in (weights[..., weights.shape[-1] - keys :], weights[..., :keys]):
+        if returned.numel() == part.numel() and returned.dim() > 2:
+            table = returned.reshape(part.shape)
+            if any(torch.allclose(part, x, atol=2e-5) for x in (table, table.softmax(-1))):
+                return True
+    return False
 
 
 def _tensors(out: Any) -> list[Tensor]:
