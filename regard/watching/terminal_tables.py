@@ -75,7 +75,7 @@ def print_findings(findings: Findings, console: Console) -> None:
     lines = [f"! {finding}" for finding in findings] or ["The doctor found nothing wrong."]
     if findings.checked:
         lines.append("checked: " + ", ".join(dict.fromkeys(check for _, check in findings.checked)))
-    console.print("\n".join([*lines, *findings.not_checked_lines()]), markup=False, highlight=False)
+    console.print("\n".join([*lines, *findings.not_checked_lines(unseen=False)]), markup=False, highlight=False)
 
 
 def print_changes(changes: Sequence[dict[str, Any]], console: Console) -> None:

@@ -20,6 +20,7 @@ from regard.lab.models import watched_models as remembered
 from regard.lab.models.watched_models import load_model, watch_text
 from regard.lab.server.request_fields import FieldError
 from regard.watching import Recording, named_models
+from regard.watching.recording import Unseen
 from support.lab_page import WORK_PATIENCE, Opened
 
 Open = Callable[..., Opened]
@@ -62,11 +63,12 @@ def table(page: Opened) -> np.ndarray:
     )
 
 
-def tiles(page: Opened) -> dict[tuple[int, int], float]:
+def tiles(page: Opened) -> dict[tuple[int, int], float | None]:
+    """The value of each tile; None where it is not known."""
     found = page.tab.evaluate(
         "[...document.querySelectorAll('.cell')].map(({ dataset }) => [dataset.call, dataset.head, dataset.value])"
     )
-    return {(int(call), int(number)): float(value) for call, number, value in found}
+    return {(int(call), int(number)): float(value) if value else None for call, number, value in found}
 
 
 class TestNumbers:
@@ -74,13 +76,17 @@ class TestNumbers:
         page = shown(opened("#/model?model=phrases"))
         seen = translated(TEXT)
         places = {call.name: i for i, call in enumerate(seen.calls)}
-        for measure in ("entropy", "distance", "sink"):
+        for measure in ("entropy", "distance", "spread", "sink"):
             page.tab.locator(f"[data-measure={measure}]").first.click()
             expected = {(places[row["call"]], row["head"]): row[measure] for row in seen.summary()}
             found = tiles(page)
             assert found.keys() == expected.keys()
             for place, value in expected.items():
-                assert found[place] == pytest.approx(value, abs=1e-9)
+                assert found[place] == (None if value is None else pytest.approx(value, abs=1e-9))
+            if measure == "distance":  # cross-attention has no positions
+                assert [place for place, value in found.items() if value is None] == [
+                    (c, h) for c in (3, 5) for h in range(4)
+                ]
         expect(page.tab.locator(".pairing strong")).to_have_text("猫坐在垫子上")
 
     def test_each_head_is_what_was_watched(self, opened: Open) -> None:
@@ -121,7 +127,7 @@ class TestNumbers:
 
     def test_largest_first(self, opened: Open) -> None:
         page = shown(opened("#/model?model=phrases&measure=distance&sorted=true"))
-        values = [abs(value) for value in tiles(page).values()]
+        values = [-1.0 if value is None else abs(value) for value in tiles(page).values()]  # unknown: last
         assert values == sorted(values, reverse=True)
         assert len(values) == 24
 
@@ -151,8 +157,8 @@ class TestComparing:
         assert len(found) == 8
         for shown_row, row in zip(found, rows, strict=False):
             assert (int(shown_row[0]), int(shown_row[1])) == (places[row["call"]], row["head"])
-            expected = [row["entropy"], row["distance"], row["sink"]]
-            np.testing.assert_allclose([float(x) for x in shown_row[2:]], expected, rtol=0, atol=1e-9)
+            expected = [row["entropy"], row.get("distance", np.nan), row["sink"]]
+            np.testing.assert_allclose([float(x or "nan") for x in shown_row[2:]], expected, rtol=0, atol=1e-9)
         # The tiles have the changes, and the head that changed most is the large one.
         changes = {(places[row["call"]], row["head"]): row["entropy"] for row in rows}
         assert tiles(page) == pytest.approx(changes, abs=1e-9)
@@ -266,6 +272,41 @@ class TestDoctor:
                 attention.qkv.weight.copy_(kept[0])
                 attention.qkv.bias.copy_(kept[1])
             remembered._watch.cache_clear()
+
+    @pytest.mark.parametrize(("locale", "words"), [("en-US", "Not seen: "), ("zh-CN", "未能记录：")])
+    def test_what_was_not_seen_and_the_statistics_of_both_texts(self, opened: Open, locale: str, words: str) -> None:
+        run = watch_text("phrases", TEXT)
+        run.seen.unseen.append(Unseen("decoder.pooling", "no product was found"))
+        run.seen.notes.append("ran uncompiled")
+        try:
+            link = f"#/model?model=phrases&compare=true&text={TEXT}&other={OTHER}&call=3&head=1".replace(" ", "%20")
+            page = shown(opened(link, locale=locale))
+            remarks = page.tab.locator(".model-remarks li")
+            expect(remarks).to_have_count(2)  # of the first text only
+            expect(remarks.first).to_have_text(f"{words.strip()}decoder.poolingno product was found")
+            expect(remarks.last).to_contain_text("ran uncompiled")
+        finally:
+            remembered._watch.cache_clear()
+        cells = page.tab.evaluate(
+            "[...document.querySelectorAll('.head-statistics tbody tr')]"
+            ".map((row) => [...row.querySelectorAll('td')].map(({ dataset }) => dataset.value))"
+        )
+        columns = ("entropy", "distance", "spread", "sink", "no_key")
+        rows = [watch_text("phrases", text).summary[3 * 4 + 1] for text in (TEXT, OTHER)]
+        rows.append({key: None if rows[0][key] is None else rows[1][key] - rows[0][key] for key in columns})
+        for found, row in zip(cells, rows, strict=True):
+            expected = [np.nan if row[key] is None else row[key] for key in columns]
+            np.testing.assert_allclose([float(x or "nan") for x in found], expected, atol=1e-9)
+            assert found[1] == ""  # the distance of cross-attention is unknown
+        assert page.violations() == []
+
+    def test_every_check_has_words(self, static: Path) -> None:
+        doctor = Path(importlib.import_module("regard.watching.doctor.examination").__file__ or "")
+        checks = set(re.findall(r'yield "([a-z ]+)"', doctor.read_text(encoding="utf-8"))) | {"layers"}
+        words = json.loads((static / "text" / "model.en.json").read_text(encoding="utf-8"))
+        assert {key.removeprefix("check.") for key in words if key.startswith("check.")} == {
+            check.replace(" ", "-") for check in checks
+        }
 
     def test_every_finding_has_words(self, static: Path) -> None:
         said = importlib.import_module("regard.watching.doctor").__doc__ or ""

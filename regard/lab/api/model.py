@@ -47,7 +47,7 @@ def load(fields: Fields) -> Callable[[Job], Any]:
 
 
 def overview(fields: Fields) -> dict[str, Any]:
-    """Return statistics and a small map of every head, the model's output, and the doctor's findings.
+    """Return statistics and a small map of every head, the model's output, the doctor's findings, what was not seen.
 
     >>> answer = overview({"model": "phrases", "text": "The cat sat on the mat"})
     >>> answer["written"], len(answer["calls"])
@@ -59,6 +59,7 @@ def overview(fields: Fields) -> dict[str, Any]:
 
 def _overview(run: WatchedRun) -> dict[str, Any]:
     from regard.pictures.weights.recorded_heads import pooled
+    from regard.watching.doctor.findings import ALL_CHECKS
     from regard.watching.terminal_tables import most_informative_head
 
     rows = iter(run.summary)
@@ -74,6 +75,10 @@ def _overview(run: WatchedRun) -> dict[str, Any]:
         "written": run.written,
         "unseen": run.unseen,
         "findings": [_finding(run, one) for one in run.findings],
+        "checked": list(dict.fromkeys(check for _, check in run.findings.checked)),
+        "unchecked": [one._asdict() for one in run.findings.not_checked if one.check != ALL_CHECKS],
+        "missed": [{"module": one.module, "reason": one.reason} for one in run.seen.unseen],
+        "notes": run.seen.notes,
     }
 
 
@@ -92,6 +97,7 @@ def _finding(run: WatchedRun, finding: Any) -> dict[str, Any]:
         "query": None if query is None else queries[query],
         "key": None if key is None else keys[key],
         "weight": weight,
+        "message": finding.message,
     }
 
 
@@ -111,6 +117,7 @@ def head(fields: Fields) -> dict[str, Any]:
             "visible": None if visible.all() else encode_array(visible),
             "entropy": encode_array(statistics.entropy[0, number].double().numpy()),
             "distance": encode_array(_distance(call, number)),
+            "spread": encode_array(statistics.spread[0, number].double().numpy()),
             "sink": encode_array(statistics.sink[0, number].double().numpy()),
             "received": encode_array(call.received()[0, number].double().numpy()),
         }

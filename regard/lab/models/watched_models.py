@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from regard.training import Run
-    from regard.watching import Finding, Recording
+    from regard.watching import Recording
+    from regard.watching.doctor.findings import Findings
     from regard.watching.named_models import ModelInput, NamedModel
 
 NAMES = ("minilm", "phrases", "dates", "language")
@@ -72,9 +73,11 @@ class WatchedRun:
         return self.seen.summary()
 
     @cached_property
-    def findings(self) -> "list[Finding]":
-        """The problems that the doctor reports."""
-        return self.seen.check(padding=self.inputs.padding, causal=self.model.name == "language")
+    def findings(self) -> "Findings":
+        """The problems that the doctor reports, and what it checked."""
+        from regard.watching.named_models import check_run
+
+        return check_run(self.seen, self.inputs, causal=self.model.name == "language")
 
 
 def is_installed(name: str) -> bool:

@@ -93,7 +93,7 @@ def _checks(run: Recording, findings: Findings) -> dict[str, Any]:
     return {
         "findings": [{**_example(one), "layer": places.get(one.call)} for one in findings],
         "checked": list(dict.fromkeys(check for _, check in findings.checked)),
-        "not_checked": findings.not_checked_lines(),
+        "not_checked": findings.not_checked_lines(unseen=False),
         "remarks": remarks,
     }
 

@@ -16,7 +16,7 @@ from regard.watching.doctor import (
     wrong_pairs,
 )
 from regard.watching.doctor.arguments import read_padding
-from regard.watching.doctor.findings import Finding, Findings
+from regard.watching.doctor.findings import ALL_CHECKS, Finding, Findings
 from regard.watching.doctor.subject import Subject, make_subjects, matches
 from regard.watching.readers.eager_softmax import WRONG_AXIS
 
@@ -47,7 +47,7 @@ def examine(
         if reason == WRONG_AXIS:
             results.append(numbers.wrong_axis(name))
         else:
-            results.add_not_checked(name, "all checks", f"not recorded: {reason}")
+            results.add_not_checked(name, ALL_CHECKS, f"not recorded: {reason}")
     for check, fits in (("padding", lambda x: x.real is not None), ("documents", lambda x: x.documents is not None)):
         reasons = [subject.misfit[check] for subject in subjects if check in subject.misfit]
         if reasons and not results and not any(map(fits, subjects)):

@@ -29,6 +29,9 @@ class Finding:
         return f"{self.what}: {self.call or 'the model'}{head}: {self.message}"
 
 
+ALL_CHECKS = "all checks"  # the check of a module without a recorded call
+
+
 class NotChecked(NamedTuple):
     """A check that could not be made for a call, and the reason."""
 
@@ -83,10 +86,15 @@ class Findings(list[Finding]):
             lines.append(f"checked in {len(modules)} module{'s' * (len(modules) != 1)}: {checks}")
         return "\n".join([*lines, *self.not_checked_lines()])
 
-    def not_checked_lines(self) -> list[str]:
-        """Return one line for each check that could not be made, for all calls with the same reason."""
+    def not_checked_lines(self, *, unseen: bool = True) -> list[str]:
+        """Return one line for each check that could not be made, for all calls with the same reason.
+
+        unseen      whether to list modules without a recorded call, for which no check could be made
+        """
         calls: dict[tuple[str, str], list[str]] = {}
         for call, check, reason in self._not_checked:
+            if check == ALL_CHECKS and not unseen:
+                continue
             calls.setdefault((check, reason), []).append(call or "the model")
         lines = []
         for (check, reason), names in calls.items():

@@ -7,6 +7,7 @@ import { decodeArray } from "../kit/arrays.js";
 import { changes } from "./model/changes.js";
 import { findings } from "./model/findings.js";
 import { headName, shown } from "./model/names.js";
+import { statistics } from "./model/statistics.js";
 import { MEASURES, overview } from "./model/overview.js";
 
 export const defaults = {
@@ -115,6 +116,7 @@ export async function mount(root, initial, kit) {
 
   const title = h("h2", {});
   const scaleBox = h("div", {});
+  const means = h("div", { class: "scrolls", tabindex: 0, role: "region", "aria-label": t("model.statistics") });
   const mapBox = h("div", { class: "model-map" });
   const tool = (label, words, onclick) => h("button", { type: "button", class: "small", "aria-label": words, title: words, onclick }, label);
   const tools = h("div", { class: "tools", role: "group", "aria-label": t("model.zoom") }, tool("+", t("model.zoom-in"), () => maps.forEach((map) => map.zoom(1.6))), tool("−", t("model.zoom-out"), () => maps.forEach((map) => map.zoom(1 / 1.6))), tool(t("model.zoom-all"), t("model.zoom-all"), () => maps.forEach((map) => map.whole())), h("span", { class: "remark", id: kit.freshId("hint") }, t("model.hint")));
@@ -124,7 +126,7 @@ export async function mount(root, initial, kit) {
   const linesBox = h("div", { class: "lines-box" });
   const table = h("div", {});
   const numbers = h("details", { class: "model-numbers", ontoggle: () => drawNumbers() }, h("summary", {}, t("model.numbers")), table);
-  const headCard = h("section", { class: "card model-head", "aria-label": t("model.large") }, h("div", { class: "card-head" }, title, scaleBox), tools, h("div", { class: "model-columns" }, mapBox, h("div", { class: "model-read" }, reading, top)), h("h3", {}, t("model.lines")), linesBox, numbers);
+  const headCard = h("section", { class: "card model-head", "aria-label": t("model.large") }, h("div", { class: "card-head" }, title, scaleBox), means, tools, h("div", { class: "model-columns" }, mapBox, h("div", { class: "model-read" }, reading, top)), h("h3", {}, t("model.lines")), linesBox, numbers);
   const body = h("div", { class: "model-body", hidden: true }, h("div", { class: "model-main" }, overviewCard, side), headCard);
   root.append(controls, loading, missing, body);
 
@@ -203,7 +205,7 @@ export async function mount(root, initial, kit) {
 
   /** The server sends square roots of the weights as integers from 0 to 255, which is precise enough for small pictures. */
   const thumbnails = (packed) => decodeArray(packed).map((rows) => kit.thumbnail(rows.map((row) => Array.from(row, (x) => (x / 255) ** 2))));
-  const read = (answer) => ({ weights: decodeArray(answer.weights), visible: answer.visible && decodeArray(answer.visible), entropy: decodeArray(answer.entropy), distance: decodeArray(answer.distance), sink: decodeArray(answer.sink) });
+  const read = (answer) => ({ weights: decodeArray(answer.weights), visible: answer.visible && decodeArray(answer.visible), entropy: decodeArray(answer.entropy), distance: decodeArray(answer.distance), spread: decodeArray(answer.spread), sink: decodeArray(answer.sink) });
 
   function byPlace(rows, calls) {
     const table = calls.map((call) => call.heads.map(() => null));
@@ -241,7 +243,7 @@ export async function mount(root, initial, kit) {
     put(wrote, h("span", {}, text()), h("span", { class: "arrow", "aria-hidden": "true" }, "→"), h("strong", { lang: "zh-Hans" }, data.written));
     note.hidden = data.unseen.length === 0;
     note.textContent = t("model.unseen", { pieces: data.unseen.slice(0, 8).join(", ") });
-    put(doctor, h("h2", {}, t("model.doctor")), h("p", { class: "explanation" }, t("model.doctor-said")), findings(data.findings, data.calls, pick), h("p", { class: "remark model-facts" }, t("model.facts", { parameters: facts.parameters.toLocaleString(kit.language()), context: facts.context })));
+    put(doctor, h("h2", {}, t("model.doctor")), h("p", { class: "explanation" }, t("model.doctor-said")), data.compared ? [h("h3", {}, text()), findings(data, pick), h("h3", {}, other()), findings(data.compared.other, pick)] : findings(data, pick), h("p", { class: "remark model-facts" }, t("model.facts", { parameters: facts.parameters.toLocaleString(kit.language()), context: facts.context })));
     changed.hidden = !data.compared;
     if (data.compared) put(changed, h("h2", {}, t("model.changes")), h("p", { class: "explanation" }, t("model.changes-said")), h("div", { class: "scrolls", tabindex: 0, role: "region", "aria-label": t("model.changes") }, changes(data.compared.changes, data.calls, { call, head }, pick)));
   }
@@ -252,6 +254,8 @@ export async function mount(root, initial, kit) {
     selected = state.cell.length === 2 && inside(state.cell) ? state.cell : null;
     const most = Math.max(...picked.both.map((one) => one.weights.reduce((largest, row) => row.reduce((a, b) => Math.max(a, b), largest), 0)), 1e-6);
     put(scaleBox, legend(most, t("model.weight")));
+    const answers = data.compared ? [data, data.compared.other] : [data];
+    put(means, statistics(answers.map((one) => one.calls[call].heads[head]), [text(), other()]));
     maps = picked.both.map((one, which) => {
       const { queries, keys } = tokens(which);
       const map = kit.heatmap({
@@ -303,7 +307,7 @@ export async function mount(root, initial, kit) {
         { class: "best" },
         best.map((key) => h("li", {}, h("span", { class: "moved-name" }, keys[key]), h("span", { class: "moved-bar before" }, h("span", { class: "fill", style: { width: `${(100 * one.weights[i][key]) / most}%` } })), h("span", { class: "best-value", dataset: { value: String(one.weights[i][key]), key } }, number(one.weights[i][key], 4)))),
       ),
-      h("dl", { class: "row-facts" }, MEASURES.flatMap((measure) => [h("dt", {}, t(`model.measure.${measure}`)), h("dd", { dataset: { value: String(one[measure][i]), measure } }, number(one[measure][i], 3))])),
+      h("dl", { class: "row-facts" }, MEASURES.flatMap((measure) => [h("dt", {}, t(`model.measure.${measure}`)), h("dd", { dataset: { value: String(one[measure][i]), measure } }, Number.isNaN(one[measure][i]) ? t("model.unknown") : number(one[measure][i], 3))])),
     );
   }
 

@@ -5,7 +5,7 @@ import { h } from "../../kit/dom.js";
 import { number, t } from "../../kit/text.js";
 import { callName, headName } from "./names.js";
 
-export const MEASURES = ["entropy", "distance", "sink"];
+export const MEASURES = ["entropy", "distance", "spread", "sink"];
 
 /** Map numbers to colours: from the smallest to the largest, or by sign if both signs occur. */
 function scale(values, signed) {
@@ -17,21 +17,24 @@ function scale(values, signed) {
 
 /** overview({ calls, small, measure, sorted, change, chosen, onpick }) → { element, legend }; `change` contains differences to show instead. */
 export function overview({ calls, small, measure, sorted, change, chosen, onpick }) {
-  const all = calls.flatMap((call, c) => call.heads.map((facts, head) => ({ call: c, head, name: call.name, value: change ? change[c][head][measure] : facts[measure] })));
-  const colours = scale(all.map((one) => one.value), Boolean(change) || measure === "distance");
-  const written = (x) => (change && x >= 0.005 ? `+${number(x, 2)}` : number(x, 2));
-  const order = sorted ? [...all].sort((a, b) => Math.abs(b.value) - Math.abs(a.value) || a.call - b.call || a.head - b.head) : all;
+  const all = calls.flatMap((call, c) => call.heads.map((facts, head) => ({ call: c, head, name: call.name, value: (change ? change[c][head][measure] : facts[measure]) ?? null }))); // null: not known
+  const known = all.map((one) => one.value).filter((value) => value !== null);
+  const colours = scale(known.length ? known : [0], Boolean(change) || measure === "distance");
+  const written = (x) => (x === null ? "?" : change && x >= 0.005 ? `+${number(x, 2)}` : number(x, 2));
+  const size = (one) => (one.value === null ? -1 : Math.abs(one.value));
+  const order = sorted ? [...all].sort((a, b) => size(b) - size(a) || a.call - b.call || a.head - b.head) : all;
   const buttons = [];
 
   const tile = (one) => {
-    const colour = colours.colour(one.value);
+    const unknown = one.value === null;
+    const colour = colours.colour(unknown ? colours.least : one.value);
     const here = one.call === chosen.call && one.head === chosen.head;
     const button = h(
       "button",
-      { type: "button", class: "cell", tabindex: here ? 0 : -1, "aria-pressed": String(here), dataset: { call: one.call, head: one.head, value: String(one.value) }, title: headName(one.name, one.head), onclick: () => onpick(one.call, one.head) },
+      { type: "button", class: "cell", tabindex: here ? 0 : -1, "aria-pressed": String(here), dataset: { call: one.call, head: one.head, value: unknown ? "" : String(one.value) }, title: headName(one.name, one.head), onclick: () => onpick(one.call, one.head) },
       small[one.call][one.head],
-      h("span", { class: "visually-hidden" }, `${headName(one.name, one.head)}, ${t(`model.measure.${measure}`)} `),
-      h("span", { class: "cell-value", style: { "--fill": css(colour), "--on": inkOn(colour) } }, written(one.value)),
+      h("span", { class: "visually-hidden" }, `${headName(one.name, one.head)}, ${t(`model.measure.${measure}`)} ${unknown ? t("model.unknown") : ""}`),
+      h("span", { class: "cell-value", "aria-hidden": unknown ? "true" : null, style: unknown ? {} : { "--fill": css(colour), "--on": inkOn(colour) } }, written(one.value)),
       sorted ? h("span", { class: "cell-name", "aria-hidden": "true" }, `${one.call + 1}·${one.head + 1}`) : null,
     );
     buttons.push({ ...one, button });
