@@ -9,15 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Page as Tab
 
+import regard
 from regard.attention.reference import numpy_attention as reference
 from regard.pictures import Factors, attention_page
 from regard.pictures.page import encoding
-from support.lab_page import CHROMIUM, FLAGS
+from regard.watching import Recording
+from regard.watching.recording import Unseen
+from support.lab_page import AXE, CHROMIUM, FLAGS
 
 in_browser = pytest.mark.skipif(not CHROMIUM, reason="CHROMIUM IS MISSING, NO PAGE IS TESTED: apt-get install chromium")
 TOKENS = ["The", "cat", "sat", "</script>", "猫", " ", "$x$", "<b>"]
@@ -286,6 +290,80 @@ class TestInBrowser:
             np.testing.assert_array_equal(shown, [three(w) for w in true[h].ravel()])
         assert opened.complaints == []
         opened.tab.close()
+
+
+def recorded(batch: int = 2, scale: float = 1.0) -> Recording:
+    torch.manual_seed(0)
+    layer = regard.nn.MultiHeadAttention(16, 2)
+    with torch.no_grad(), regard.watch(layer) as seen:
+        layer(scale * torch.randn(batch, 8, 16))
+    return seen
+
+
+@in_browser
+class TestRecordings:
+    def test_findings_lead_to_their_batch_item_and_cell(self, browser: Browser, tmp_path: Path) -> None:
+        seen = recorded()
+        seen.unseen.append(Unseen("pooling.attention", "no product was found"))
+        seen.notes.append("ran uncompiled")
+        findings = seen.check(padding=[[1] * 8, [1] * 6 + [0] * 2])
+        [finding] = findings
+        page = Opened(browser, seen.save(tmp_path / "x.html", [TOKENS, TOKENS[::-1]], findings=findings))
+        assert page.tab.locator(".remarks li").all_inner_texts() == [
+            "Not seen: pooling.attention: no product was found",
+            "Note: ran uncompiled",
+        ]
+        assert page.tab.locator(".findings li").inner_text().replace("\n", " ").endswith(finding.message)
+        page.tab.locator(".findings button").click()
+        page.tab.wait_for_function("document.getElementById('value').textContent.startsWith('query')")
+        assert page.tab.locator("#item").input_value() == "1"
+        name = TOKENS[::-1][finding.key]
+        assert f"→ key {finding.key} “{name}”" in page.said
+        weights = seen.calls[0].weights(batch=1, head=finding.head)
+        assert three(page.number) == three(float(weights[finding.query, finding.key]))
+        assert page.complaints == []
+        page.tab.close()
+
+    def test_statistics_follow_the_head_and_the_batch_item(self, browser: Browser, tmp_path: Path) -> None:
+        seen = recorded(batch=3)
+        page = Opened(browser, seen.save(tmp_path / "x.html"), width=400, scheme="dark")
+        read = "[...document.querySelectorAll('#statistics td')].slice(1).map((cell) => cell.textContent)"
+        keys = ("entropy", "distance", "spread", "sink", "no_key", "empty")
+        for item in (0, 2):
+            page.tab.locator("#item").select_option(str(item))
+            for head in (1, 0):
+                page.tab.get_by_role("button", name=f"head {head}").first.click()
+                page.tab.wait_for_function(f"document.getElementById('one-title').textContent.endsWith('head {head}')")
+                row = seen.summary(batch=item)[head]
+                expected = [f"{row[key]:.2f}".replace("-", "−").replace("−0.00", "0.00") for key in keys]
+                assert page.tab.evaluate(read) == expected
+        page.tab.locator("#all summary").click()
+        page.tab.get_by_role("button", name="entropy").click()
+        column = [float(cell) for cell in page.tab.locator("#table tbody td:nth-of-type(1)").all_inner_texts()]
+        assert column == sorted(column, reverse=True)
+        assert page.tab.evaluate("document.documentElement.scrollWidth") <= 400
+        if AXE.exists():
+            page.tab.evaluate(AXE.read_text(encoding="utf-8"))
+            found = page.tab.evaluate("axe.run(document).then(({ violations }) => violations.map(({ id }) => id))")
+            assert found == []
+        assert page.complaints == []
+        page.tab.close()
+
+    def test_two_runs_side_by_side(self, browser: Browser, tmp_path: Path) -> None:
+        first, second = recorded(1), recorded(1, scale=3.0)
+        page = Opened(browser, first.save(tmp_path / "x.html", TOKENS, other=second))
+        change = first.compare(second)[0]
+        assert page.tab.locator("#one-title").inner_text().endswith(f"head {change['head']}")
+        assert page.tab.locator("#maps canvas").count() == 2
+        assert page.tab.locator("#thumbs button").count() == 4
+        changes = page.tab.locator("#statistics tbody tr:last-child td").all_inner_texts()
+        assert changes[0] == f"{change['entropy']:+.2f}".replace("-", "−")
+        page.hover(4, 3)
+        numbers = [float(seen.calls[0].weights(batch=0, head=change["head"])[4, 3]) for seen in (first, second)]
+        found = re.findall(r": ([\d.e-]+)", page.said)
+        assert [three(float(x)) for x in found] == [three(x) for x in numbers]
+        assert page.complaints == []
+        page.tab.close()
 
 
 BERT = """

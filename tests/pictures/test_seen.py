@@ -1,6 +1,9 @@
 """Saved recordings: pages and overviews of real models, with the right names and numbers."""
 
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +13,10 @@ from transformers import BertConfig, BertModel, T5Config, T5Model
 
 import regard
 from regard.pictures import Factors, seen_overview, seen_page
+from regard.pictures.page import Page
 from regard.pictures.weights import recorded_heads as drawn
 from regard.watching import Recording
+from regard.watching.recording import Unseen
 
 WORDS = ["The", "cat", "sat", "on", "the", "mat"]
 
@@ -32,6 +37,11 @@ def t5_seen() -> tuple[nn.Module, Recording]:
     with torch.no_grad(), regard.watch(model) as seen:
         model(input_ids=torch.randint(1, 20, (1, 5)), decoder_input_ids=torch.randint(1, 20, (1, 3)))
     return model, seen
+
+
+def facts_of(page: Page) -> dict[str, Any]:
+    """What the page knows of its heads."""
+    return json.loads(re.search(r'id="facts">(.*)</script>', page.html)[1])
 
 
 def test_the_overview_shows_the_entropies_and_the_weights() -> None:
@@ -108,6 +118,37 @@ def test_saving(tmp_path: Path) -> None:
     assert Recording(nn.Linear(1, 1))._repr_html_() is None
 
 
+def test_pages_hold_batch_items_and_both_runs() -> None:
+    seen = bert_seen()
+    facts = facts_of(seen_page(seen))
+    assert facts["report"]["items"] == [0, 1]
+    assert len(facts["heads"]) == len(facts["report"]["statistics"]) == 2 * 2 * 4
+    one = facts_of(seen_page(seen, batch=1, other=seen))
+    assert one["report"]["items"] == [1]
+    assert one["report"]["statistics"] == facts["report"]["statistics"][8:] * 2
+    assert facts_of(seen_page(bert_seen(batch=3), most=2 * 288))["report"]["items"] == [0, 1]
+
+
+def test_unknown_distances_and_numbers_that_are_not_finite(tmp_path: Path) -> None:
+    _, seen = t5_seen()
+    facts = facts_of(seen_page(seen))
+    cross = next(i for i, call in enumerate(seen.calls) if call.shape[2:] == (3, 5))
+    assert [row[1] is None for row in facts["report"]["statistics"]] == [i // 2 == cross for i in range(6)]
+    layer = regard.nn.MultiHeadAttention(16, 2)
+    with torch.no_grad(), regard.watch(layer) as seen:
+        layer(torch.full((1, 3, 16), torch.nan))
+    facts = facts_of(seen_page(seen))
+    assert facts["report"]["runs"][0]["findings"][0]["what"] == "not finite"
+    assert facts["report"]["statistics"][0][0] == "NaN"
+
+
+def test_large_recordings_show_in_notebooks_what_was_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawn, "INLINE_WEIGHTS", 10)
+    seen = bert_seen()
+    seen.unseen.append(Unseen("pooling<1>", "no product was found"))
+    assert "<li>Not seen: pooling&lt;1&gt;: no product was found</li>" in (seen._repr_html_() or "")
+
+
 def test_recordings_of_statistics_have_an_overview(tmp_path: Path) -> None:
     seen = bert_seen(keep="statistics")
     assert len(seen_overview(seen).figure.axes) == 1  # the table alone
@@ -123,6 +164,9 @@ def test_recordings_of_statistics_have_an_overview(tmp_path: Path) -> None:
         (lambda seen: seen.save("x.html", WORDS[:2]), ValueError, "got 2; the calls are 6×6"),
         (lambda seen: seen.save("x.html", "The cat"), TypeError, "a list of names, got the string"),
         (lambda seen: seen.save("x.html", batch=2), ValueError, "batch must be between 0 and 1, got 2"),
+        (lambda seen: seen.save("x.html", [WORDS] * 3), ValueError, "each of 2 batch items, got 3 lists"),
+        (lambda seen: seen.save("x.html", other=t5_seen()[1]), ValueError, "the two recordings have different calls"),
+        (lambda seen: seen.save("x.png", batch=[0, 1]), ValueError, "an overview shows one batch item, got batch="),
         (lambda seen: seen_page(seen, most=100), ValueError, "at most 100 weights, got 288 of 2 calls"),
         (lambda seen: Recording(nn.Linear(1, 1)).save("x.html"), ValueError, "no attention call was recorded"),
     ],
