@@ -57,6 +57,8 @@ class CallInputs:
     score_function: ScoreFunction | None = None  # changes scores after bias and softcap (flex_attention)
     sinks: Float[Tensor, "#batch #heads #queries"] | None = None  # logits in the denominator that belong to no key
     eager_weights: Float[Tensor, "batch heads queries keys"] | None = None  # where the model itself computes them
+    score_width: int | None = None  # features over which an eager model multiplied queries and keys, if known
+    score_bias: bool = False  # whether an eager model added numbers to unscaled scores, as T5
     dropout: float = 0.0
     cross: bool = False  # whether the keys come from another sequence than the queries
     cached: bool = False  # whether the keys come from a cache that holds earlier tokens

@@ -165,6 +165,7 @@ class Recorder(TorchFunctionMode):
             call.values = _like_weights(unwrap(weighing.values.detach()), weights)
         if weighing.output is not None and not weighing.dropout:
             call.outputs = _like_weights(unwrap(weighing.output.detach()), weights)
+        call.score_width, call.score_bias = weighing.softmax.scores.width, weighing.softmax.scores.biased
         self.softmaxes[id(call)] = weighing.softmax
         site = self.stack.site(name)
         if weighing.fold is not None:

@@ -354,3 +354,39 @@ def test_padding_of_an_encoder_and_a_decoder() -> None:
     assert [name for name, check, _ in result.not_checked if check == "padding"] == ["decoder.layers.0.self_attn"]
     result = findings(model, run, padding={"decoder*self_attn": RIGHT})
     assert {finding.call for finding in result} == {"decoder.layers.0.self_attn"}
+
+
+class HandWritten(nn.Module):
+    """Eager attention of heads of width 16, whose scores are multiplied by a factor, or whose queries are."""
+
+    def __init__(self, factor: float | None, *, queries: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.qkv, self.factor, self.queries = nn.Linear(64, 192), factor, queries
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (y.unflatten(-1, (4, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        if self.factor is not None and self.queries:
+            q = q * self.factor
+        scores = q @ k.mT
+        if self.factor is not None and not self.queries:
+            scores = scores * self.factor
+        return scores.softmax(-1) @ v
+
+
+@pytest.mark.parametrize(
+    ("factor", "queries", "expected"),
+    [
+        (0.25, False, []),
+        (0.25, True, []),
+        (None, False, ["unusual scale"]),
+        (4.0, False, ["unusual scale"]),
+        (1 / 16, False, ["unusual scale"]),
+        (1 / 8, True, ["unusual scale"]),
+    ],
+)
+def test_scale_of_eager_attention(factor: float | None, queries: bool, expected: list[str]) -> None:
+    model = HandWritten(factor, queries=queries)
+    with torch.no_grad(), regard.watch(model) as seen:
+        model(torch.randn(2, 20, 64, generator=torch.Generator().manual_seed(0)))
+    assert [finding.what for finding in seen.check()] == expected

@@ -22,8 +22,10 @@ def find_scale(subject: Subject) -> list[Finding] | str:
     """Return a finding if the scores are multiplied by something else than 1/√d_k, and nothing explains it."""
     call = subject.call
     factor, q, k = call.scale, recorded(call, "q"), recorded(call, "k")
+    if call.eager_weights is not None:
+        return _find_eager_scale(subject)
     if factor is None or q is None or k is None:
-        return "the scale, or the queries and keys, of eager attention are not recorded"
+        return "the queries and keys were not recorded"
     width, scale = q.shape[-1], float(factor)
     expected = width**-0.5
     if _is_close(scale, expected) or any(_is_close(scale, x) for x in _stated_factors(subject.config, width)):
@@ -45,6 +47,29 @@ def find_scale(subject: Subject) -> list[Finding] | str:
     message = f"scores are multiplied by {scale:.4g}, but 1/√d is {expected:.4g} for heads of width {width}{guess}; "
     message += "check the scale, or state it in the model's configuration"
     return [Finding("unusual scale", call.name, None, None, None, message)]
+
+
+def _find_eager_scale(subject: Subject) -> list[Finding] | str:
+    """Return a finding if eager attention multiplies its scores by a number that is a known mistake."""
+    call, width = subject.call, subject.call.score_width
+    if call.scale is None or width is None or width < 2:
+        return "the scale of eager attention is not recorded where it is not one number"
+    guess = "" if _is_close(call.scale, width**-0.5) else _explain(call.scale, width, call.shape[1])
+    stated = any(_is_close(call.scale, x) for x in _stated_factors(subject.config, width))
+    unscaled = call.scale == 1.0 and (call.score_bias or _is_unscaled_family(subject) or _has_small_scores(subject))
+    if not guess or stated or unscaled:
+        return []
+    message = f"scores are multiplied by {call.scale:.4g}, but 1/√d is {width**-0.5:.4g} for heads of width {width}"
+    message += f"{guess}; check the scale, or state it in the model's configuration"
+    return [Finding("unusual scale", call.name, None, None, None, message)]
+
+
+def _has_small_scores(subject: Subject) -> bool:
+    """Whether the scores are small although they are not scaled: the weights may include the scale."""
+    weights = subject.call.weights(queries=slice(0, 64))
+    visible = (weights > 0).sum(-1)
+    largest = weights.amax(-1) * visible  # 1 where the weights are even
+    return bool(largest[visible > 2].median() < 1.5) if bool((visible > 2).any()) else True
 
 
 def _is_close(a: float, b: float) -> bool:

@@ -33,6 +33,7 @@ from torch import Tensor, nn
 
 from regard.watching.readers.axis_tracking import RESHAPES, follow_axis, split_by_reshape
 from regard.watching.readers.function_sets import (
+    ADDITIONS,
     CASTS,
     CHUNKS,
     CONVOLUTIONS,
@@ -72,6 +73,8 @@ class Scores:
 
     learned: bool = False  # whether they are the product with a parameter
     over_parameter: bool = False  # whether a softmax was taken over the axis of the parameter: not attention
+    width: int | None = None  # number of features over which queries and keys were multiplied
+    biased: bool = False  # whether numbers were added that do not only hide keys; examined for unscaled scores only
 
 
 PLAIN = Scores()  # of two activations; shared, since nothing about them changes
@@ -250,7 +253,7 @@ class EagerReader:
             factors = [trail.scale for x in product.operands if (trail := self._trail(x)) and trail.stage == "scaled"]
             scale = math.prod(x for x in factors if x is not None) if None not in factors else None
             scale = scale * kwargs.get("alpha", 1.0) if scale is not None else None
-            self._follow(out, Trail("scores", scale=scale))
+            self._follow(out, Trail("scores", scores=Scores(width=product.summed_size()), scale=scale))
         elif len(constants) == 1 < len(product.operands):
             i = constants[0]
             parameter = product.operands[i]
@@ -363,6 +366,9 @@ class EagerReader:
     def _continue_scores(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor, trail: Trail, out: Any
     ) -> None:
+        if trail.scale == 1.0 and func in ADDITIONS and trail.scores is not PLAIN:
+            others = [y for y in _tensors(args, kwargs) if y is not x and y.dtype.is_floating_point]
+            trail.scores.biased |= any(bool(((y != 0) & (y > -100)).any()) for y in others)
         if func in SOFTMAX or func in LOG_SOFTMAX:
             over = _softmax_axis(args, kwargs, x)
             if over == trail.axis:

@@ -22,6 +22,7 @@ DIVISIONS = {
     Tensor.divide, Tensor.divide_, Tensor.__itruediv__, Tensor.__div__, Tensor.__idiv__,
 }  # fmt: skip
 RECIPROCALS = {torch.reciprocal, Tensor.reciprocal, Tensor.reciprocal_, Tensor.__rtruediv__, Tensor.__rdiv__}
+ADDITIONS = {torch.add, Tensor.add, Tensor.add_, Tensor.__add__, Tensor.__iadd__, Tensor.__radd__}
 SUBTRACTIONS = {torch.sub, Tensor.sub, Tensor.__sub__, Tensor.sub_, Tensor.__isub__, torch.subtract, Tensor.subtract}
 MULTIPLICATIONS = {
     torch.mul, Tensor.mul, Tensor.mul_, Tensor.__mul__, Tensor.__rmul__, Tensor.__imul__, torch.multiply,

@@ -22,6 +22,16 @@ class Product:
     labels: Sequence[Sequence[Label]]
     result: Sequence[Label]
 
+    def summed_size(self) -> int | None:
+        """Return the size of the axis that is summed over; None if there are several."""
+        sizes = {
+            label: size
+            for x, labels in zip(self.operands, self.labels, strict=True)
+            for label, size in zip(labels, x.shape, strict=True)
+            if label not in self.result
+        }
+        return next(iter(sizes.values())) if len(sizes) == 1 else None
+
 
 def read_product(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Product | None:
     """Return the operands and labels of a call of a product function; None if its form is not known.
