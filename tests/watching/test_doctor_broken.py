@@ -10,6 +10,7 @@ import torch.nn.functional as F
 import transformers
 from torch import Tensor, nn
 
+import regard
 from support.checked_models import IDS, LEFT, LLAMA, RIGHT, SMALL, build, findings
 
 REAL = RIGHT.bool()
