@@ -74,8 +74,11 @@ def results(kind: str, q: Tensor, k: Tensor, v: Tensor, mask: Any, bias: Any) ->
     return [x.detach() for x in tensors]
 
 
-@pytest.mark.parametrize("bias_name", BIASES)
-@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize(
+    ("name", "bias_name"),
+    [(name, "no bias") for name in MASKS]
+    + [(name, bias) for bias in BIASES for name in ("causal", "real keys", "rule")],
+)
 def test_attend_gives_the_same_results_as_on_the_cpu(name: str, bias_name: str) -> None:
     for queries, keys, groups in ((150, 150, 2), (9, 130, 4)):
         tensors, mask = inputs(queries, keys, groups), mask_of(name, queries, keys)
@@ -92,9 +95,11 @@ def test_attend_gives_the_same_results_as_on_the_cpu(name: str, bias_name: str) 
                 torch.testing.assert_close(x, y, atol=2e-5, rtol=1e-4, msg=lambda m, k=kind: f"{k}: {m}")
 
 
-@pytest.mark.parametrize("kind", ["output", "gradient", "lse", "lse and gradient", "dropout"])
-@pytest.mark.parametrize("name", ["none", "causal", "window", "lengths", "real keys", "documents", "rule"])
-@pytest.mark.parametrize("bias_name", ["no bias", "alibi"])
+@pytest.mark.parametrize("kind", ["output", "lse and gradient", "dropout"])
+@pytest.mark.parametrize(
+    ("name", "bias_name"),
+    [(name, "no bias") for name in ("none", "window", "real keys", "documents", "rule")] + [("causal", "alibi")],
+)
 def test_no_buffer_grows_with_the_square_of_the_length(name: str, bias_name: str, kind: str) -> None:
     largest = []
     for length in (512, 1024):
