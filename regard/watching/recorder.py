@@ -182,6 +182,8 @@ class Recorder(TorchFunctionMode):
 
     def is_recorded(self, name: str) -> bool:
         """Whether calls of this module are to be recorded; counts the calls skipped because of max_calls."""
+        if torch._C._current_graph_task_id() != -1:  # in backward: gradient checkpointing runs the model again
+            return False
         if not self.module_filter(name):
             return False
         if self.max_calls is not None and len(self.recording.calls) >= self.max_calls:

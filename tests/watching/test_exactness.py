@@ -307,6 +307,24 @@ def test_statistics_under_autocast() -> None:
     torch.testing.assert_close(stored, call.entropy(), atol=1e-5, rtol=0)
 
 
+def test_gradient_checkpointing_records_each_call_once() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Attention()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return checkpoint(self.inner, x, use_reentrant=False)
+
+    model = Checkpointed()
+    with regard.watch(model) as seen:
+        model(X).sum().backward()
+    assert [call.name for call in seen.calls] == ["inner"]
+    torch.testing.assert_close(seen.calls[0].weights(), model.inner.weights(X))
+
+
 def test_other_threads() -> None:
     model = Attention()
 
