@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.attend_function import BiasLike, attend, attend_with_lse
-from regard.attention.listeners import listeners_muted, report_call
+from regard.attention.listeners import call_listeners, listeners_muted, report_call
 from regard.attention.masks import Mask
 
 
@@ -39,13 +39,15 @@ def attend_with_sinks(
     >>> attend_with_sinks(q, q, q, torch.zeros(1), weights=True)[1]       # e⁰ / (e⁰ + e⁰)
     tensor([[[0.5000]]])
     """
-    report_call(q=q, k=k, v=v, mask=mask, bias=bias, scale=scale, dropout=dropout, sinks=sinks)
-    with listeners_muted:
-        out, lse = attend_with_lse(q, k, v, mask, bias=bias, scale=scale)
-        share = torch.sigmoid(lse - sinks[:, None].to(lse.dtype)).to(out.dtype)[..., None]  # (..., H, L, 1)
-        if not weights and not dropout:
-            return out * share
-        out, maps = attend(q, k, v, mask, bias=bias, scale=scale, dropout=dropout, weights=True)
+    if call_listeners and not listeners_muted.depth:
+        report_call(q=q, k=k, v=v, mask=mask, bias=bias, scale=scale, dropout=dropout, sinks=sinks)
+        with listeners_muted:
+            return attend_with_sinks(q, k, v, sinks, mask, bias=bias, scale=scale, dropout=dropout, weights=weights)
+    out, lse = attend_with_lse(q, k, v, mask, bias=bias, scale=scale)
+    share = torch.sigmoid(lse - sinks[:, None].to(lse.dtype)).to(out.dtype)[..., None]  # (..., H, L, 1)
+    if not weights and not dropout:
+        return out * share
+    out, maps = attend(q, k, v, mask, bias=bias, scale=scale, dropout=dropout, weights=True)
     if not weights:
         return out * share
     maps = maps * share
