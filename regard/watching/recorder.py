@@ -35,6 +35,7 @@ READERS: dict[Any, Callable[..., Call]] = {
     torch._transformer_encoder_layer_fwd: readers.from_encoder_layer,
 }
 OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+NUMBERS = {Tensor.size, Tensor.dim, Tensor.numel, Tensor.stride, Tensor.is_contiguous, torch.arange, torch.tensor}
 FOLLOWED = CONCATENATIONS | REPETITIONS | WRITES
 SHARED_FROM = 1 << 14  # copies of masks with at least this many elements are compared with earlier ones, and shared
 
@@ -99,7 +100,7 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        is_number = type(func) is MethodWrapperType and not isinstance(out, Tensor)  # x.shape, but not x.mT
+        is_number = func in NUMBERS or (type(func) is MethodWrapperType and not isinstance(out, Tensor))  # but not x.mT
         if not is_number and not listeners_muted.depth:
             if func in READERS:
                 self.read_call(READERS[func], func, args, kwargs, out)
