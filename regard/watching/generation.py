@@ -5,7 +5,7 @@ steps in order, over the keys of the last step, are one call with the same weigh
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -17,16 +17,8 @@ from regard.watching.call import Call
 from regard.watching.statistics.row_statistics import Statistics
 
 
-@dataclass
-class GenerationSteps:
-    """Calls of the modules of a model, grouped over the steps of one generation."""
-
-    calls: list[Call] = field(default_factory=list)  # one per module
-    steps: list[int] = field(default_factory=list)  # the step of each query of self-attention: 0 for the prompt
-
-
-def group_steps(calls: list[Call], number: int | None = None) -> GenerationSteps:
-    """Return the calls of one generation, merged for each module.
+def group_steps(calls: list[Call], number: int | None = None) -> tuple[list[Call], list[int]]:
+    """Return one merged call per module for a generation, and the step of each query: 0 for the prompt.
 
     number      which generation of the recording, counted from 0; needed if there are several
     """
@@ -50,7 +42,7 @@ def group_steps(calls: list[Call], number: int | None = None) -> GenerationSteps
     chosen = [of_module[number or 0] for of_module in runs.values() if len(of_module) > (number or 0)]
     first = next(run for run in chosen if len(run) > 1)
     steps = [step for step, call in enumerate(first) for _ in range(call.shape[2])]
-    return GenerationSteps([_merge(run) for run in chosen], steps)
+    return [_merge(run) for run in chosen], steps
 
 
 def _continues(last: Call, call: Call) -> bool:
@@ -84,6 +76,7 @@ def _merge(calls: list[Call]) -> Call:
             merged.query_positions = merged.query_positions[0]
     if last.stored_statistics is not None:
         merged.stored_statistics = _merge_statistics(calls)
+        merged.stored_sink = torch.cat([call.sink() for call in calls], 2)
         return merged
     if last.eager_weights is not None:
         merged.eager_weights = torch.cat([_widen(call.weights(), size, 0.0) for call in calls], 2)

@@ -77,7 +77,7 @@ class CacheTracker:
             self._concatenate(args, kwargs, out)
         elif func in WRITES:
             self._write(func, args)
-        elif args and (origin := self._origin(args[0])) is not None and isinstance(out, Tensor):
+        elif args and (origin := self._origin(args[0])) is not None and _keeps_order(func, args):
             self._register(out, origin)
 
     def _origin(self, x: Any) -> Origin | None:
@@ -161,3 +161,16 @@ class CacheTracker:
         for other in list(self.origins.values()):
             if other.rows is origin.rows and other.shape == origin.shape:
                 other.piece, other.size = None, origin.rows.size
+
+
+def _keeps_order(func: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a function only repeats each head for its group, as x[:, :, None].expand(…).reshape(…) does.
+
+    Other indices may reorder batch items, heads or rows: beam search does so with x[indices].
+    """
+    if func is Tensor.__getitem__:
+        index = args[1] if isinstance(args[1], tuple) else ()
+        if any(isinstance(i, Tensor) for i in index):
+            return False
+        return index[:3] == (slice(None), slice(None), None) and all(i == slice(None) for i in index[3:])
+    return not any(isinstance(x, Tensor) for x in args[1:])

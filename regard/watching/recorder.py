@@ -71,13 +71,14 @@ class Recorder(TorchFunctionMode):
         self.softmaxes: dict[int, eager.Softmax] = {}  # by id of the eager call
         self.caches = CacheTracker()
         self.folds: list[tuple[Call, eager.Fold, tuple[int, ...]]] = []
+        self.pieces: list[tuple[Call, Tensor | None]] = []  # calls with fewer queries than keys, their module's input
         self.copies: list[Tensor] = []  # copies of masks, which several calls may share
         self.steps: dict[str, int] = {}  # calls of each module so far
         self.key_counts: dict[str, int] = {}  # number of keys of each module's last call
         self.unread: dict[str, str] = {}  # modules with an attention function that no reader understands, and why
 
-    def hears_this_thread(self) -> bool:
-        """Whether calls of the running thread belong to this recorder: it is its own, or no recorder's own."""
+    def records_this_thread(self) -> bool:
+        """Whether this recorder was made in the running thread, or no active recorder was."""
         thread = threading.get_ident()
         return thread == self.thread or all(thread != recorder.thread for recorder in active_recorders)
 
@@ -175,7 +176,7 @@ class Recorder(TorchFunctionMode):
 
     def on_attend(self, arguments: dict[str, Any]) -> None:
         """Record a call of `regard.attend`, which reports its arguments to its listeners."""
-        name = self.stack.name() if self.hears_this_thread() else None
+        name = self.stack.name() if self.records_this_thread() else None
         if name is not None and self.is_recorded(name):
             with torch._C.DisableTorchFunction():
                 call = readers.from_attend(name, arguments)
@@ -201,6 +202,8 @@ class Recorder(TorchFunctionMode):
         grown = self.key_counts.get(call.name, -1) + length == size
         call.cached = not call.cross and length < size and (grown or site.has_cache)
         self.key_counts[call.name] = size
+        if length < size and not call.cross and not call.cached:
+            self.pieces.append((call, site.sequence))
         if length > 1 and call.eager_weights is None and site.has_single_token:
             _unpack_heads(call, site, self.stack.heads_of(call.name))
         if self.positions is not None and not call.cross:
@@ -264,16 +267,9 @@ class Recorder(TorchFunctionMode):
     def find_query_chunks(self) -> None:
         """Set the positions of calls that process the queries of one sequence in pieces, over the same keys."""
         groups: dict[Any, list[Call]] = {}
-        for call in self.recording.calls:
-            if isinstance(call.keys, Tensor) and not call.cross and call.shape[2] < call.shape[3]:
-                key = (
-                    call.name,
-                    call.keys.data_ptr(),
-                    call.shape[0],
-                    call.shape[1],
-                    call.shape[3],
-                    call.versions.get("keys"),
-                )
+        for call, sequence in self.pieces:
+            if isinstance(call.keys, Tensor) and sequence is not None and sequence.shape[1] == call.shape[3]:
+                key = call.name, id(sequence), call.keys.data_ptr(), call.shape[:2], call.shape[3]
                 groups.setdefault(key, []).append(call)
         for calls in groups.values():
             if len(calls) > 1 and sum(call.shape[2] for call in calls) == calls[0].shape[3]:
@@ -290,6 +286,7 @@ class Recorder(TorchFunctionMode):
         """
         self.unfold()
         self.find_query_chunks()
+        self.pieces.clear()
         recording, softmaxes, withdrawn = self.recording, self.softmaxes, self.eager_reader.withdrawn()
         recording.calls[:] = [
             call

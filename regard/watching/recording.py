@@ -195,10 +195,8 @@ class Recording:
         number      which generation of the recording, counted from 0; needed if there are several
         """
         self._check_not_empty()
-        grouped = group_steps(self.calls, number)
-        return Generation(
-            self.model, grouped.calls, self.skipped, self.unseen, self.notes, self.selective, grouped.steps
-        )
+        calls, steps = group_steps(self.calls, number)
+        return Generation(self.model, calls, self.skipped, self.unseen, self.notes, self.selective, steps)
 
     def rollout(self, *, residual: float = 0.5) -> Float[Tensor, "batch queries keys"]:
         """Return attention rollout: how much of each input token reaches each output token.

@@ -132,7 +132,7 @@ def _attention_modules_counted(recorder: Recorder, counts: dict[str, int]) -> It
         if not any(name == layer or name.startswith(f"{layer}.") or not layer for layer in torch_layers):
 
             def count(*_: Any, name: str = name) -> None:
-                if recorder.hears_this_thread():
+                if recorder.records_this_thread():
                     counts[name] = counts.get(name, 0) + 1
 
             handles.append(module.register_forward_pre_hook(count))
@@ -202,7 +202,7 @@ class _OtherThreadsRecorded:
 
         @functools.wraps(forward)
         def run(*args: Any, **kwargs: Any) -> Any:
-            recorders = [x for x in active_recorders if x.recording.model is model and x.hears_this_thread()]
+            recorders = [x for x in active_recorders if x.recording.model is model and x.records_this_thread()]
             thread = threading.get_ident()
             if getattr(self.entered, "value", False) or any(recorder.thread == thread for recorder in recorders):
                 return forward(*args, **kwargs)
@@ -220,7 +220,7 @@ class _OtherThreadsRecorded:
     @staticmethod
     def _report_flex_attention(*call: Any) -> None:
         for recorder in tuple(active_recorders):
-            if recorder.hears_this_thread():
+            if recorder.records_this_thread():
                 recorder.read_call(flex.from_flex_attention, None, *call)
 
 

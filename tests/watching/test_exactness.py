@@ -93,6 +93,64 @@ def test_keys_of_a_growing_cache_are_stored_once() -> None:
     assert len(stored) <= 4  # two layers, keys and values
 
 
+class Reordering(Attention):
+    """Attention over a cache that is reordered, or whose heads are repeated in another order than grouped heads."""
+
+    def __init__(self, change: object) -> None:
+        super().__init__()
+        self.change, self.keys, self.weights_used = change, None, []
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, _ = self.parts(x)
+        self.keys = torch.cat([k[:, :, :0] if self.keys is None else self.change(self.keys), k], 2)
+        keys = self.keys
+        with torch._C.DisableTorchFunction():
+            self.weights_used.append((q @ keys.mT / D**0.5).softmax(-1))
+        return F.scaled_dot_product_attention(q, keys, keys)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda k: k, lambda k: k[[1, 0]], lambda k: k[torch.tensor([1, 0])], lambda k: k[:, [3, 2, 1, 0]]]
+)
+def test_reordered_caches(change: object) -> None:
+    model = Reordering(change)
+    with torch.no_grad(), regard.watch(model) as seen:
+        for i in range(L):
+            model(X[:, i : i + 1])
+    for call, weights in zip(seen.calls, model.weights_used, strict=True):
+        torch.testing.assert_close(call.weights(), weights)
+
+
+def test_heads_repeated_as_a_whole_are_not_grouped_heads() -> None:
+    class Tiled(Attention):
+        keys = None
+
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, _ = self.parts(x)
+            k = k[:, :2]
+            self.keys = torch.cat([k[:, :, :0] if self.keys is None else self.keys, k], 2)
+            repeated = self.keys[:, None].expand(-1, 2, -1, -1, -1).reshape(B, H, -1, D)
+            with torch._C.DisableTorchFunction():
+                self.used = (q @ repeated.mT / D**0.5).softmax(-1)
+            return F.scaled_dot_product_attention(q, repeated, repeated)
+
+    model = Tiled()
+    with torch.no_grad(), regard.watch(model) as seen:
+        for i in range(3):
+            model(X[:, i : i + 1])
+    torch.testing.assert_close(seen.calls[-1].weights(), model.used)
+
+
+def test_native_layers_in_inference_mode_keep_their_projections() -> None:
+    model = nn.MultiheadAttention(16, 2, batch_first=True).eval()
+    with torch.inference_mode(), regard.watch(model) as seen:
+        x = torch.randn(1, 5, 16)
+        expected = model(x, x, x, average_attn_weights=False)[1]
+        model(x, x, x, need_weights=False)
+        x.zero_()
+    torch.testing.assert_close(seen.calls[-1].weights(), expected.clone())
+
+
 @pytest.mark.parametrize("options", [{}, {"cache_implementation": "static"}], ids=["dynamic", "static"])
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
 def test_steps_of_a_generation_are_one_call(implementation: str, options: dict) -> None:

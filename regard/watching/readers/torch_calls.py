@@ -157,8 +157,6 @@ def _call_from_input(
     batch, length = (x.shape[0], x.shape[1]) if lengths is None else (len(lengths), max(lengths))
     weight, bias, mask = arguments["qkv_weight"], arguments["qkv_bias"], arguments.get("mask")
     d_model = weight.shape[1]
-    if any(tensor.is_inference() for tensor in (x, weight, bias, *norm)):
-        x = x.clone()  # changes in place cannot be detected
     held = (x, weight, bias, *norm)
     versions = tensor_versions(*held)
 
@@ -175,6 +173,8 @@ def _call_from_input(
             parts = F.linear(tokens, weight, bias).chunk(3, -1)
             return tuple(part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in parts)
 
+    if any(tensor.is_inference() for tensor in held):
+        project()  # changes in place cannot be detected, so the projections are kept
     options: dict[str, Any] = {"mask": None if lengths is None else masks.padding(lengths)}
     if mask is not None:
         visible = _inverted(mask) if not mask.dtype.is_floating_point else mask
