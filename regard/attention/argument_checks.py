@@ -1,5 +1,8 @@
 """Validation of the arguments of `attend`."""
 
+import math
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -53,3 +56,16 @@ def check_dropout(dropout: float) -> None:
     """Raise unless 0 ≤ dropout < 1."""
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout is the share of weights to drop, 0 ≤ dropout < 1, got {dropout}")
+
+
+def check_scale(scale: Any, dtype: torch.dtype) -> float:
+    """Return the scale as a float; raise unless it is finite in the dtype in which scores of `dtype` are computed."""
+    if isinstance(scale, (str, complex)) or (isinstance(scale, Tensor) and scale.numel() != 1):
+        raise TypeError(f"scale must be one real number, got {scale!r}; 1/√d_k is the default")
+    try:
+        value = float(scale)
+    except OverflowError:  # an int that is too large
+        value = math.inf
+    if not abs(value) <= torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).max:
+        raise ValueError(f"scale must be a finite number for scores of {dtype}, got {value}; 1/√d_k is the default")
+    return value

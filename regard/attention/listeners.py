@@ -7,7 +7,7 @@ from typing import Any
 Listener = Callable[[dict[str, Any]], None]
 
 call_listeners: list[Listener] = []
-"""Functions called with the arguments of every outermost call of `attend`, by name, in any thread."""
+"""Functions called after every outermost call of `attend`, in any thread, with its arguments and `output` by name."""
 
 
 class _Muted(threading.local):
@@ -25,8 +25,23 @@ class _Muted(threading.local):
 listeners_muted = _Muted()
 
 
+Changer = Callable[[dict[str, Any], Callable[[], Any]], Any]
+
+call_changers: list[Changer] = []
+"""Functions that may replace the result of a call of `attend`, given its arguments and a function that returns its
+output unchanged; `regard.intervene` adds them."""
+
+
+def changed_result(output: Callable[[], Any], **arguments: Any) -> Any:
+    """Return the result (output, log-sum-exp, weights) of a call that is changed; None if none of the changers does."""
+    for change in reversed(call_changers):
+        if (result := change(arguments, output)) is not None:
+            return result
+    return None
+
+
 def report_call(**arguments: Any) -> None:
-    """Call every listener with the arguments of a call of attention, unless listeners are muted."""
+    """Call every listener with the arguments and the output of a call of attention, unless listeners are muted."""
     if call_listeners and not listeners_muted.depth:
         for listener in tuple(call_listeners):
             listener(arguments)

@@ -19,7 +19,11 @@ from regard.attention.masks.shifted_positions import shift_mask
 
 
 def merge(first: WithLse, second: WithLse) -> WithLse:
-    """Return attention over the keys of both results, differentiable; a row empty in one is taken from the other.
+    """Return attention over the keys of both results.
+
+    first, second   results for the same queries over different keys
+
+    A row that is empty in one result is taken from the other. The result is differentiable.
 
     >>> q, k, v = torch.randn(3, 1, 2, 4), torch.randn(3, 1, 9, 4), torch.randn(3, 1, 9, 4)
     >>> left, right = attend_with_lse(q, k[..., :5, :], v[..., :5, :]), attend_with_lse(q, k[..., 5:, :], v[..., 5:, :])
@@ -43,6 +47,7 @@ class Stream:
     mask        a mask over the whole sequence; requires `keys`
     keys        S, the length of the whole sequence, with whose last keys the queries are aligned
     bias        as for `attend`, over the whole sequence; requires `keys`
+    scale       factor of the scores; 1/√d_k by default
 
     >>> q, k, v = torch.randn(1, 6, 4), torch.randn(1, 100, 4), torch.randn(1, 100, 4)
     >>> from regard import masks

@@ -269,6 +269,8 @@ def test_tensors_and_arrays_can_be_either_operand() -> None:
         (lambda: masks.documents([0, 1]).numpy(3, 3), ValueError, "2 ids for 3 keys"),
         (lambda: bool(masks.causal()), TypeError, "& | ~"),
         (lambda: masks.causal().explain(0, 9, queries=3, keys=3), ValueError, "inside 3 queries and 3 keys"),
+        (lambda: masks.padding([2, 3]).draw(3, 3, batch=2), ValueError, "batch must be an index .* has 2; got batch=2"),
+        (lambda: masks.padding([]).explain(0, 0), ValueError, "has 0; got batch=0"),
         (lambda: masks.parse("causl"), ValueError, "the rules are causal, window"),
         (lambda: masks.parse("causal and"), ValueError, "cannot read the mask"),
         (lambda: masks.parse("window(keys=x)"), ValueError, "cannot read the numbers"),
@@ -280,3 +282,12 @@ def test_tensors_and_arrays_can_be_either_operand() -> None:
 def test_bad_input(make: object, error: type[Exception], said: str, unchecked: None) -> None:
     with pytest.raises(error, match=said):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [masks.padding([]), masks.padding(torch.zeros(0, 4, dtype=torch.bool)), masks.documents(np.zeros((0, 4), int))],
+)
+def test_masks_of_empty_batches_have_no_drawing(mask: masks.Mask) -> None:
+    assert str(mask) == repr(mask)
+    assert str(mask & masks.causal()) == repr(mask & masks.causal())

@@ -173,6 +173,8 @@ def test_compiled(padded: Padded, training: bool) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_exported_for_any_size(padded: Padded) -> None:
+    if torch.__version__.startswith("2.6."):
+        pytest.skip("torch 2.6 exports the layer for a fixed batch size only (docs/compatibility.md)")
     free = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
     program = torch.export.export(
         padded.eval(), (torch.randn(2, 5, 8), item(2, 5)), dynamic_shapes={"x": free, "padding": free}

@@ -27,7 +27,7 @@ def mask_tensor(mask: Mask, q: Tensor, k: Tensor) -> Bool[Tensor, "..."]:
         return visible
     if q.dim() < 4:
         return visible[0] if q.dim() == 3 else visible[0, 0]
-    return visible.reshape(*q.shape[:-3], *visible.shape[1:]) if visible.shape[0] > 1 else visible[0]
+    return visible[0] if visible.shape[0] == 1 else visible.reshape(*q.shape[:-3], *visible.shape[1:])
 
 
 def hide(table: Tensor | None, visible: Bool[Tensor, "..."], like: Tensor) -> Tensor:

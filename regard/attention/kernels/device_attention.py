@@ -21,6 +21,7 @@ from regard.attention.kernels.autograd import TileCall, flash_attention
 from regard.attention.kernels.block_plan import Plan, Tile, one_tile, plan
 from regard.attention.kernels.device_kernel import ROWS
 from regard.attention.kernels.materialized_weights import attend_by_formula
+from regard.attention.kernels.private_torch_operators import with_positive_scale, with_regular_strides
 from regard.attention.kernels.shape_4d import equal_widths, table_to_4d, to_4d
 from regard.attention.masks.causal_and_window import Causal
 from regard.attention.masks.custom import BooleanTable
@@ -90,7 +91,9 @@ def sdpa(
     is_causal: bool = False,
 ) -> Tensor:
     """Return torch's fused attention; heads may share keys."""
-    grouped = q.dim() > 2 and q.shape[-3] != k.shape[-3]
+    q, scale = with_positive_scale(q, scale)
+    mask = with_regular_strides(mask)
+    grouped = q.dim() > 2 and bool(q.shape[-3] != k.shape[-3])  # torch.jit.trace makes tensors of comparisons
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=is_causal, scale=scale, enable_gqa=grouped
     )

@@ -16,8 +16,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.kernels.changed_scores.score_change import ScoreChange
 from regard.attention.kernels.huge_pages import use_huge_pages
-from regard.attention.kernels.private_torch_operators import in_func_transform
+from regard.attention.kernels.private_torch_operators import in_forward_mode, in_func_transform, in_graph
 from regard.attention.kernels.shape_4d import table_to_4d, to_4d
 from regard.attention.kernels.vmap import apply_without_transforms, move_batch_first
 
@@ -34,6 +35,7 @@ def attend_with_weights(
     added: Float[Tensor, "..."] | None,
     scale: float,
     *,
+    change: ScoreChange | None = None,
     dropout: float = 0.0,
     weights: bool | Literal["mean"] = True,
 ) -> tuple[Float[Tensor, "... l d_v"], Weights | None]:
@@ -41,11 +43,13 @@ def attend_with_weights(
     if (
         q.dtype in (torch.float16, torch.bfloat16)
         or dropout
+        or change is not None
         or q.device.type != "cpu"
-        or torch.compiler.is_compiling()
+        or in_graph(q)
+        or in_forward_mode()
         or (added is not None and added.requires_grad)
     ):
-        w, _ = softmax_rows(scores(q, k, added, scale))
+        w, _ = softmax_rows(scores(q, k, added, scale, change))
         out = grouped_matmul(F.dropout(w, dropout) if dropout else w, v.to(w.dtype)).to(q.dtype)
         w = w.to(q.dtype)
     elif in_func_transform():
@@ -62,18 +66,31 @@ def attend_with_weights(
 
 
 def attend_by_formula(
-    q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float
+    q: Tensor, k: Tensor, v: Tensor, added: Tensor | None, scale: float, change: ScoreChange | None = None
 ) -> tuple[Tensor, Float[Tensor, "..."]]:
     """Return output and log-sum-exp, computed with differentiable operations from the formula of this module."""
-    w, lse = softmax_rows(scores(q, k, added, scale))
+    w, lse = softmax_rows(scores(q, k, added, scale, change))
     return grouped_matmul(w, v.to(w.dtype)).to(q.dtype), lse
 
 
-def scores(q: Tensor, k: Tensor, added: Tensor | None, scale: float) -> Float[Tensor, "... l s"]:
-    """Return the scaled scores plus `added`, in float32 or wider; differentiable."""
+def scores(
+    q: Tensor, k: Tensor, added: Tensor | None, scale: float, change: ScoreChange | None = None
+) -> Float[Tensor, "... l s"]:
+    """Return the scaled scores, changed by `change`, plus `added`, in float32 or wider; differentiable."""
+    s = scaled_scores(q, k, scale)
+    if change is None or change.function is None or s.numel() == 0:
+        s = s if change is None else change.cap(s)
+        return s if added is None else s + added.to(s.dtype)
+    table = None if added is None else table_to_4d(added, s.shape[:-3])
+    s_4d = to_4d(s)
+    at = range(s_4d.shape[0]), slice(0, s_4d.shape[2]), slice(0, s_4d.shape[3])
+    return change.apply(s_4d, table, at).reshape(s.shape)
+
+
+def scaled_scores(q: Tensor, k: Tensor, scale: float) -> Float[Tensor, "... l s"]:
+    """Return scale · q kᵀ in float32 or wider; differentiable."""
     dtype = torch.promote_types(q.dtype, torch.float32)
-    s = grouped_matmul(q.to(dtype) * scale, k.to(dtype).transpose(-1, -2))
-    return s if added is None else s + added.to(dtype)
+    return grouped_matmul(q.to(dtype) * scale, k.to(dtype).transpose(-1, -2))
 
 
 def softmax_rows(s: Float[Tensor, "... l s"]) -> tuple[Float[Tensor, "... l s"], Float[Tensor, "... l"]]:

@@ -25,7 +25,7 @@ from regard.attention.kernels import device_kernel
 from regard.attention.kernels.additive_mask import TileMasks, take_runs
 from regard.attention.kernels.block_plan import Run, Tile
 from regard.attention.kernels.huge_pages import use_huge_pages
-from regard.attention.kernels.private_torch_operators import flash_backward, flash_forward
+from regard.attention.kernels.private_torch_operators import flash_backward, flash_forward, flash_is_exact
 
 BACKWARD_KEYS = 368  # per call; six calls of 344 keys take 0.94 of the time of one of 2,048 (bench/kernel.py)
 
@@ -62,7 +62,7 @@ def forward(
 
 def _forward_tile(q: Tensor, k: Tensor, v: Tensor, masks: TileMasks, tile: Tile, scale: float) -> tuple[Tensor, Tensor]:
     causal = masks.is_causal(tile)
-    kernel = flash_forward if q.is_cpu else device_kernel.forward
+    kernel = flash_forward if q.is_cpu and flash_is_exact(grouped=False) else device_kernel.forward
     out, lse = kernel(q, k, v, 0.0, causal, attn_mask=None if causal else masks.of(tile), scale=scale)
     return out, lse
 
@@ -93,7 +93,7 @@ def backward(
         v = torch.cat([v, v.new_ones(*v.shape[:3], 1), v.new_zeros(*v.shape[:3], extra - 1)], -1)
         q, k, out = F.pad(q, (0, extra)), F.pad(k, (0, extra)), F.pad(out, (0, extra))
 
-    kernel = flash_backward if q.is_cpu else device_kernel.backward
+    kernel = flash_backward if q.is_cpu and flash_is_exact(grouped=False) else device_kernel.backward
 
     def shares(tile: Tile) -> Iterator[tuple[tuple[Run, ...], Tensor, Tensor, Tensor]]:
         """Yield some keys of a tile at a time, with the gradients that they add to dQ, dK and dV."""

@@ -72,5 +72,6 @@ _attend.register_autograd(_backward, setup_context=_setup_context)
 
 def attend_compiled(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None, rule: Mask, scale: float) -> Tensor:
     """Return attention as one node of a compiled graph; the mask `rule` holds no tensor, so `parse` reads its repr."""
-    out: Tensor = _attend(q, k, v, table, repr(rule), scale)[0]
+    # Some versions of torch.compile trace __repr__() of a mask, but not repr(mask).
+    out: Tensor = _attend(q, k, v, table, rule.__repr__(), scale)[0]
     return out

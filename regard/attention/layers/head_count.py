@@ -16,6 +16,8 @@ def divisors(n: int) -> list[int]:
     [1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 36, 48, 72, 144]
     """
     check_integer("n", n, 1)
+    if n > 10**12:  # finding the divisors would take minutes
+        raise ValueError(f"a width must be at most 10**12, got {n}")
     small = [i for i in range(1, int(n**0.5) + 1) if n % i == 0]
     return small + [n // i for i in reversed(small) if i * i != n]
 
@@ -86,7 +88,12 @@ def fit_heads(channels: int, heads: int, adjust: bool = False) -> int:
 
 
 def check_groups(heads: int, kv_heads: int) -> int:
-    """Return the number of query heads per key/value head; raise a ValueError with the counts that divide.
+    """Return the number of query heads per key/value head.
+
+    heads       H, the number of query heads
+    kv_heads    H_kv, the number of key/value heads
+
+    Raises ValueError, with the counts that divide, if kv_heads does not divide heads.
 
     >>> check_groups(8, 2)
     4

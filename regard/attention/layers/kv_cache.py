@@ -195,6 +195,7 @@ class KVCache(_Buffers):
 
     batch, kv_heads, max_length, d_k    the shape (B, H_kv, T, d_k)
     d_v                                 width of the values; d_k by default
+    dtype, device                       type and place of the buffers; those of torch by default
 
     >>> cache = KVCache(batch=1, kv_heads=1, max_length=3, d_k=2)
     >>> k = torch.ones(1, 1, 2, 2)

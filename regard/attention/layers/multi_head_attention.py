@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.attention.argument_checks import check_dropout
 from regard.attention.attend_function import attend
@@ -29,6 +30,7 @@ from regard.attention.integer_arguments import check_integer
 from regard.attention.layers.head_count import check_groups, fit_heads
 from regard.attention.layers.kv_cache import Cache
 from regard.attention.layers.sinks import attend_with_sinks
+from regard.attention.layers.torch_conversion import build_torch_layer, options_of_torch, weights_of_torch
 from regard.attention.masks import Mask, as_mask, causal
 from regard.attention.positions.alibi import Alibi
 from regard.attention.positions.position_arguments import Positions, check_vectors
@@ -66,6 +68,7 @@ class MultiHeadAttention(nn.Module):
     sinks           one learned logit per head in the denominator of softmax (as in gpt-oss): the weights of a query
                     then sum to less than 1
     adjust_heads    use the nearest number of heads that divides D, with a warning, instead of raising an error
+    device, dtype   of the parameters, as in every layer of torch
 
     The matrices of q, k, v and the output are initialised Xavier-uniform, each separately; biases and sinks with zeros.
     Rotary, ALiBi and causal refer to positions in one sequence: a layer with any of them accepts no context.
@@ -108,6 +111,8 @@ class MultiHeadAttention(nn.Module):
         qk_norm: bool = False,
         sinks: bool = False,
         adjust_heads: bool = False,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         self.d_model = check_integer("MultiHeadAttention(d_model)", d_model, 1, "it is the width of x")
@@ -121,18 +126,19 @@ class MultiHeadAttention(nn.Module):
         self.dropout, self.scale, self.causal = dropout, scale, causal
         context_dim = d_model if context_dim is None else context_dim
         self.context_dim = check_integer("context_dim", context_dim, 1, "it is a width")
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         q, k, v = self._widths = (self.heads * self.d_k, self.kv_heads * self.d_k, self.kv_heads * self.d_k)
         if self.context_dim == d_model:
-            self.qkv = nn.Linear(d_model, q + k + v, bias=bias)
+            self.qkv = nn.Linear(d_model, q + k + v, bias=bias, **factory)
         else:
-            self.q = nn.Linear(d_model, q, bias=bias)
-            self.kv = nn.Linear(self.context_dim, k + v, bias=bias)
-        self.out = nn.Linear(q, d_model, bias=bias if out_bias is None else out_bias)
-        self.q_norm = nn.RMSNorm(self.d_k, eps=1e-6) if qk_norm else None
-        self.k_norm = nn.RMSNorm(self.d_k, eps=1e-6) if qk_norm else None
+            self.q = nn.Linear(d_model, q, bias=bias, **factory)
+            self.kv = nn.Linear(self.context_dim, k + v, bias=bias, **factory)
+        self.out = nn.Linear(q, d_model, bias=bias if out_bias is None else out_bias, **factory)
+        self.q_norm = nn.RMSNorm(self.d_k, eps=1e-6, **factory) if qk_norm else None
+        self.k_norm = nn.RMSNorm(self.d_k, eps=1e-6, **factory) if qk_norm else None
         self.rotary = self._build_rotary(rotary)
         self.alibi = Alibi(self.heads) if alibi else None
-        self.sinks = nn.Parameter(torch.empty(self.heads)) if sinks else None
+        self.sinks = nn.Parameter(torch.empty(self.heads, **factory)) if sinks else None
         options = {"causal": causal, "rotary": self.rotary is not None, "alibi": alibi}
         self._position_options = [name for name, enabled in options.items() if enabled]
         if self._position_options and self.context_dim != d_model:
@@ -145,6 +151,47 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError(f"rotary must have the heads' d_k={self.d_k}, got {rotary.d_k}; use rotary=True")
             return rotary
         return Rotary(self.d_k) if rotary else None
+
+    @classmethod
+    def from_torch(cls, layer: nn.MultiheadAttention) -> "MultiHeadAttention":
+        """Return a layer with a copy of the weights of torch's layer, and the same outputs.
+
+        The result takes (..., L, D), whatever `batch_first` is, one context for keys and values, and masks in which
+        True means visible. `add_bias_kv`, `add_zero_attn` and kdim ≠ vdim have no counterpart and raise an error.
+
+        >>> theirs = nn.MultiheadAttention(16, 2, batch_first=True)
+        >>> ours, x = MultiHeadAttention.from_torch(theirs), torch.randn(2, 5, 16)
+        >>> torch.allclose(ours(x), theirs(x, x, x)[0], atol=1e-6)
+        True
+        """
+        ours = cls(**options_of_torch(layer))
+        ours.load_state_dict(weights_of_torch(layer))
+        return ours.train(layer.training)
+
+    def to_torch(self) -> nn.MultiheadAttention:
+        """Return torch's layer, with `batch_first=True`, a copy of the weights and the same outputs.
+
+        Raises an error for options that torch's layer does not have: grouped heads, causal, rotary, alibi, qk_norm,
+        sinks, a scale, or heads whose widths do not add up to D.
+
+        >>> layer, x = MultiHeadAttention(16, 2), torch.randn(2, 5, 16)
+        >>> torch.allclose(layer.to_torch()(x, x, x)[0], layer(x), atol=1e-6)
+        True
+        """
+        options: dict[str, bool] = {
+            f"kv_heads={self.kv_heads}": self.kv_heads != self.heads,
+            f"d_k={self.d_k}": self.heads * self.d_k != self.d_model,
+            f"scale={self.scale}": self.scale is not None and self.scale != self.d_k**-0.5,
+            **dict.fromkeys(self._position_options, True),
+            "qk_norm": self.q_norm is not None,
+            "sinks": self.sinks is not None,
+        }
+        if extra := [name for name, used in options.items() if used]:
+            raise ValueError(
+                f"nn.MultiheadAttention has no {', '.join(extra)}, which this layer uses; convert a layer without it"
+            )
+        layer = build_torch_layer(self.d_model, self.heads, self.context_dim, self.dropout, self.state_dict())
+        return layer.train(self.training)
 
     def reset_parameters(self) -> None:
         """Initialise projections Xavier-uniform, each separately; biases and sinks with zeros, gains with ones."""

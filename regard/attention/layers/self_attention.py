@@ -7,9 +7,12 @@
 between the two. `to_bare` and `to_linear` convert one into the other.
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.attention.attend_function import attend
 from regard.attention.integer_arguments import check_integer
@@ -25,6 +28,7 @@ class SelfAttention(nn.Module):
     d_model     D, the width of x
     d_k         width of the head and of the output; D by default
     bias        whether the projections have a bias
+    device, dtype   of the parameters, as in every layer of torch
 
     >>> layer = SelfAttention(8, d_k=4)
     >>> layer(torch.zeros(2, 5, 8)).shape
@@ -34,12 +38,21 @@ class SelfAttention(nn.Module):
     True
     """
 
-    def __init__(self, d_model: int, d_k: int | None = None, *, bias: bool = False) -> None:
+    def __init__(
+        self, d_model: int, d_k: int | None = None, *, bias: bool = False, device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.d_model, self.d_k = _widths(self, d_model, d_k)
-        self.W_q = nn.Linear(self.d_model, self.d_k, bias=bias)
-        self.W_k = nn.Linear(self.d_model, self.d_k, bias=bias)
-        self.W_v = nn.Linear(self.d_model, self.d_k, bias=bias)
+        options: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        self.W_q = nn.Linear(self.d_model, self.d_k, **options)
+        self.W_k = nn.Linear(self.d_model, self.d_k, **options)
+        self.W_v = nn.Linear(self.d_model, self.d_k, **options)
+
+    def reset_parameters(self) -> None:
+        """Initialise the projections as nn.Linear does: uniform in ±1/√D."""
+        for projection in (self.W_q, self.W_k, self.W_v):
+            projection.reset_parameters()
 
     def forward(
         self, x: Tensor, mask: MaskLike | None = None, *, weights: bool = False
@@ -67,6 +80,7 @@ class BareSelfAttention(nn.Module):
     d_model     D, the width of x
     d_k         width of the head and of the output; D by default
     bias        whether the projections have a bias
+    device, dtype   of the parameters, as in every layer of torch
 
     >>> layer = BareSelfAttention(8, d_k=4)
     >>> layer.W_q.shape, layer.to_linear().W_q.weight.shape        # transposed
@@ -76,15 +90,19 @@ class BareSelfAttention(nn.Module):
     torch.Size([2, 5, 5])
     """
 
-    def __init__(self, d_model: int, d_k: int | None = None, *, bias: bool = False) -> None:
+    def __init__(
+        self, d_model: int, d_k: int | None = None, *, bias: bool = False, device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.d_model, self.d_k = _widths(self, d_model, d_k)
-        self.W_q = nn.Parameter(torch.empty(self.d_model, self.d_k))
-        self.W_k = nn.Parameter(torch.empty(self.d_model, self.d_k))
-        self.W_v = nn.Parameter(torch.empty(self.d_model, self.d_k))
-        self.b_q = nn.Parameter(torch.empty(self.d_k)) if bias else None
-        self.b_k = nn.Parameter(torch.empty(self.d_k)) if bias else None
-        self.b_v = nn.Parameter(torch.empty(self.d_k)) if bias else None
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.W_q = nn.Parameter(torch.empty(self.d_model, self.d_k, **factory))
+        self.W_k = nn.Parameter(torch.empty(self.d_model, self.d_k, **factory))
+        self.W_v = nn.Parameter(torch.empty(self.d_model, self.d_k, **factory))
+        self.b_q = nn.Parameter(torch.empty(self.d_k, **factory)) if bias else None
+        self.b_k = nn.Parameter(torch.empty(self.d_k, **factory)) if bias else None
+        self.b_v = nn.Parameter(torch.empty(self.d_k, **factory)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -9,11 +9,13 @@ A 1×1 convolution is a linear layer on the channels of each square, and is comp
 and v are views of its result, and a feature map in torch's channels-last format is not copied.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.attention.argument_checks import check_dropout
 from regard.attention.attend_function import attend
@@ -34,11 +36,11 @@ class SpatialAttention(nn.Module):
     bias            whether the two projections have a bias
     dropout         probability with which a weight is dropped in training; 0 in evaluation
     adjust_heads    use the nearest number of heads that divides C, with a warning, instead of raising an error
+    device, dtype   of the parameters, as in every layer of torch
 
     Squares are counted row by row: square r·W + c is row r, column c. The output has the memory format of the input.
     The matrices of q, k, v and the output are initialised Xavier-uniform, each separately, and biases with zeros.
 
-    >>> import torch
     >>> layer = SpatialAttention(144, 24)
     >>> board = torch.randn(2, 144, 6, 7)
     >>> layer(board).shape
@@ -62,6 +64,8 @@ class SpatialAttention(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
         adjust_heads: bool = False,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         self.heads = fit_heads(channels, heads, adjust_heads)
@@ -69,14 +73,17 @@ class SpatialAttention(nn.Module):
         check_dropout(dropout)
         self.dropout, self.residual = dropout, residual
         self.norm = norm
-        self.qkv = nn.Conv2d(channels, 3 * channels, 1, bias=bias)
-        self.out = nn.Conv2d(channels, channels, 1, bias=bias)
+        options: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        self.qkv = nn.Conv2d(channels, 3 * channels, 1, **options)
+        self.out = nn.Conv2d(channels, channels, 1, **options)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise every projection Xavier-uniform, each separately, and biases with zeros."""
+        """Initialise each projection Xavier-uniform, separately, biases with zeros, and `norm` by its own rule."""
         xavier_uniform_each(self.qkv, (self.channels,) * 3)
         xavier_uniform_each(self.out, (self.channels,))
+        if self.norm is not None and hasattr(self.norm, "reset_parameters"):
+            self.norm.reset_parameters()  # type: ignore[operator]  # its type is nn.Module
 
     def forward(
         self,

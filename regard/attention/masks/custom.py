@@ -97,9 +97,11 @@ class Rule(Mask):
 def rule(
     function: Callable[[Index, Index, Index, Index], Any], name: str | None = None, *, batch: int = 1, heads: int = 1
 ) -> Mask:
-    """Return a mask from a function of (batch, head, query position, key position) that works on index arrays.
+    """Return a mask whose rule is a function of batch item, head, query position and key position.
 
-    If the function distinguishes batch items or heads, pass their number as `batch` or `heads`.
+    function        function (b, h, q, k) of index arrays that broadcast; it returns booleans, True = visible
+    name            text of the mask in messages; by default the name of the function
+    batch, heads    number of batch items or heads, if the function distinguishes them
 
     >>> print(rule(lambda b, h, q, k: (q + k) % 2 == 0, "checkers").draw(3, 3))
     ■ · ■

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.attention.masks.export import Index
 from regard.attention.masks.mask import HIDDEN, MIXED, Mask, Positions, States, block_states
-from regard.attention.masks.mask_data import array_or_tensor, as_kind_of, as_numpy, changes, dtype_kind
+from regard.attention.masks.mask_data import as_kind_of, as_numpy, changes, dtype_kind, integers
 from regard.attention.masks.padding import shorten
 
 
@@ -27,6 +27,8 @@ class Documents(Mask):
     def visible(self, b: Index, h: Index, q: Index, k: Index) -> Any:
         # A query before the first key (L > S) has a negative position and belongs to no document.
         ids, b = as_kind_of(k, self.ids), self._batch_index(b)
+        if ids.shape[1] == 0:
+            return (q >= 0) & (k >= 0)  # there is no key, and no id that could be read
         return (ids[b, q * (q >= 0)] == ids[b, k]) & (q >= 0)
 
     def states(self, b: int, q0: int, q1: int, k0: Positions, k1: Positions) -> States:
@@ -59,7 +61,9 @@ class Documents(Mask):
         return (int(self.ids.shape[1]),) * 2
 
     def __repr__(self) -> str:
-        return f"documents({shorten(self.ids[0])}" + (f" × {self.batch_size})" if self.batch_size > 1 else ")")
+        return f"documents({shorten(self.ids[0] if self.batch_size else [])}" + (
+            f" × {self.batch_size})" if self.batch_size > 1 else ")"
+        )
 
 
 def documents(ids: Any) -> Mask:
@@ -72,7 +76,7 @@ def documents(ids: Any) -> Mask:
     · · ■ ·
     · · ■ ■
     """
-    data = array_or_tensor(ids)
+    data = integers(ids)
     if dtype_kind(data) != "int":
         raise TypeError(f"documents takes whole numbers, one id per position; got {dtype_kind(data)}")
     if data.ndim not in (1, 2):

@@ -57,10 +57,10 @@ class ExportableMask(ABC):
         array([[ True,  True, False],
                [ True,  True,  True]])
         """
-        self.check(batch or self.batch_size, heads or self.head_count, queries, keys)
+        self.check(self.batch_size if batch is None else batch, heads or self.head_count, queries, keys)
         visible = np.asarray(self.visible(*self._grid(queries, keys, np.arange)), bool)
         pairs = np.broadcast_to(visible, (self.batch_size, self.head_count, queries, keys)).copy()
-        return pairs if batch or heads or self.batch_size > 1 or self.head_count > 1 else pairs[0, 0]
+        return pairs if batch is not None or heads or self.batch_size != 1 or self.head_count != 1 else pairs[0, 0]
 
     def tensor(
         self,
@@ -74,10 +74,10 @@ class ExportableMask(ABC):
         """Return a boolean tensor of the same shape as the array of `numpy`."""
         import torch
 
-        self.check(batch or self.batch_size, heads or self.head_count, queries, keys)
+        self.check(self.batch_size if batch is None else batch, heads or self.head_count, queries, keys)
         pairs: torch.Tensor = self.visible(*self._grid(queries, keys, partial(torch.arange, device=device)))
         pairs = pairs.expand(self.batch_size, self.head_count, queries, keys)
-        return pairs if batch or heads or self.batch_size > 1 or self.head_count > 1 else pairs[0, 0]
+        return pairs if batch is not None or heads or self.batch_size != 1 or self.head_count != 1 else pairs[0, 0]
 
     def _grid(self, queries: int, keys: int, arange: Callable[..., Any]) -> tuple[Any, Any, Any, Any]:
         return (
@@ -111,7 +111,7 @@ class ExportableMask(ABC):
         hidden = ~self.tensor(queries, keys)
         if hidden.dim() == 2:
             return hidden
-        batch, heads = batch or self.batch_size, heads or 0
+        batch, heads = self.batch_size if batch is None else batch, heads or 0
         if not heads:
             raise ValueError(
                 f"{self!r} differs between batch items or heads, so nn.MultiheadAttention expects it as "
@@ -149,6 +149,7 @@ class ExportableMask(ABC):
         shift = 0 if queries is None or keys is None else keys - queries
         if not (0 <= query < (queries or query + 1) and 0 <= key < (keys or key + 1)):
             raise ValueError(f"query {query} and key {key} must be indices inside {queries} queries and {keys} keys")
+        self._check_item(batch, head)
         position = query + shift
         subject = f"query {query}" + (f" (at position {position})" if shift else "")
         verb = "sees" if self.shows(batch, head, position, key) else "cannot see"
@@ -156,6 +157,7 @@ class ExportableMask(ABC):
 
     def draw(self, queries: int | None = None, keys: int | None = None, *, batch: int = 0, head: int = 0) -> str:
         """Return the mask as text, one row per query: ■ visible, · hidden. At most 32 rows and columns are drawn."""
+        self._check_item(batch, head)
         default = self.extent or (8, 8)
         queries, keys = queries or default[0], keys or default[1]
         rows, columns = min(queries, MAX_DRAWN), min(keys, MAX_DRAWN)
@@ -165,5 +167,10 @@ class ExportableMask(ABC):
         lines = [" ".join("■" if pair else "·" for pair in row) + more for row in pairs]
         return "\n".join([*lines, "…"] if rows < queries else lines)
 
+    def _check_item(self, batch: int, head: int) -> None:
+        for name, index, count in (("batch", batch, self.batch_size), ("head", head, self.head_count)):
+            if count != 1 and not 0 <= index < count:
+                raise ValueError(f"{name} must be an index from 0, and {self!r} has {count}; got {name}={index}")
+
     def __str__(self) -> str:
-        return f"{self!r}\n{self.draw()}"
+        return f"{self!r}\n{self.draw()}" if self.batch_size and self.head_count else repr(self)

@@ -102,7 +102,7 @@ class Mask(ExportableMask):
 
     def _batch_index(self, b: Index) -> Index:
         """Return the index into the mask's own data, which may have one entry for all batch items."""
-        return b if self.batch_size > 1 else b * 0
+        return b if self.batch_size != 1 else b * 0
 
     def _head_index(self, h: Index) -> Index:
         return h if self.head_count > 1 else h * 0
@@ -144,10 +144,17 @@ def _to_device(x: Any, device: Any) -> Any:
 def as_mask(mask: MaskLike) -> Mask:
     """Return a `Mask` unchanged, and a boolean array or tensor as `regard.masks.given` does.
 
+    mask        a `Mask`, or booleans that broadcast to (B, H, L, S); True = visible
+
     >>> as_mask([[True, False], [True, True]])
     given(<1×1×2×2 bools>)
     """
     return mask if isinstance(mask, Mask) else Mask.from_booleans(mask)
+
+
+def _common_size(sizes: list[int]) -> int:
+    """Return the size that is not 1; 1 if all are. It may be 0."""
+    return next((size for size in sizes if size != 1), 1)
 
 
 @dataclass(frozen=True)
@@ -166,10 +173,10 @@ class _Combination(Mask):
             ("relative", all),
             ("by_key", all),
             ("parseable", all),
-            ("batch_size", max),
-            ("head_count", max),
+            ("batch_size", _common_size),
+            ("head_count", _common_size),
         ):
-            object.__setattr__(self, name, combine(getattr(part, name) for part in flat))
+            object.__setattr__(self, name, combine([getattr(part, name) for part in flat]))
         for count in ("batch_size", "head_count"):
             sizes = {getattr(part, count) for part in flat} - {1}
             if len(sizes) > 1:
@@ -221,7 +228,12 @@ class _Combination(Mask):
 
     def __repr__(self) -> str:
         # & binds tighter than |, so only an "or" inside an "and" needs brackets.
-        parts = (f"({part!r})" if isinstance(part, Or) and isinstance(self, And) else repr(part) for part in self.parts)
+        # Some versions of torch.compile trace __repr__() of a mask, but not repr(mask), here and below.
+        parts = [part.__repr__() for part in self.parts]
+        if isinstance(self, And):
+            parts = [
+                f"({text})" if isinstance(part, Or) else text for part, text in zip(self.parts, parts, strict=True)
+            ]
         return f" {self.operator} ".join(parts)
 
 
@@ -279,4 +291,5 @@ class Not(DerivedMask):
         return self.mask
 
     def __repr__(self) -> str:
-        return f"~({self.mask!r})" if isinstance(self.mask, _Combination) else f"~{self.mask!r}"
+        text = self.mask.__repr__()
+        return f"~({text})" if isinstance(self.mask, _Combination) else f"~{text}"

@@ -20,8 +20,15 @@ def is_symbolic(data: Any) -> bool:
     torch = sys.modules.get("torch")
     if torch is None:
         return False
+    if torch.compiler.is_compiling():  # first, because torch.compile cannot trace the functions below
+        return True
     # torch.func has no public test for a tensor inside vmap; reading the values and catching the error would be slow.
-    return torch.compiler.is_compiling() or (is_tensor(data) and torch._C._functorch.is_batchedtensor(data))
+    functorch = torch._C._functorch
+    while is_tensor(data) and functorch.is_functorch_wrapped_tensor(data):
+        if functorch.is_batchedtensor(data):
+            return True
+        data = functorch.get_unwrapped(data)
+    return False
 
 
 def array_or_tensor(data: Any) -> Any:
@@ -29,9 +36,24 @@ def array_or_tensor(data: Any) -> Any:
     return data if is_tensor(data) else np.asarray(data)
 
 
+def integers(data: Any) -> Any:
+    """Return tensors unchanged, and anything else as a NumPy array; an empty list becomes an array of integers."""
+    array = array_or_tensor(data)
+    return array if is_tensor(array) or array.size or dtype_kind(array) == "bool" else array.astype(np.int64)
+
+
 def as_numpy(data: Any) -> NDArray[Any]:
     """Return the data as a NumPy array, from any device."""
-    return np.asarray(data.detach().cpu().numpy() if is_tensor(data) else data)
+    if not is_tensor(data):
+        return np.asarray(data)
+    data = data.detach().cpu()
+    if sys.modules["torch"]._C._functorch.is_functorch_wrapped_tensor(data):
+        # Inside torch.func.grad, numpy() raises an error, also for the unwrapped data of tensors created there; in
+        # torch 2.6 tolist() does, too.
+        return np.asarray([x.item() for x in data.flatten()], str(data.dtype).removeprefix("torch.")).reshape(
+            tuple(data.shape)
+        )
+    return np.asarray(data.numpy())
 
 
 def as_kind_of(index: Any, data: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.attention.masks.export import Index
 from regard.attention.masks.mask import Mask, Positions, States, block_states
-from regard.attention.masks.mask_data import array_or_tensor, as_kind_of, as_numpy, changes, dtype_kind, is_symbolic
+from regard.attention.masks.mask_data import as_kind_of, as_numpy, changes, dtype_kind, integers, is_symbolic
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ def padding(real: Any) -> Mask:
     >>> padding(torch.tensor([[True, True, False]])).explain(0, 2)
     'query 0 cannot see key 2: padding hides it (key 2 of item 0)'
     """
-    data = array_or_tensor(real)
+    data = integers(real)
     if data.ndim == 1 and dtype_kind(data) == "int":
         if is_symbolic(data):
             return Lengths(data)

@@ -2,8 +2,10 @@
 
 import torch
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.attention.integer_arguments import check_integer
+from regard.attention.kernels.private_torch_operators import in_graph
 from regard.attention.positions.position_arguments import Positions, check_positions, check_vectors
 
 
@@ -13,6 +15,7 @@ class Learned(nn.Module):
     max_length  number of positions
     d_model     D
     std         standard deviation of the normal distribution of the initial values
+    device, dtype   of the parameter, as in every layer of torch
 
     `positions` is the position of the first vector, or the position of each as a tensor (L,) or (..., L).
 
@@ -25,22 +28,26 @@ class Learned(nn.Module):
     build it with a larger max_length, or use Sinusoidal or Rotary, which have no limit
     """
 
-    def __init__(self, max_length: int, d_model: int, *, std: float = 0.02) -> None:
+    def __init__(
+        self, max_length: int, d_model: int, *, std: float = 0.02, device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.max_length = check_integer("Learned(max_length)", max_length, 1, "it counts positions")
         self.d_model = check_integer("Learned(d_model)", d_model, 1, "it is the width of a vector")
         self.std = std
-        self.weight = nn.Parameter(torch.empty(self.max_length, self.d_model))
+        self.weight = nn.Parameter(torch.empty(self.max_length, self.d_model, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw the vectors from a normal distribution with standard deviation `std`."""
         nn.init.normal_(self.weight, std=self.std)
 
     def forward(self, x: Tensor, positions: Positions = 0) -> Tensor:
         check_vectors("Learned", x, self.d_model)
         check_positions(positions, x.shape[:-1])
         if isinstance(positions, Tensor):
-            if not torch.compiler.is_compiling() and positions.numel():
+            if not in_graph(positions) and positions.numel():
                 check_integer("positions", int(positions.min()), 0, "positions count from 0")
                 self._check_last(int(positions.max()), f"the largest of {tuple(positions.shape)} positions")
             return x + self.weight[positions]

@@ -1,13 +1,15 @@
 """Cached table with one row per position, shared by the sinusoidal and the rotary encoding."""
 
 from abc import abstractmethod
+from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.attention.device_precision import widest_float
-from regard.attention.kernels.private_torch_operators import in_func_transform
+from regard.attention.kernels.private_torch_operators import in_func_transform, in_graph
 from regard.attention.positions.position_arguments import Positions
 
 MAX_CACHED_ROWS = 1 << 16  # later positions are not cached: a table up to one distant token would fill the memory
@@ -29,12 +31,21 @@ class PositionTable(nn.Module):
     """Base of modules with a table that has one row per position, computed when needed and cached.
 
     The table is not a buffer: `.half()` would round it, `.to_empty()` would lose it, and a checkpoint need not contain
-    it. It is on the device of the input, and in float32 or wider.
+    it. It is on the device of the input, and in float32 or wider; `device` and `dtype`, which every layer accepts,
+    therefore have no effect.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: Device = None, dtype: torch.dtype | None = None) -> None:
         super().__init__()
         self._table: Tensor | None = None
+
+    def reset_parameters(self) -> None:
+        """Remove the cached table; there are no parameters."""
+        self._table = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes to pickle or copy, without the cached table."""
+        return {**self.__dict__, "_table": None}
 
     @abstractmethod
     def _rows(self, positions: Shaped[Tensor, "*batch n"]) -> Float[Tensor, "*batch n width"]:
@@ -49,7 +60,7 @@ class PositionTable(nn.Module):
         # A device without float64 gets rows that are computed on the CPU.
         source = like.device if widest_float(like.device) == torch.float64 else torch.device("cpu")
         # A table computed inside a transform or for a tensor subclass (fake, traced) must not be cached.
-        uncached = torch.compiler.is_compiling() or in_func_transform() or type(like) is not Tensor
+        uncached = in_graph(like) or in_func_transform() or type(like) is not Tensor
         if stop > MAX_CACHED_ROWS or uncached:
             return self._rows(torch.arange(positions, stop, device=source)).to(like.device, dtype)
         table = self._table

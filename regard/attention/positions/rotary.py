@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
+from torch.types import Device
 
 from regard.attention.integer_arguments import check_integer
-from regard.attention.kernels.private_torch_operators import in_func_transform
+from regard.attention.kernels.private_torch_operators import in_forward_mode, in_func_transform, in_graph
 from regard.attention.positions.position_arguments import Positions, check_positions
 from regard.attention.positions.position_table import PositionTable, angles
 
@@ -30,6 +31,7 @@ class Rotary(PositionTable):
     rotated         r, the number of channels to rotate: the first r; all d_k by default
     interleaved     pair channels 2i and 2i + 1 instead of i and i + r/2; weights trained with one pairing
                     do not fit the other
+    device, dtype   accepted as in every layer; without effect, because the table follows the input
 
     `positions` is the position of the first vector, or the position of each as a tensor (L,) or (..., L), one row per
     batch item. Half-precision inputs are rotated in float32.
@@ -45,9 +47,10 @@ class Rotary(PositionTable):
     """
 
     def __init__(
-        self, d_k: int, base: float = 10000.0, *, rotated: int | None = None, interleaved: bool = False
-    ) -> None:
-        super().__init__()
+        self, d_k: int, base: float = 10000.0, *, rotated: int | None = None, interleaved: bool = False,
+        device: Device = None, dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(device, dtype)
         self.d_k = check_integer("Rotary(d_k)", d_k, 1, "it is the width of a head")
         self.rotated = d_k if rotated is None else check_integer("Rotary(rotated)", rotated, 0, "it counts channels")
         self.base = float(base)
@@ -95,7 +98,7 @@ class Rotary(PositionTable):
         return rows[..., : self.d_k], rows[..., self.d_k :]
 
     def _rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        if torch.compiler.is_compiling() or in_func_transform():
+        if in_graph(x) or in_func_transform() or in_forward_mode():
             return _rotate_functional(x, cos, sin, self.interleaved)
         if torch.is_grad_enabled() and x.requires_grad:
             return _rotate_with_gradient(x, cos, sin, self.interleaved)

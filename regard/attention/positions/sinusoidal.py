@@ -11,6 +11,7 @@ An odd width D ends with a sine.
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
+from torch.types import Device
 
 from regard.attention.integer_arguments import check_integer
 from regard.attention.positions.position_arguments import Positions, check_positions, check_vectors
@@ -48,6 +49,7 @@ class Sinusoidal(PositionTable):
 
     d_model     D; may be odd
     base        10000 as published; larger for longer sequences
+    device, dtype   accepted as in every layer; without effect, because the table follows the input
 
     `positions` is the position of the first vector, or the position of each as a tensor (L,) or (..., L).
 
@@ -59,8 +61,11 @@ class Sinusoidal(PositionTable):
     True
     """
 
-    def __init__(self, d_model: int, *, base: float = 10000.0) -> None:
-        super().__init__()
+    def __init__(
+        self, d_model: int, *, base: float = 10000.0, device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(device, dtype)
         self.d_model = check_integer("Sinusoidal(d_model)", d_model, 1, "it is the width of a vector")
         self.base = float(base)
 

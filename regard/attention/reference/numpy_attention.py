@@ -4,6 +4,8 @@ For queries Q, keys K and values V,
 
     attention(Q, K, V) = softmax(scale · Q Kᵀ + bias) V            scale = 1/√d_k by default
 
+With a softcap c, a scaled score s becomes c · tanh(s / c) before the bias is added.
+
     softmax(x)_j = exp(x_j − m) / Σ_k exp(x_k − m)                 m = max_k x_k
 
 where a hidden key has the score −∞, so that its weight is exactly 0. The maximum is subtracted because exp() overflows
@@ -67,9 +69,10 @@ def scores(
     *,
     bias: Float[Array, "..."] | None = None,
     scale: float | None = None,
+    softcap: float | None = None,
     dtype: DTypeLike = np.float64,
 ) -> Float[Array, "*queries S"]:
-    """Return scale · Q Kᵀ + bias, with −∞ where a key is hidden: the argument of softmax.
+    """Return scale · Q Kᵀ + bias, the product capped by `softcap`, with −∞ where a key is hidden: what softmax gets.
 
     >>> scores(np.array([2.0, 0.0, 0.0, 0.0]), np.eye(4)[:3], np.array([True, True, False]))
     array([  1.,   0., -inf])
@@ -77,6 +80,8 @@ def scores(
     shape = check_shapes(query.shape, keys.shape, keys.shape)
     q, k = (as_float(*named, dtype) for named in (("query", query), ("keys", keys)))
     x = np.matmul(np.atleast_2d(q), for_each_head(k, q).swapaxes(-1, -2)) * scale_of(q.shape[-1], scale)
+    if softcap is not None:
+        x = softcap * np.tanh(x / softcap)
     if bias is not None:
         b = as_float("bias", bias, dtype)
         x = x + b.reshape(check_broadcast("bias", b.shape, shape))
@@ -88,12 +93,12 @@ def scores(
 @overload
 def attention(
     query: Array, keys: Array, values: Array, mask: MaskLike | None = ..., *, bias: Array | None = ...,
-    scale: float | None = ..., weights: Literal[False] = ..., dtype: DTypeLike = ...,
+    scale: float | None = ..., softcap: float | None = ..., weights: Literal[False] = ..., dtype: DTypeLike = ...,
 ) -> Array: ...  # fmt: skip
 @overload
 def attention(
     query: Array, keys: Array, values: Array, mask: MaskLike | None = ..., *, bias: Array | None = ...,
-    scale: float | None = ..., weights: Literal[True], dtype: DTypeLike = ...,
+    scale: float | None = ..., softcap: float | None = ..., weights: Literal[True], dtype: DTypeLike = ...,
 ) -> tuple[Array, Array]: ...  # fmt: skip
 def attention(
     query: Float[Array, "*queries d_k"],
@@ -103,6 +108,7 @@ def attention(
     *,
     bias: Float[Array, "..."] | None = None,
     scale: float | None = None,
+    softcap: float | None = None,
     weights: bool = False,
     dtype: DTypeLike = np.float64,
 ) -> Float[Array, "*queries d_v"] | tuple[Float[Array, "*queries d_v"], Float[Array, "*queries S"]]:
@@ -119,7 +125,7 @@ def attention(
     """
     check_shapes(query.shape, keys.shape, values.shape)
     v = as_float("values", values, dtype)
-    w = softmax(scores(query, keys, mask, bias=bias, scale=scale, dtype=dtype))
+    w = softmax(scores(query, keys, mask, bias=bias, scale=scale, softcap=softcap, dtype=dtype))
     mixed = np.matmul(np.atleast_2d(w), for_each_head(v, w))
     output = mixed.reshape(*w.shape[:-1], v.shape[-1])
     return (output, w) if weights else output

@@ -83,9 +83,9 @@ def check_broadcast(name: str, shape: Sequence[int], scores: Sequence[int]) -> S
             "expected them to be absent or 1"
         )
     fitted = full[extra:]
-    for letter, ours, theirs in zip(reversed(names), reversed(fitted), reversed(target), strict=False):
-        if ours not in (1, theirs):
-            raise ValueError(f"{where}: dimension {letter} is {ours}, expected {theirs} or 1")
+    for axis in range(-1, -len(fitted) - 1, -1):  # not zip(strict=False), which torch.compile of torch 2.6 rejects
+        if fitted[axis] not in (1, target[axis]):
+            raise ValueError(f"{where}: dimension {names[axis]} is {fitted[axis]}, expected {target[axis]} or 1")
     return fitted
 
 

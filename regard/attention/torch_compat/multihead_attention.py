@@ -42,6 +42,15 @@ def _with_name(name: str, function: Forward) -> Forward:
 class MultiheadAttention(TorchAttention):
     """`nn.MultiheadAttention` on the fused kernel, without NaN for queries whose keys are all masked.
 
+    embed_dim, num_heads    D and H; H must divide D
+    dropout                 probability with which a weight is dropped in training
+    bias                    whether the projections have a bias
+    add_bias_kv             append a learned key and value
+    add_zero_attn           append a key and value of zeros
+    kdim, vdim              width of the keys and of the values; D by default
+    batch_first             whether tensors are (B, L, D) and not (L, B, D)
+    device, dtype           place and type of the weights
+
     Constructor, arguments and defaults are torch's: sequence first unless `batch_first=True`; weights averaged over
     heads unless `average_attn_weights=False`, and after dropout in training. In `attn_mask` and `key_padding_mask`
     **True means ignore**.

@@ -40,8 +40,13 @@ def explain_cell(
 ) -> str:
     """Return the formula of a step for one cell, with the numbers of the trace.
 
-    `lead` is the index of the batch item followed by the head (zeros by default). If a step has a feature axis, the
-    formula is for the first feature of that head.
+    trace       a trace of `regard.trace` or `trace_layer`
+    step        name of a step, such as "scores"
+    query, key  row and column of the cell
+    lead        index of the batch item followed by the head; zeros by default
+    decimals    number of decimals to show
+
+    If a step has a feature axis, the formula is for the first feature of that head.
 
     >>> import regard
     >>> t = regard.trace([[2.0, 1.0]], [[1.0, 0.5], [0.0, 1.0]], [[1.0], [3.0]], scale=1.0, tokens=["it"])

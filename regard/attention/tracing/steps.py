@@ -86,8 +86,15 @@ def trace_layer(
 ) -> Trace:
     """Return a trace of multi-head attention, from the vectors x (L, D) of the tokens to the output (L, D_o).
 
-    Weights multiply from the right, as in `reference.multi_head_attention`. Keys and values are computed from
-    `context`, or from x if there is none.
+    x                       vectors of the tokens (L, D)
+    w_q, w_k, w_v, w_o      projections of queries, keys, values and output; they multiply from the right: x @ w_q
+    heads, kv_heads         H and H_kv; by default H_kv = H
+    context                 vectors (S, D_c) from which keys and values are computed; x by default
+    mask                    as for `regard.trace`
+    b_q, b_k, b_v, b_o      biases of the projections; none by default
+    scale                   factor of the scores; 1/√d_k by default
+    tokens, context_tokens  names of the rows of x and of `context`
+    note                    one sentence about the origin of the numbers
 
     >>> from regard.attention import embed, projections
     >>> words = ["The", "cat", "sat"]

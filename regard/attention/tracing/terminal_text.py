@@ -33,6 +33,13 @@ def print_trace(
 ) -> None:
     """Print a trace or some of its steps, for one head and the first batch item.
 
+    trace       a trace of `regard.trace` or `trace_layer`
+    console     where to print; by default the terminal
+    head        the head to print
+    steps       names of the steps to print; all by default
+    decimals    number of decimals
+    rows        largest number of rows and columns of a matrix to print
+
     >>> import regard
     >>> t = regard.trace([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]], tokens=["it"])
     >>> print_trace(t, Console(width=60, color_system=None), steps=["weights"])

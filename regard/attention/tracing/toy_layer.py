@@ -36,6 +36,10 @@ def tokenize(text: str) -> list[str]:
 def embed(tokens: Sequence[str], d_model: int, seed: int = 0) -> Float[Array, "L {d_model}"]:
     """Return a vector for each token, from a hash of its text and the seed: uniform, mean 0, variance 1.
 
+    tokens      texts of the tokens
+    d_model     width of a vector
+    seed        another seed gives other vectors
+
     The vector does not depend on context or position: the same token always has the same vector.
 
     >>> embed(["cat", "sat", "cat"], d_model=3).round(2)
@@ -50,6 +54,9 @@ def embed(tokens: Sequence[str], d_model: int, seed: int = 0) -> Float[Array, "L
 
 def projections(d_model: int, seed: int = 0) -> Projections:
     """Return W_q, W_k, W_v and W_o for `x @ W`: normal with variance 1/d_model, so that vectors keep their length.
+
+    d_model     D; each matrix is (D, D)
+    seed        seed of the random numbers
 
     A larger variance gives scores in the hundreds, for which softmax returns a single 1 and zeros.
 

@@ -48,6 +48,10 @@ AXES = {"B": "batch", "H": "head", "H_kv": "key/value head", "L": "query", "S": 
 class Part:
     """One array of a trace with the letters of its shape.
 
+    symbol      its name in formulas, such as "Q"
+    values      the array
+    letters     a letter for each axis, such as ("H", "L", "S")
+
     >>> part = Part("scores", np.zeros((2, 6, 6)), ("H", "L", "S"))
     >>> part.shape, part.axes
     ((2, 6, 6), ('head', 'query', 'key'))
@@ -70,7 +74,12 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step of a trace: title, explanation, formula and numbers.
+    """One step of a trace.
+
+    name                name by which a trace returns the step, such as "scores"
+    title, explanation  what the step does, in one line and in a few sentences
+    formula, latex      its formula as text and in LaTeX
+    parts               its arrays: three for "project" and "split", otherwise one
 
     >>> step = Step("sum", "Add up", "Adds.", "sum[i] = Σ_j e[i, j]", "", (Part("sum", np.ones(3), ("L",)),))
     >>> step.values, step.shape
@@ -107,6 +116,16 @@ class Step:
 @dataclass(frozen=True, eq=False)
 class Trace:
     """Attention as a sequence of steps; returned by `regard.trace` and `trace_layer`.
+
+    kind                "attention" for given q, k and v; "layer" from the vectors of the tokens to the output
+    inputs              the arrays that the computation starts from
+    steps               the steps in order; `trace[name]` returns one
+    tokens, key_tokens  names of the queries and of the keys
+    heads, kv_heads     H and H_kv; 1 without an axis of heads
+    scale               factor of the scores
+    visible             booleans that broadcast to (..., H, L, S), True = visible; None without mask
+    mask                the mask as text; None without mask
+    note                one sentence about the origin of the numbers
 
     >>> import regard
     >>> trace = regard.trace([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]])
