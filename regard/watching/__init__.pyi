@@ -3,6 +3,15 @@ from .doctor.findings import Finding as Finding
 from .doctor.findings import Findings as Findings
 from .doctor.run_comparison import Agreement as Agreement
 from .doctor.run_comparison import agree as agree
+from .head_atlas.atlas import Atlas as Atlas
+from .head_atlas.atlas import atlas as atlas
+from .interventions.activation_patching import PatchingResult as PatchingResult
+from .interventions.activation_patching import patching as patching
+from .interventions.intervene_context import intervene as intervene
 from .recording import Recording as Recording
 from .statistics.row_statistics import Statistics as Statistics
+from .training_telemetry.log_files import read_telemetry as read_telemetry
+from .training_telemetry.telemetry import Telemetry as Telemetry
+from .training_telemetry.telemetry import telemetry as telemetry
+from .training_telemetry.trainer_callback import TelemetryCallback as TelemetryCallback
 from .watch_context import watch as watch

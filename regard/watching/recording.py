@@ -7,17 +7,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from rich.table import Table
 from torch import Tensor, nn
 
+from regard.watching.attribution.importance import head_importance
+from regard.watching.attribution.relevance import token_relevance
+from regard.watching.attribution.rollout import rollout_matrix, rollout_row
+from regard.watching.attribution.token_streams import SOURCE
 from regard.watching.call import Call
 from regard.watching.doctor.examination import examine
 from regard.watching.doctor.findings import Findings
 from regard.watching.generation import group_steps
 from regard.watching.head_table import head_table
-from regard.watching.readers.eager_softmax import WRONG_AXIS
+from regard.watching.readers.eager.trails import WRONG_AXIS
 
 Names = Sequence[str]
 Tokens = Names | Sequence[Names] | Mapping[str, Names | tuple[Names, Names]] | None
@@ -38,6 +41,13 @@ class Unseen:
 class Recording:
     """The calls recorded by `regard.watch`, in the order in which they were made.
 
+    model       the model that was watched
+    calls       the recorded calls
+    skipped     number of calls that were not recorded because of max_calls
+    unseen      what attends but was not recorded
+    notes       how the model ran differently from an unwatched run
+    selective   whether `only` restricts what is recorded
+
     >>> import regard, torch
     >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
     >>> with regard.watch(layer) as seen:
@@ -52,10 +62,10 @@ class Recording:
 
     model: nn.Module = field(repr=False)
     calls: list[Call] = field(default_factory=list)
-    skipped: int = 0  # calls not recorded because of max_calls
-    unseen: list[Unseen] = field(default_factory=list)  # what attends but was not recorded
-    notes: list[str] = field(default_factory=list)  # how the model ran differently from an unwatched run
-    selective: bool = field(default=False, repr=False)  # whether only= restricts what is recorded
+    skipped: int = 0
+    unseen: list[Unseen] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    selective: bool = field(default=False, repr=False)
 
     def __getitem__(self, which: int | str) -> Call:
         """Return a call by its number, or by the path of its module (its last call, if it made several)."""
@@ -198,23 +208,72 @@ class Recording:
         calls, steps = group_steps(self.calls, number)
         return Generation(self.model, calls, self.skipped, self.unseen, self.notes, self.selective, steps)
 
-    def rollout(self, *, residual: float = 0.5) -> Float[Tensor, "batch queries keys"]:
+    def rollout(self, *, residual: float = 0.5, query: int | None = None) -> Float[Tensor, "batch *queries keys"]:
         """Return attention rollout: how much of each input token reaches each output token.
 
         It is the product over the layers of the mean over heads, mixed with the identity for the residual stream.
-        The result is an S×S matrix for each batch item.
+
+        residual    share of the identity
+        query       return the row of this token only, (B, S), with memory linear in length; default: the S×S matrix
+                    of each batch item
+
+        >>> import regard, torch
+        >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
+        >>> with regard.watch(layer) as seen:
+        ...     _ = layer(torch.randn(1, 5, 16))
+        >>> seen.rollout(query=0)                                   # the first token sees itself only
+        tensor([[1., 0., 0., 0., 0.]])
         """
         self._check_not_empty()
-        total: Tensor | None = None
-        for call in self.calls:
-            length, size = call.shape[2:]
-            if length != size:
-                raise ValueError(f"rollout needs self-attention, but call {call.name!r} has L={length} and S={size}")
-            mean = torch.stack([call.weights(head=head) for head in range(call.shape[1])]).mean(0)
-            mixed = residual * torch.eye(length, device=mean.device) + (1 - residual) * mean
-            total = mixed if total is None else mixed @ total
-        assert total is not None
-        return total
+        if query is None:
+            return rollout_matrix(self.calls, residual)
+        return rollout_row(self.calls, query, residual)
+
+    def importance(self, loss: Tensor, *, per_item: bool = False) -> Float[Tensor, "calls *_ heads"]:
+        """Return the importance of every head for a loss, (calls, H): its gradient with respect to a gate on the head.
+
+        The gate is 1 and multiplies the head's output. To first order, removing the head changes the loss by minus
+        this number. One backward pass gives all; the graph is kept. NaN where a call has fewer heads than others.
+
+        loss        number computed from the output of the run, which must have had gradients
+        per_item    return (calls, B, H): one gate for each batch item
+
+        >>> import regard, torch
+        >>> layer = regard.nn.MultiHeadAttention(16, 2, bias=False)
+        >>> with regard.watch(layer) as seen:
+        ...     out = layer(torch.randn(1, 5, 16))
+        >>> total = seen.importance(out.sum()).sum()                # the output is linear in its heads
+        >>> torch.allclose(total, out.sum(), atol=1e-5)
+        True
+        """
+        self._check_not_empty()
+        return head_importance(self.calls, loss, per_item=per_item)
+
+    def relevance(
+        self, target: Tensor, *, query: int | None = None, source: bool = False
+    ) -> Float[Tensor, "batch tokens"]:
+        """Return the relevance of every token for a target: gradient × attention through all layers (Chefer et al.).
+
+        Memory is linear in length on fused attention. One backward pass is made; the graph is kept.
+
+        target  number computed from the output of the run, which must have had gradients; or one for each batch item
+        query   token at which the target is read; default: the tokens of the last layer that it depends on, evenly
+        source  return the relevance of the tokens of the encoder, in a model with cross-attention
+
+        >>> import regard, torch
+        >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
+        >>> with regard.watch(layer) as seen:
+        ...     out = layer(torch.randn(1, 5, 16))
+        >>> relevance = seen.relevance(out[0, 2, 0])                # read at token 2, which does not see the later ones
+        >>> relevance.shape, relevance[0, 3:]
+        (torch.Size([1, 5]), tensor([0., 0.]))
+        """
+        self._check_not_empty()
+        relevance = token_relevance(self.calls, target, query=query)
+        name = SOURCE if source else ""
+        if name not in relevance:
+            raise ValueError("relevance(source=True): the model has no cross-attention, so that there is no source")
+        return relevance[name]
 
     def compare(self, other: "Recording") -> list[dict[str, Any]]:
         """Return the change of each head's mean statistics from this recording to another, largest changes first."""

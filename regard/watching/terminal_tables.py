@@ -89,3 +89,14 @@ def print_changes(changes: Sequence[dict[str, Any]], console: Console) -> None:
         numbers = [f"{row[key]:+.2f}" if key in row else "?" for key in columns]
         table.add_row(ModulePath(row["call"]), str(row["head"]), *numbers)
     console.print(table)
+
+
+def print_relevance(tokens: Sequence[str], values: Sequence[float], purpose: str, console: Console) -> None:
+    """Print tokens with their relevance, as a bar and a number."""
+    table = Table(title=f"Relevance of each token for {purpose}", **COMPACT)
+    for column in ("token", "relevance", ""):
+        table.add_column(column, justify="right" if column == "relevance" else "left", overflow="fold")
+    most = max([*values, 1e-12])
+    for token, value in zip(tokens, values, strict=True):
+        table.add_row(Text(token), f"{value:.4f}", "█" * round(20 * max(0.0, value) / most))
+    console.print(table)

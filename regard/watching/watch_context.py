@@ -1,32 +1,21 @@
-"""`regard.watch`: a context manager that records every attention call of a model.
+"""`regard.watch`: a context manager that records every attention call of a model."""
 
-The `Recorder` sees every torch function that runs. torch's layers leave their fast path while it is active;
-`_FastPathsKept` prevents this, so that the model runs exactly the kernels that it runs unwatched.
-"""
-
-import functools
 import sys
-import threading
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from types import FunctionType
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.listeners import call_listeners
-from regard.watching.call_site import ATTENTION_CLASS, ModuleStack
-from regard.watching.readers import flex_attention_calls as flex
-from regard.watching.recorder import Keep, ModuleFilter, Recorder, active_recorders
+from regard.watching.recorder.call_site import ModuleStack
+from regard.watching.recorder.call_tensors import Keep
+from regard.watching.recorder.function_mode import ModuleFilter, Recorder
+from regard.watching.recorder.torch_overrides import torch_overrides
+from regard.watching.recorder.wrapped_forwards import register
 from regard.watching.recording import Recording
-
-TORCH_LAYERS = (
-    nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder, nn.TransformerDecoderLayer,
-    nn.TransformerDecoder, nn.Transformer,
-)  # fmt: skip
 
 
 @contextmanager
@@ -66,20 +55,19 @@ def watch(
     if max_calls is not None and max_calls < 1:
         raise ValueError(f"max_calls must be at least 1, got {max_calls}")
     recording = Recording(model, selective=only is not None)
-    recorder = Recorder(recording, keep, _module_filter(only), max_calls, _check_positions(positions))
-    counts: dict[str, int] = {}
-    with (
-        _run_uncompiled(recording, recorder.stack),
-        _fast_paths_kept,
-        _attention_modules_counted(recorder, counts),
-        _other_threads_recorded.of(recorder),
-        recorder,
-    ):
+    with active(Recorder(recording, keep, _module_filter(only), max_calls, _check_positions(positions))):
+        yield recording
+
+
+@contextmanager
+def active(recorder: Recorder) -> Iterator[None]:
+    """Let a recorder see the functions that its model runs inside the with-block, in any thread; then finish it."""
+    with run_uncompiled(recorder.recording, recorder.stack), torch_overrides, register(recorder), recorder:
         try:
-            yield recording
+            yield
         finally:
             with torch._C.DisableTorchFunction():
-                recorder.finish(counts)
+                recorder.finish()
 
 
 def _check_positions(positions: Any) -> Tensor | None:
@@ -95,7 +83,7 @@ def _check_positions(positions: Any) -> Tensor | None:
 
 
 @contextmanager
-def _run_uncompiled(recording: Recording, stack: ModuleStack) -> Iterator[None]:
+def run_uncompiled(recording: Recording, stack: ModuleStack) -> Iterator[None]:
     """Run compiled functions uncompiled: the recorder sees no function inside a compiled one."""
     if "torch._dynamo" not in sys.modules:  # nothing is compiled, and loading it takes seconds
         yield
@@ -111,36 +99,11 @@ def _run_uncompiled(recording: Recording, stack: ModuleStack) -> Iterator[None]:
 def _is_compiled(module: nn.Module) -> bool:
     """Whether a module is compiled, or holds a compiled function."""
     attributes = vars(module)
-    return (
-        type(module).__name__ == "OptimizedModule"
-        or attributes.get("_compiled_call_impl") is not None
-        or any(type(x) is FunctionType and hasattr(x, "_torchdynamo_orig_callable") for x in attributes.values())
-    )
-
-
-@contextmanager
-def _attention_modules_counted(recorder: Recorder, counts: dict[str, int]) -> Iterator[None]:
-    """Count how often the modules run whose class is named as attention, to report those without a recorded call.
-
-    torch's own layers leave their fast path if they have hooks. They are always recorded, so they get none.
-    """
-    handles, stack = [], recorder.stack
-    torch_layers = [name for name, module in stack.modules.items() if isinstance(module, TORCH_LAYERS)]
-    for name, module in stack.modules.items():
-        if not ATTENTION_CLASS.search(type(module).__name__) or isinstance(module, torch.jit.ScriptModule):
-            continue
-        if not any(name == layer or name.startswith(f"{layer}.") or not layer for layer in torch_layers):
-
-            def count(*_: Any, name: str = name) -> None:
-                if recorder.records_this_thread():
-                    counts[name] = counts.get(name, 0) + 1
-
-            handles.append(module.register_forward_pre_hook(count))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    if type(module).__name__ == "OptimizedModule" or "_compiled_call_impl" in attributes:
+        return attributes.get("_compiled_call_impl") is not None or type(module).__name__ == "OptimizedModule"
+    if FunctionType not in set(map(type, attributes.values())):
+        return False
+    return any(type(x) is FunctionType and hasattr(x, "_torchdynamo_orig_callable") for x in attributes.values())
 
 
 def _module_filter(only: str | Iterable[str] | ModuleFilter | None) -> ModuleFilter:
@@ -155,111 +118,3 @@ def _module_filter(only: str | Iterable[str] | ModuleFilter | None) -> ModuleFil
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Return whether a module's path matches one of the patterns, or is inside of a module that does."""
     return any(fnmatchcase(name, p) or name.startswith(f"{p}.") for p in patterns)
-
-
-class _OtherThreadsRecorded:
-    """Registers recorders with what is not bound to one thread: `regard.attend`, flex_attention, the model's forward.
-
-    A TorchFunctionMode is active in one thread only. While recorders of a model are active, its forward function enters
-    them in each thread that runs the model and has no recorder of its own.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.forwards: dict[
-            int, tuple[Any, bool]
-        ] = {}  # id of a model → its forward function, and whether it is its own
-        self.entered = threading.local()
-
-    @contextmanager
-    def of(self, recorder: Recorder) -> Iterator[None]:
-        model = recorder.recording.model
-        with self.lock:
-            if not active_recorders:
-                flex.report_calls(self._report_flex_attention)
-            active_recorders.append(recorder)
-            call_listeners.append(recorder.on_attend)
-            if id(model) not in self.forwards and not isinstance(model, torch.jit.ScriptModule):
-                self.forwards[id(model)] = model.forward, "forward" in vars(model)
-                model.forward = self._recorded(model, model.forward)
-        try:
-            yield
-        finally:
-            with self.lock:
-                active_recorders.remove(recorder)
-                call_listeners.remove(recorder.on_attend)
-                if not active_recorders:
-                    flex.report_no_calls()
-                if all(other.recording.model is not model for other in active_recorders) and id(model) in self.forwards:
-                    forward, is_own = self.forwards.pop(id(model))
-                    if is_own:
-                        model.forward = forward
-                    else:
-                        del model.forward
-
-    def _recorded(self, model: nn.Module, forward: Any) -> Any:
-        """Return the forward function of a model, which enters the model's recorders in threads without a recorder."""
-
-        @functools.wraps(forward)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            recorders = [x for x in active_recorders if x.recording.model is model and x.records_this_thread()]
-            thread = threading.get_ident()
-            if getattr(self.entered, "value", False) or any(recorder.thread == thread for recorder in recorders):
-                return forward(*args, **kwargs)
-            self.entered.value = True
-            try:
-                with ExitStack() as stack:
-                    for recorder in recorders:
-                        stack.enter_context(recorder)
-                    return forward(*args, **kwargs)
-            finally:
-                self.entered.value = False
-
-        return run
-
-    @staticmethod
-    def _report_flex_attention(*call: Any) -> None:
-        for recorder in tuple(active_recorders):
-            if recorder.records_this_thread():
-                recorder.read_call(flex.from_flex_attention, None, *call)
-
-
-class _FastPathsKept:
-    """Context in which torch's layers stay on their fast path although a TorchFunctionMode is active.
-
-    The recorder changes no result, so the layers need not leave it. One instance serves all threads: the first to
-    enter replaces torch's test for active modes, the last to leave restores it.
-    """
-
-    def __init__(self) -> None:
-        self.lock, self.entered = threading.Lock(), 0
-        self.modules: list[Any] = [torch.overrides, F]
-        self.originals: list[Any] = []
-
-    def __enter__(self) -> None:
-        with self.lock:
-            self.entered += 1
-            if self.entered == 1:
-                self.originals = [module.has_torch_function for module in self.modules]
-                for module in self.modules:
-                    module.has_torch_function = _has_tensor_subclass
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.entered -= 1
-            if self.entered == 0:
-                for module, original in zip(self.modules, self.originals, strict=True):
-                    module.has_torch_function = original
-
-
-def _has_tensor_subclass(arguments: Iterable[Any]) -> bool:
-    """Whether an argument overrides torch functions itself, as `has_torch_function` tests without active modes."""
-    disabled = torch._C._disabled_torch_function_impl
-    return any(
-        isinstance(x, Tensor) and type(x) not in (Tensor, nn.Parameter) and type(x).__torch_function__ is not disabled
-        for x in arguments
-    )
-
-
-_fast_paths_kept = _FastPathsKept()
-_other_threads_recorded = _OtherThreadsRecorded()

@@ -103,6 +103,14 @@ def nan_key(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
     return q, k, v
 
 
+def nan_value(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    return q, k, v.masked_fill(torch.arange(8) == 3, float("nan"))
+
+
+def one_projection(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    return q[:, :1].expand_as(q), k[:, :1].expand_as(k), v
+
+
 def decode(steps: int = 3, **options: Any) -> Callable[[nn.Module], Any]:
     def run(model: nn.Module) -> None:
         model(X, CAUSAL)
@@ -140,6 +148,7 @@ MISTAKES = [
     Mistake("softmax of a hidden row", "not finite", call(CAUSAL.tril(-1)), forms=(False,)),
     Mistake("mask times -inf", "not finite", call((1.0 - CAUSAL.float()) * float("-inf"))),
     Mistake("NaN in a key", "not finite", call(), {"qkv": nan_key}),
+    Mistake("NaN in a value", "not finite", call(), {"qkv": nan_value}),
     Mistake("softmax over the queries", "softmax over the wrong axis", call(), {"dim": -2}, forms=(False,)),
     Mistake("mask after the softmax", "weights not normalized", call(CAUSAL), {"late": True}, forms=(False,)),
     Mistake("not scaled", "unusual scale", call(), {"scale": 1.0}, forms=(True,)),
@@ -152,6 +161,7 @@ MISTAKES = [
     Mistake("values are the same for all tokens", "dead values", call(), {"qkv": constant_values}),
     Mistake("one key is huge", "one-token head", call(), {"qkv": large_key}),
     Mistake("two heads share projections", "repeated head", call(), {"qkv": repeat_head}),
+    Mistake("all heads share projections", "repeated head", call(), {"qkv": one_projection}),
     Mistake("documents not separated", "attends to another document", call(CAUSAL),
             check={"documents": [4, 5], "causal": True}),
     Mistake("dropout in evaluation", "dropout in evaluation", call(dropout_p=0.1), forms=(True,)),

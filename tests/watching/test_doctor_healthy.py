@@ -46,6 +46,31 @@ class TestDecoders:
         assert findings(model, generate(), keep="copies", padding=LEFT, causal=True) == []
 
 
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+def test_small_parameters(implementation: str) -> None:
+    model = build("Llama", implementation, **LLAMA)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "q_proj" in name or "k_proj" in name:
+                parameter.div_(parameter.abs().max() * 500)
+    assert findings(model, forward(input_ids=IDS), causal=True) == []
+
+
+def test_configurations_with_fields_that_differ_between_layers() -> None:
+    class Config:
+        @property
+        def qk_nope_head_dim(self) -> int:
+            raise ValueError("a per-layer attribute")
+
+        num_attention_heads = sliding_window = layer_types = qk_nope_head_dim
+
+    model = build("Llama", "eager", **LLAMA)
+    for layer in model.model.layers:
+        layer.self_attn.config = Config()
+        layer.self_attn.config._attn_implementation = "eager"
+    assert findings(model, forward(input_ids=IDS), causal=True) == []
+
+
 def test_sinks() -> None:
     options = {**LLAMA, "head_dim": 8, "num_local_experts": 2, "num_experts_per_tok": 1, "sliding_window": 4}
     model = build("GptOss", "eager", **options)

@@ -1,5 +1,6 @@
 """Attention written with torch functions is followed from the softmax to the product with values, in every form."""
 
+import warnings
 import weakref
 from collections.abc import Callable
 
@@ -464,6 +465,117 @@ def half_precision(layer: Layer, x: Tensor) -> Tensor:
     return layer.merge((weights @ v).float())
 
 
+def compiled_script(function: Callable) -> Callable:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.jit.script(function)
+
+
+def clamp(scores: Tensor) -> Tensor:
+    return (scores / 5).tanh() * 5
+
+
+def scripted_softcap(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    return layer.merge(layer.used(compiled_script(clamp)(q @ k.mT).softmax(-1)) @ v)
+
+
+def softcap(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = torch.tanh(q @ k.mT / 5) * 5
+    return layer.merge(layer.used(scores.masked_fill(HIDDEN, torch.finfo(x.dtype).min).softmax(-1)) @ v)
+
+
+def distances(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    return layer.merge(layer.used((-(torch.cdist(q, k) ** 2)).softmax(-1)) @ v)
+
+
+def cosine_similarity(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    return layer.merge(layer.used(F.cosine_similarity(q[:, :, :, None], k[:, :, None], dim=-1).softmax(-1)) @ v)
+
+
+def vector_products(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    return layer.merge(layer.used(torch.linalg.vecdot(q[:, :, :, None], k[:, :, None]).softmax(-1)) @ v)
+
+
+def sparse_scores(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y[0, 0].detach() for y in layer.qkv(x))
+    weights = torch.sparse.softmax((q @ k.T).to_sparse(), -1)
+    with torch._C.DisableTorchFunction():
+        layer.used(weights.to_dense()[None, None])
+    return torch.sparse.mm(weights, v)
+
+
+def fused_with_groups_of_heads(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    with torch._C.DisableTorchFunction():
+        layer.used((q @ k.mT / D_K**0.5).softmax(-1))
+    q, k, v = (y.unflatten(1, (2, H // 2)) for y in (q, k, v))
+    return layer.merge(F.scaled_dot_product_attention(q, k, v).flatten(1, 2))
+
+
+class OwnGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, scores: Tensor, values: Tensor) -> Tensor:
+        return scores.softmax(-1) @ values
+
+
+def autograd_function(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    with torch._C.DisableTorchFunction():
+        layer.used((q @ k.mT).softmax(-1))
+    return layer.merge(OwnGradient.apply(q @ k.mT, v))
+
+
+def one_key(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y[:, :, :1] for y in layer.qkv(x))
+    return layer.merge(layer.used((q @ k.mT).softmax(-1)) @ v)
+
+
+def softmax_plus_one_of_large_scores(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = q @ k.mT
+    largest = scores.amax(-1, keepdim=True).clamp_min(0)
+    e = (scores - largest).exp()
+    return layer.merge(layer.used(e / (e.sum(-1, keepdim=True) + (-largest).exp())) @ v)
+
+
+def powers_of_a_number(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    e = 3.0 ** (q @ k.mT * 0.1)
+    first = e / e.sum(-1, keepdim=True)
+    e = torch.pow(2, q @ k.mT * 0.1)
+    return layer.merge(layer.used(first) @ v + layer.used(e / e.sum(-1, keepdim=True)) @ v)
+
+
+def sum_by_einsum(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    e = (q @ k.mT * 0.1).exp()
+    out = torch.einsum("bhij,bhjd->bhid", e, v) / torch.einsum("bhij->bhi", e)[..., None]
+    with torch._C.DisableTorchFunction():
+        layer.used(e / e.sum(-1, keepdim=True))
+    return layer.merge(out)
+
+
+def mixed_heads_normalized(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    weights = torch.einsum("bhij,hg->bijg", (q @ k.mT).softmax(-1), layer.mix)
+    return layer.merge(layer.used(F.layer_norm(weights, (H,)).permute(0, 3, 1, 2)) @ v)
+
+
+def items_in_a_loop(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    out = []
+    for item in range(B):
+        weights = (q[item] @ k[item].mT).softmax(-1)
+        layer.used(weights[None])
+        out.append(weights @ v[item])
+    return layer.merge(torch.stack(out))
+
+
 ATTENTION = [
     product, einsum, heads_after_queries, shared_values, values_first, softmax_over_rows,
     batch_before_heads_in_one_axis, heads_before_batch_in_one_axis, fused_with_one_axis,
@@ -477,7 +589,9 @@ ATTENTION = [
     one_head_of_keys, groups_of_heads, groups_after_queries, heads_before_batch,
     output_projection_in_the_product, several_learned_queries,
     projected_learned_queries, pooling_heads, expanded_pooling, learned_keys, gated, differential, slots,
-    memory_tokens, implicit_axis, half_precision,
+    memory_tokens, implicit_axis, half_precision, softcap, distances, cosine_similarity, vector_products, sparse_scores,
+    fused_with_groups_of_heads, autograd_function, one_key, scripted_softcap, softmax_plus_one_of_large_scores,
+    powers_of_a_number, sum_by_einsum, mixed_heads_normalized, items_in_a_loop,
 ]  # fmt: skip
 
 
@@ -643,10 +757,34 @@ def two_axes_of_keys(layer: Layer, x: Tensor) -> Tensor:
     return layer.merge(torch.einsum("bhqij,bhijd->bhqd", weights, v.view(B, H, 2, 3, D_K)))
 
 
+def sum_in_a_column_of_ones(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    out = (q @ k.mT * 0.1).exp() @ F.pad(v, (0, 1), value=1.0)
+    return layer.merge(out[..., :-1] / out[..., -1:])
+
+
+@torch.library.custom_op("regard_tests::mix", mutates_args=())
+def mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (q @ k.mT).softmax(-1) @ v
+
+
+def operator_of_another_library(layer: Layer, x: Tensor) -> Tensor:
+    return layer.merge(mix(*layer.qkv(x)))
+
+
+def scripted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return torch.softmax(q @ k.transpose(-1, -2), -1) @ v
+
+
+def script_function(layer: Layer, x: Tensor) -> Tensor:
+    return layer.merge(compiled_script(scripted)(*layer.qkv(x)))
+
+
 REPORTED = [
     (landmarks, "several softmaxes"), (blocks, "in pieces"), (wrong_axis, "not multiplied"),
     (keys_in_chunks, "added"), (selected_keys, "keys of its own"), (selected_keys_of_one_head, "keys of its own"),
     (neighbours, "keys of its own"), (graph, "index_add"), (dropout_in_place, "in place"), (two_axes_of_keys, "view"),
+    (operator_of_another_library, "mix"), (script_function, "TorchScript"), (sum_in_a_column_of_ones, "divided"),
 ]  # fmt: skip
 
 
@@ -668,6 +806,25 @@ def test_parameters_may_be_exchanged(form: Callable) -> None:
         torch.func.functional_call(layer, parameters, (X,))
     assert [call.shape for call in seen.calls] == [tuple(weights.shape) for weights in layer.weights]
     assert not seen.unseen
+
+
+def reused_buffer(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y.detach() for y in layer.qkv(x))
+    buffer = torch.empty(B, H, L, L)
+    for scale in (0.1, 0.9):
+        torch.matmul(q, k.mT, out=buffer)
+        torch.softmax(buffer.mul_(scale), -1, out=buffer)
+        v = layer.used(buffer) @ v
+    return layer.merge(v)
+
+
+def test_a_buffer_may_hold_the_weights_of_several_calls() -> None:
+    layer = Layer(reused_buffer)
+    with torch.no_grad(), regard.watch(layer, keep="copies") as seen:
+        layer(X)
+    assert len(seen.calls) == 2
+    for call, weights in zip(seen.calls, layer.weights, strict=True):
+        torch.testing.assert_close(call.weights(), weights)
 
 
 def test_weights_are_not_held_when_only_statistics_are_kept() -> None:
@@ -707,7 +864,16 @@ def scaled_twice(layer: Layer, x: Tensor) -> Tensor:
     return layer.merge((weights @ v).view(B, H, L, D_K))
 
 
-@pytest.mark.parametrize(("form", "scale"), [(scaled_before, 0.125), (scaled_twice, 0.125), (cosine, None)])
+def scaled_tables(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    cosines = torch.arange(L * D_K).view(1, 1, L, D_K).cos() * 1.5  # YaRN: the factor belongs to the positions
+    return layer.merge((q * cosines @ (k * cosines).mT * 0.125).softmax(-1) @ v)
+
+
+SCALED = [(scaled_before, 0.125), (scaled_twice, 0.125), (scaled_tables, 0.125), (cosine, None)]
+
+
+@pytest.mark.parametrize(("form", "scale"), SCALED)
 def test_scale_is_the_factor_of_the_scores(form: Callable, scale: float | None) -> None:
     layer = Layer(form).eval()
     with torch.no_grad(), regard.watch(layer) as seen:

@@ -2,6 +2,8 @@
 
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 
 import pytest
 import torch
@@ -45,13 +47,13 @@ def watch(model: nn.Module, *inputs: object, **options: object) -> Recording:
     return seen
 
 
-def llama(**options: object) -> nn.Module:
+def llama(kv_heads: int = 2, **options: object) -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
     special = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-    config = LlamaConfig(vocab_size=60, num_key_value_heads=2, **sizes, **special)
+    config = LlamaConfig(vocab_size=60, num_key_value_heads=kv_heads, **sizes, **special)
     model = LlamaForCausalLM._from_config(config, **options)
     for parameter in model.parameters():  # larger weights than a new model has, so that heads differ
         parameter.data *= 4
@@ -62,8 +64,8 @@ IDS = torch.tensor([[0, 0, 5, 6, 7, 8], [9, 10, 11, 12, 13, 14]])
 MASK = (IDS != 0).long()
 
 
-def generate(implementation: str, **options: object) -> Recording:
-    model = llama(attn_implementation=implementation)
+def generate(implementation: str, kv_heads: int = 2, **options: object) -> Recording:
+    model = llama(kv_heads, attn_implementation=implementation)
     with torch.no_grad(), regard.watch(model) as seen:
         model.generate(IDS, attention_mask=MASK, max_new_tokens=5, do_sample=False, min_new_tokens=5, **options)
     return seen
@@ -398,6 +400,37 @@ def test_other_threads() -> None:
     assert "forward" not in vars(model)
 
 
+def test_parts_of_a_model_may_run_in_other_threads() -> None:
+    class Parallel(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = nn.ModuleList([Attention(), Attention()])
+
+        def forward(self, x: Tensor) -> Tensor:
+            with ThreadPoolExecutor(1) as pool:
+                return sum(pool.map(lambda part: part(x), self.parts))
+
+    model = Parallel()
+    forward = Attention.forward
+    with regard.watch(model) as seen:
+        model(X)
+    assert [call.name for call in seen.calls] == ["parts.0", "parts.1"]
+    for call, part in zip(seen.calls, model.parts, strict=True):
+        torch.testing.assert_close(call.weights(), part.weights(X))
+    assert Attention.forward is forward
+
+
+def test_copies_of_a_watched_model_run_their_own_code() -> None:
+    model = Attention()
+    with torch.no_grad(), regard.watch(model) as seen:
+        copy = deepcopy(model)
+        for parameter in copy.parameters():
+            parameter.mul_(2)
+        assert not torch.equal(copy(X), model(X))
+    assert [unseen.module for unseen in seen.unseen] == ["Attention"]
+    assert len(seen.calls) == 1
+
+
 def test_direct_operators() -> None:
     class Direct(Attention):
         def forward(self, x: Tensor) -> Tensor:
@@ -489,3 +522,52 @@ def test_values_outputs_and_contributions() -> None:
         expected = (weights[..., None] * (v @ matrix)[:, :, None]).norm(dim=-1)
     torch.testing.assert_close(call.contributions(), expected)
     torch.testing.assert_close(call.contributions(head=1, batch=0, queries=2), expected[0, 1, 2])
+
+
+def test_vmap_over_a_mask_without_heads() -> None:
+    class Masked(nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(q, k, v, mask)
+
+    q, k, v = (torch.randn(B, H, L, D) for _ in range(3))
+    mask = torch.ones(L, L, dtype=torch.bool).tril() & (torch.arange(L) != torch.arange(B)[:, None, None] + 2)
+    mask[..., 0] = True
+    with regard.watch(Masked()) as seen, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        torch.vmap(seen.model)(q, k, v, mask)
+    scores = (q @ k.mT * D**-0.5).masked_fill(~mask[:, None], float("-inf"))
+    torch.testing.assert_close(seen.calls[0].weights(), scores.softmax(-1))
+
+
+def test_forward_derivatives() -> None:
+    class Eager(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x @ x.mT).softmax(-1) @ x
+
+    x = torch.randn(B, L, D)
+    with regard.watch(Eager()) as seen:
+        torch.func.jvp(seen.model, (x,), (x,))
+    torch.testing.assert_close(seen.calls[0].weights(), (x @ x.mT).softmax(-1)[:, None])
+
+
+def test_one_head_of_keys_in_a_static_cache() -> None:
+    fused, eager = (generate(name, 1, cache_implementation="static") for name in ("sdpa", "eager"))
+    for call, expected in zip(fused.calls, eager.calls, strict=True):
+        real = MASK[:, None].bool().expand(call.shape[:3]) if call.shape[2] > 1 else torch.ones(call.shape[:3]) > 0
+        assert (call.weights() - expected.weights()).abs().amax(-1)[real].max() < 1e-5
+
+
+def test_cross_attention_under_vmap() -> None:
+    class Cross(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.q = nn.Linear(D, D)
+
+        def forward(self, query: Tensor, key: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(self.q(query), key, key)
+
+    x, y = torch.randn(2, B, L, D), torch.randn(2, B, L, D)
+    with torch.no_grad(), regard.watch(Cross()) as seen, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        torch.vmap(seen.model)(x, y)
+    assert [call.cross for call in seen.calls] == [True]

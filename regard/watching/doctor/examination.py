@@ -18,7 +18,7 @@ from regard.watching.doctor import (
 from regard.watching.doctor.arguments import read_padding
 from regard.watching.doctor.findings import ALL_CHECKS, Finding, Findings
 from regard.watching.doctor.subject import Subject, make_subjects, matches
-from regard.watching.readers.eager_softmax import WRONG_AXIS
+from regard.watching.readers.eager.trails import WRONG_AXIS
 
 Check = Callable[[], list[Finding] | str]
 

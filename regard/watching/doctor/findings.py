@@ -9,6 +9,10 @@ from typing import NamedTuple
 class Finding:
     """One thing that looks wrong: what, in which call and head, with an example pair of query and key.
 
+    what                    what is wrong, as in the table of `regard.watching.doctor`
+    call, head, query, key  where: path of the module, and an example; None where it concerns the whole call
+    message                 a sentence with the numbers and what to do
+
     >>> import regard, torch
     >>> layer = regard.nn.MultiHeadAttention(16, 1)
     >>> with regard.watch(layer) as seen:

@@ -8,7 +8,9 @@ from regard.watching.doctor.findings import Finding
 from regard.watching.doctor.subject import Subject, recorded
 
 SAMPLE = 24  # queries of each item that are examined first
-EVEN = 1e-5  # relative difference of weights that counts as equal
+EVEN = 1e-5  # relative difference of weights or keys that counts as equal
+SAME = 3e-6  # relative difference of the weights of heads that counts as rounding
+EVEN_EAGER = 5e-7  # the same where only weights are known: small scores of a new model must count as different
 
 
 def find_idle_heads(subject: Subject) -> list[Finding] | str:
@@ -24,8 +26,8 @@ def find_idle_heads(subject: Subject) -> list[Finding] | str:
     if not weights:
         return []
     findings = []
-    uniform = _uniform(weights)
-    uniform_heads = uniform.nonzero()[:, 0].tolist()
+    uniform = _uniform(weights, EVEN if call.eager_weights is None else EVEN_EAGER)
+    uniform_heads = [head for head in uniform.nonzero()[:, 0].tolist() if _scores_are_equal(subject, head)]
     if uniform_heads and _tokens_are_equal(subject):
         return "all tokens of the input are equal"
     for head in uniform_heads:
@@ -40,7 +42,7 @@ def find_idle_heads(subject: Subject) -> list[Finding] | str:
             findings.append(Finding("one-token head", call.name, head, 0, key, message))
     for head, first in _repeated(weights).items():
         if head not in uniform_heads and head not in one_token:
-            message = f"its weights are exactly those of head {first}; check that the heads have their own projections"
+            message = f"its weights are those of head {first}; check that the heads have their own projections"
             findings.append(Finding("repeated head", call.name, head, None, None, message))
     return findings
 
@@ -53,7 +55,7 @@ def sample_rows(subject: Subject, b: int, count: int) -> Int[Tensor, "rows"]:
     return rows[torch.linspace(0, len(rows) - 1, count, device=rows.device).round().long()]
 
 
-def _uniform(items: list[Float[Tensor, "heads _ keys"]]) -> Tensor:
+def _uniform(items: list[Float[Tensor, "heads _ keys"]], even_within: float = EVEN) -> Tensor:
     """Return which heads have equal weights on all visible keys in every row with at least three."""
     heads = items[0].shape[0]
     even = torch.ones(heads, dtype=torch.bool, device=items[0].device)
@@ -62,9 +64,22 @@ def _uniform(items: list[Float[Tensor, "heads _ keys"]]) -> Tensor:
         visible = weights > 0
         enough = visible.sum(-1) > 2
         largest, smallest = weights.amax(-1), weights.masked_fill(~visible, 1.0).amin(-1)
-        even &= ((largest - smallest <= EVEN * largest) | ~enough).all(-1)
+        even &= ((largest - smallest <= even_within * largest) | ~enough).all(-1)
         examined |= enough.any(-1)
     return even & examined
+
+
+def _scores_are_equal(subject: Subject, head: int) -> bool:
+    """Whether the scores of a head are equal because of its queries, keys or scale, not because they are small.
+
+    A new model with small parameters has small scores, which differ as much as their size.
+    """
+    q, k = (recorded(subject.call, name) for name in "qk")
+    if q is None or k is None or subject.call.scale == 0:
+        return True
+    keys = k[:, head // (q.shape[1] // k.shape[1])].float()
+    differences = (keys - keys[:, :1]).abs().amax()
+    return not bool(q[:, head].any()) or bool(differences <= EVEN * keys.abs().amax())
 
 
 def _one_token(items: list[Float[Tensor, "heads _ keys"]]) -> dict[int, int]:
@@ -87,7 +102,7 @@ def _always_one_token(subject: Subject, head: int) -> bool:
 
 
 def _repeated(items: list[Float[Tensor, "heads _ keys"]]) -> dict[int, int]:
-    """Return the heads whose weights are exactly those of an earlier head, and that head.
+    """Return the heads whose weights are those of an earlier head, apart from rounding, and that head.
 
     Rows that put the same weight on every key that they see, as of padding, are equal in healthy heads too.
     """
@@ -97,7 +112,7 @@ def _repeated(items: list[Float[Tensor, "heads _ keys"]]) -> dict[int, int]:
     repeated: dict[int, int] = {}
     for head in range(1, len(rows)):
         for first in range(head):
-            if first not in repeated and rows[head, -1] == rows[first, -1] and torch.equal(rows[head], rows[first]):
+            if first not in repeated and torch.allclose(rows[head], rows[first], rtol=SAME, atol=0.0):
                 repeated[head] = first
                 break
     return repeated

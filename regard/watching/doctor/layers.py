@@ -9,6 +9,7 @@ from torch import nn
 from regard.watching.call import Call
 from regard.watching.doctor.findings import Finding
 from regard.watching.doctor.subject import Subject
+from regard.watching.recorder.call_site import config_value
 
 HEAD_COUNTS = ("num_heads", "heads", "num_attention_heads", "n_heads", "n_head", "nhead")
 
@@ -177,13 +178,13 @@ def find_head_order(subject: Subject) -> list[Finding]:
 def stated_window(subject: Subject) -> int | None:
     """Return the sliding window that the module or the configuration states for this call."""
     module, config = subject.module, subject.config
-    window = getattr(config, "sliding_window", None)
+    window = config_value(config, "sliding_window")
     if module is not None and hasattr(module, "sliding_window"):
         window = module.sliding_window
-    elif (kinds := getattr(config, "layer_types", None)) and isinstance(
+    elif (kinds := config_value(config, "layer_types")) and isinstance(
         index := getattr(module, "layer_idx", None), int
     ):
         window = window if index < len(kinds) and kinds[index] == "sliding_attention" else None
-    elif getattr(config, "layer_types", None) or not getattr(config, "use_sliding_window", True):
+    elif config_value(config, "layer_types") or not config_value(config, "use_sliding_window", True):
         window = None
     return window if isinstance(window, int) and window > 0 else None

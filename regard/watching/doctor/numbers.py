@@ -4,21 +4,23 @@ import torch
 from torch import Tensor
 
 from regard.watching.doctor.findings import Finding
-from regard.watching.doctor.subject import Subject
+from regard.watching.doctor.subject import Subject, recorded
 from regard.watching.doctor.visible_pairs import row_chunks
 
 SUM_ERROR = {torch.float32: 1e-3, torch.float64: 1e-3, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 
 
 def find_not_finite(subject: Subject) -> list[Finding]:
-    """Return a finding if queries, keys, weights or bias hold NaN, or infinity where it is not a mask."""
+    """Return a finding if queries, keys, values, weights or bias hold NaN, or infinity where it is not a mask."""
     call, relevant = subject.call, subject.relevant
     tensors = {"weights": call.eager_weights} if call.eager_weights is not None else {"queries": call.q, "keys": call.k}
+    if (values := recorded(call, "v")) is not None:
+        tensors["values"] = values
     for name, x in tensors.items():
         if bool(x.float().sum().isfinite()) if x.dtype != torch.float64 else bool(x.sum().isfinite()):
             continue
         wrong = ~x.isfinite()
-        if name != "keys":  # padding queries are not checked
+        if name in ("queries", "weights"):  # padding queries are not checked
             wrong &= relevant[:, None, :, None]
         indices = wrong.nonzero()
         if len(indices):
@@ -29,7 +31,9 @@ def find_not_finite(subject: Subject) -> list[Finding]:
                 subject.exclude(wrong.all(-1).any(1))
             else:
                 message += "look for an overflow or a NaN in the layers before"
-            return [Finding("not finite", call.name, head, token if name != "keys" else None, None, message)]
+            return [
+                Finding("not finite", call.name, head, token if name in ("queries", "weights") else None, None, message)
+            ]
     if call.bias is not None and bool((call.bias.isnan() | call.bias.isposinf()).any()):
         message = (
             "the mask or bias that is added to the scores holds NaN or +inf; 0·(−inf) is NaN: use where or masked_fill"

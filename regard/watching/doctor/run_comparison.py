@@ -38,6 +38,13 @@ Way = str | nn.Module | Callable[..., Any]
 class Agreement:
     """Result of `regard.agree`: the first difference of the weights, and the largest one of the outputs.
 
+    ways                            the two ways that were compared
+    tolerance                       differences up to this number count as equal
+    difference                      of the weights at the first place that differs, or the largest one if none does
+    call, batch, head, query, key   the first place that differs; None if none does
+    output_difference               largest difference of the outputs; None if they could not be compared
+    reason                          why calls could not be compared
+
     >>> import regard, torch
     >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
     >>> report = regard.agree(layer, torch.randn(1, 6, 16), "prefix", "whole")
@@ -47,14 +54,14 @@ class Agreement:
 
     ways: tuple[str, str]
     tolerance: float
-    difference: float  # of the weights at the first place that differs, or the largest one if none does
+    difference: float
     call: str | None = None
     batch: int | None = None
     head: int | None = None
     query: int | None = None
     key: int | None = None
-    output_difference: float | None = None  # None: the outputs could not be compared
-    reason: str = ""  # why calls could not be compared
+    output_difference: float | None = None
+    reason: str = ""
 
     def __bool__(self) -> bool:
         """Whether the two ways agree."""

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.watching.doctor.findings import Finding
 from regard.watching.doctor.subject import Subject, recorded
+from regard.watching.recorder.call_site import config_value
 
 CLOSE = 0.02  # relative difference that is a rounding error of the factor
 SCALING = ("scaling", "scale", "softmax_scale", "scale_factor", "attention_scale", "norm_factor", "inv_norm_factor",
@@ -16,6 +17,7 @@ STATED = ("scal", "mult"), ("attn", "attention", "softmax", "query")  # one of e
 WIDTHS = ("query_pre_attn_scalar", "head_dim", "qk_head_dim", "attention_head_dim", "kv_channels")
 UNSCALED_FAMILIES = ("relative_attention_num_buckets", "relative_attention_max_distance")  # T5 and relatives
 UNSCALED_TYPES = ("gpt_neo",)
+WIDE_TYPES = ("cvt",)  # families that divide by √d_model
 
 
 def find_scale(subject: Subject) -> list[Finding] | str:
@@ -56,12 +58,22 @@ def _find_eager_scale(subject: Subject) -> list[Finding] | str:
         return "the scale of eager attention is not recorded where it is not one number"
     guess = "" if _is_close(call.scale, width**-0.5) else _explain(call.scale, width, call.shape[1])
     stated = any(_is_close(call.scale, x) for x in _stated_factors(subject.config, width))
-    unscaled = call.scale == 1.0 and (call.score_bias or _is_unscaled_family(subject) or _has_small_scores(subject))
-    if not guess or stated or unscaled:
+    unscaled = call.scale == 1.0 and (
+        call.score_bias or _is_unscaled_family(subject) or _normalizes(subject) or _has_small_scores(subject)
+    )
+    wide = "d_model" in guess and config_value(subject.config, "model_type") in WIDE_TYPES
+    if not guess or stated or unscaled or wide:
         return []
     message = f"scores are multiplied by {call.scale:.4g}, but 1/√d is {width**-0.5:.4g} for heads of width {width}"
     message += f"{guess}; check the scale, or state it in the model's configuration"
     return [Finding("unusual scale", call.name, None, None, None, message)]
+
+
+def _normalizes(subject: Subject) -> bool:
+    """Whether the module has norms for its queries and its keys, by their names: q_norm and k_norm, for example."""
+    names = [] if subject.module is None else [name.lower() for name, _ in subject.module.named_children()]
+    norms = [name for name in names if "norm" in name or name.endswith("ln")]
+    return all(any(name.startswith(first) for name in norms) for first in ("q", "k"))
 
 
 def _has_small_scores(subject: Subject) -> bool:
@@ -95,7 +107,7 @@ def _stated_factors(config: Any, width: int) -> Iterator[float]:
             if name == "scale_attn_weights" and not value:
                 yield 1.0
             if name == "scale_attn_by_inverse_layer_idx" and value:
-                yield from (width**-0.5 / n for n in range(1, 1 + int(getattr(config, "num_hidden_layers", 1))))
+                yield from (width**-0.5 / n for n in range(1, 1 + int(config_value(config, "num_hidden_layers", 1))))
         elif isinstance(value, int | float) and value > 0:
             if name in WIDTHS:
                 yield value**-0.5
@@ -108,10 +120,10 @@ def _stated_factors(config: Any, width: int) -> Iterator[float]:
                     yield scaled**2 * width**-0.5
         elif hasattr(value, "to_dict"):
             yield from _stated_factors(value, width)
-    nope, rope = getattr(config, "qk_nope_head_dim", None), getattr(config, "qk_rope_head_dim", None)
+    nope, rope = (config_value(config, f"qk_{part}_head_dim") for part in ("nope", "rope"))
     if isinstance(nope, int) and isinstance(rope, int) and nope + rope > 0:
         yield (nope + rope) ** -0.5
-    if (kinds := getattr(config, "pos_att_type", None)) is not None:  # DeBERTa: content and positions
+    if (kinds := config_value(config, "pos_att_type")) is not None:  # DeBERTa: content and positions
         yield ((1 + len(kinds)) * width) ** -0.5
 
 
@@ -126,9 +138,8 @@ def _module_factors(subject: Subject) -> Iterator[float]:
 
 def _is_unscaled_family(subject: Subject) -> bool:
     config = subject.config
-    return getattr(config, "model_type", None) in UNSCALED_TYPES or any(
-        hasattr(config, name) for name in UNSCALED_FAMILIES
-    )
+    families = any(config_value(config, name) is not None for name in UNSCALED_FAMILIES)
+    return families or config_value(config, "model_type") in UNSCALED_TYPES
 
 
 def _used_width(q: Tensor, k: Tensor) -> int:

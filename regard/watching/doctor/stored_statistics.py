@@ -84,5 +84,5 @@ def _is_uniform(entropy: Tensor, mean: Tensor, spread: Tensor, keys: Tensor | in
     n = torch.as_tensor(keys, device=entropy.device, dtype=torch.float32)
     enough = rows & (n > 2)
     even = (entropy - n.log()).abs() < 1e-5 * n.log().clamp_min(1)
-    even &= ((mean - (n - 1) / 2).abs() < 1e-5 * n) & ((spread - ((n * n - 1) / 12).sqrt()).abs() < 1e-4 * n)
+    even &= ((mean - (n - 1) / 2).abs() < 2e-6 * n) & ((spread - ((n * n - 1) / 12).sqrt()).abs() < 1e-4 * n)
     return (even | ~enough).all(-1).all(0) & enough.any(-1).any(0)

@@ -14,8 +14,11 @@ MODULE = "torch.nn.attention.flex_attention"
 _operators: list[Any] = []  # torch's operator, while it is replaced
 
 
-def report_calls(report: Callable[[tuple[Any, ...], dict[str, Any], Tensor], None]) -> None:
-    """Call report(args, kwargs, output) for each call of flex_attention: no TorchFunctionMode sees its operator."""
+def report_calls(report: Callable[[tuple[Any, ...], dict[str, Any], Tensor], Tensor]) -> None:
+    """Replace the output of each call of flex_attention by report(args, kwargs, output).
+
+    No TorchFunctionMode sees its operator.
+    """
     module: Any = sys.modules.get(MODULE)
     if module is None or not hasattr(module, "flex_attention_hop"):
         return
@@ -24,8 +27,7 @@ def report_calls(report: Callable[[tuple[Any, ...], dict[str, Any], Tensor], Non
 
     def reported(*args: Any, **kwargs: Any) -> Any:
         out = operator(*args, **kwargs)
-        report(args, kwargs, out[0])
-        return out
+        return report(args, kwargs, out[0]), *out[1:]
 
     module.flex_attention_hop = reported
 
@@ -50,10 +52,9 @@ def from_flex_attention(
 ) -> Call:
     """Read a call: the last element of the block mask is the function that says which pairs are visible."""
     shape = query.shape[0], query.shape[1], query.shape[2], key.shape[2]
-    q, k, v = (x.detach().expand(shape[0], -1, -1, -1) for x in (query, key, value))
+    q, k, v = (x.expand(shape[0], -1, -1, -1) for x in (query, key, value))
     function = _score_function(score_mod, block_mask[-1])
-    outputs = None if output is None else output.detach()
-    return Call(name, "flex_attention", shape, float(scale), q, k, v, outputs, score_function=function)
+    return Call(name, "flex_attention", shape, float(scale), q, k, v, output, score_function=function)
 
 
 def _score_function(score_mod: Callable[..., Tensor], mask_mod: Callable[..., Tensor]) -> ScoreFunction:

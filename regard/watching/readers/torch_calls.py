@@ -58,7 +58,7 @@ def from_sdpa(
     mask = shift_mask(masks.causal(), queries=q.shape[2] - k.shape[2], keys=0) if is_causal else None
     options = {"mask": mask, "dropout": dropout_p, "outputs": output}
     if attn_mask is not None:
-        options |= _mask_option(table_to_4d(attn_mask.detach(), lead))
+        options |= _mask_option(table_to_4d(attn_mask, lead))
     return _call(name, "scaled_dot_product_attention", q, k, v, scale, **options)
 
 
@@ -102,17 +102,19 @@ def from_attend(name: str, arguments: dict[str, Any]) -> Call:
     """Read a call of `regard.attend` from its arguments by name."""
     q, k, v = (to_4d(arguments[key]) for key in ("q", "k", "v"))
     mask, bias, sinks = arguments["mask"], arguments["bias"], arguments.get("sinks")
-    options: dict[str, Any] = {"dropout": arguments["dropout"]}
+    options: dict[str, Any] = {"dropout": arguments["dropout"], "outputs": arguments.get("output")}
     if isinstance(mask, Mask):
         options["mask"] = mask
     elif mask is not None:
-        options |= _mask_option(to_4d(mask.detach()))
+        options |= _mask_option(to_4d(mask))
     if isinstance(bias, Tensor):
-        options["bias"] = to_4d(bias.detach())
+        options["bias"] = to_4d(bias)
     elif bias is not None:
         options["bias_rule"] = bias
     if sinks is not None:
-        options["sinks"] = sinks.detach()[None, :, None]
+        options["sinks"] = sinks[None, :, None] if sinks.dim() == 1 else sinks
+    if (change := arguments.get("change")) is not None:
+        options |= {"softcap": change.softcap or 0.0, "score_function": change.function}
     return _call(name, "regard.attend", q, k, v, arguments["scale"], **options)
 
 
@@ -209,8 +211,8 @@ def _call(
     """Return the call of queries (B, H, L, d_k), keys (B, H_kv, S, d_k) and values (B, H_kv, S, d_v)."""
     shape, factor = (*q.shape[:3], k.shape[2]), q.shape[-1] ** -0.5 if scale is None else float(scale)
     if isinstance(outputs, Tensor):
-        options["outputs"] = to_4d(outputs.detach())
-    return Call(name, kernel, shape, factor, q.detach(), k.detach(), v.detach(), **options)
+        options["outputs"] = to_4d(outputs)
+    return Call(name, kernel, shape, factor, q, k, v, **options)
 
 
 def _mask_option(mask: Tensor) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.extras import installed
 from regard.watching.call_inputs import CallInputs, PerQuery
 from regard.watching.statistics.row_statistics import Statistics, include_sinks
 from regard.watching.weights.score_blocks import score_blocks
@@ -22,9 +23,13 @@ MOST_SORTED = 64  # up to this many largest weights, insertion into a sorted lis
 
 
 def supports(call: CallInputs) -> bool:
-    """Whether the compiled loops can process the call: on the CPU, in float32 or less."""
+    """Whether the compiled loops can process the call: on the CPU, in float32 or less, with numba installed."""
     return (
-        call.eager_weights is None and call.q.is_cpu and call.q.dtype in (torch.float32, torch.bfloat16, torch.float16)
+        call.eager_weights is None
+        and not call.edits
+        and call.q.is_cpu
+        and call.q.dtype in (torch.float32, torch.bfloat16, torch.float16)
+        and installed("numba")
     )
 
 
@@ -34,7 +39,7 @@ def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:
     kernels = _compiled_kernels()
     with _Threads() as threads:
         columns = torch.zeros(kernels.COLUMNS, batch, heads, length, dtype=torch.float64)
-        columns[-1] = -torch.inf
+        columns[-2:] = -torch.inf
         received = np.zeros((threads.count, batch, heads, size))
         row_sums = np.empty((threads.count, size), np.float32)
         sink_keys = np.array(sorted(set(sinks)), np.int64)
@@ -49,7 +54,7 @@ def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:
 
             threads.share(work, len(scores))
             columns[:, block.batch, block.heads, block.rows] = torch.from_numpy(results.T).unflatten(1, (-1, per_head))
-    entropy, mean, spread, sink, lse = columns
+    entropy, mean, spread, sink, lse, largest = columns
     empty = lse.isneginf()
     statistics = Statistics(
         entropy=entropy.float(),
@@ -59,6 +64,7 @@ def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:
         empty=empty,
         lse=lse.float(),
         received=torch.from_numpy(received.sum(0)).float(),
+        largest=largest.float(),
     )
     return include_sinks(statistics, call.sinks)
 

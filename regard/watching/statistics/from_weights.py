@@ -25,6 +25,8 @@ def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:
     dtype = torch.promote_types(like.dtype, torch.float32)
     received = like.new_zeros(batch, heads, size, dtype=dtype)
     lse = like.new_full((batch, heads, length), -torch.inf if call.eager_weights is None else 0.0, dtype=dtype)
+    scores_known = call.eager_weights is None and not call.edits
+    largest = torch.full_like(lse, -torch.inf) if scores_known else None
     for block in weight_blocks(call, with_lse=True):
         w, rows = block.weights, (block.batch, block.heads, block.rows)
         entropy = -torch.special.xlogy(w, w).sum(-1)
@@ -34,6 +36,8 @@ def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:
         received[block.batch, block.heads, block.keys] += w.sum(-2)
         if block.lse is not None:
             lse[rows] = block.lse.to(dtype)
+            if largest is not None:  # log w = s − lse
+                largest[rows] = (w.amax(-1).log() + block.lse).to(dtype)
     entropy, position, variance, sink, some = total
     return Statistics(
         entropy=entropy.to(dtype),
@@ -43,6 +47,7 @@ def statistics(call: CallInputs, sinks: tuple[int, ...] = (0,)) -> Statistics:
         empty=some == 0,
         lse=lse,
         received=received,
+        largest=largest,
     )
 
 

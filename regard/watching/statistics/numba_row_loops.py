@@ -21,7 +21,8 @@ from numba.extending import intrinsic
 from regard.numba_functions import compiled
 
 CHUNK, LONG, SHORT_CHUNK = 128, 8192, 32  # keys of a chunk; rows of more than LONG keys have short chunks
-COLUMNS = 5  # results of `describe` for a row: entropy, mean position, spread, weight on the sinks, log-sum-exp
+# results of `describe` for a row: entropy, mean position, spread, weight on the sinks, log-sum-exp, largest score
+COLUMNS = 6
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -119,7 +120,7 @@ def describe(
         largest = _largest(row)
         if _is_empty(row, largest):
             results[r] = 0.0
-            results[r, 4] = -np.inf
+            results[r, 4] = results[r, 5] = -np.inf
         else:
             long = row.shape[0] > LONG
             shift = np.float32(0) if long and np.abs(largest) <= SMALL else largest
@@ -143,6 +144,7 @@ def describe(
             results[r, 2] = 0.0 if variance < 0.0 else np.sqrt(variance)
             results[r, 3] = sink / z
             results[r, 4] = shift + np.log(z)
+            results[r, 5] = largest if z == z else np.nan  # `_largest` ignores NaN
             _add_scaled(row, np.float32(1.0 / z), head_total)
         if i == per_head - 1 or r == rows[1] - 1:
             total = received[r // per_head]

@@ -13,6 +13,14 @@ from regard.watching.call_inputs import PerQuery
 class Statistics:
     """Statistics of every head and query, each (B, H, L). An empty row has 0 in all but `empty` and `lse`.
 
+    entropy             entropy of the weights, in nats
+    position, spread    mean index of the keys, and its standard deviation
+    sink                weight on the first key
+    empty               whether the query sees no key
+    lse                 log-sum-exp of the scores and the sink; −inf for an empty row without sink
+    received            weight of each key from all queries, (B, H, S), if computed
+    largest             largest score; −inf for an empty row; None where only the weights are known
+
     >>> import regard, torch
     >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
     >>> with regard.watch(layer) as seen:
@@ -21,13 +29,14 @@ class Statistics:
     tensor([1., 1.])
     """
 
-    entropy: PerQuery  # in nats
-    position: PerQuery  # mean index of the keys; float64 where the device has it, for long rows
-    spread: PerQuery  # standard deviation of the position of the keys
-    sink: PerQuery  # weight on the first key
-    empty: Bool[Tensor, "batch heads queries"]  # whether the query sees nothing
-    lse: PerQuery  # log-sum-exp of the scores and the sink; −inf for an empty row without sink
-    received: Float[Tensor, "batch heads keys"] | None = None  # weight of each key from all queries, if computed
+    entropy: PerQuery
+    position: PerQuery
+    spread: PerQuery
+    sink: PerQuery
+    empty: Bool[Tensor, "batch heads queries"]
+    lse: PerQuery
+    received: Float[Tensor, "batch heads keys"] | None = None
+    largest: PerQuery | None = None
 
 
 def include_sinks(statistics: Statistics, sinks: PerQuery | None) -> Statistics:

@@ -17,8 +17,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.watching.call_inputs import CallInputs, PerQuery
+from regard.watching.weights.row_scores import row_scores, row_sinks, score_type, take
 from regard.watching.weights.score_blocks import LONG_ROWS, score_blocks
 from regard.watching.weights.score_terms import apply_terms, has_tables
+from regard.watching.weights.weight_edits import edited_rows
+
+EDITED_WEIGHTS = 1 << 22  # weights of an edited call that are computed at a time
 
 
 class WeightBlock(NamedTuple):
@@ -38,18 +42,12 @@ def selected(
     """Return the weights of the batch items b, heads h and queries i over all keys."""
     call.check_unchanged()
     if call.eager_weights is not None:
-        return _take(_take(_take(call.eager_weights, b, 0), h, 1), i, 2).float()
+        return take(take(take(call.eager_weights, b, 0), h, 1), i, 2).float()
     with torch.no_grad():
-        dtype = _score_type(call)
-        q = _take(_take(_take(call.q, b, 0), h, 1), i, 2).to(dtype)
-        k = _take(_take(call.k, b, 0), h // (call.shape[1] // call.k.shape[1]), 1).to(dtype)
-        scores = (q * call.factor) @ k.transpose(-1, -2)
-        keys = torch.arange(call.shape[3], device=i.device)
-        scores = apply_terms(call, scores, (b[:, None, None, None], h[:, None, None], i[:, None], keys))
-        lse = None
-        if call.sinks is not None:
-            sinks = call.sinks.expand(call.shape[:3])[b[:, None, None], h[:, None], i].to(dtype)
-            lse = torch.logaddexp(scores.logsumexp(-1), sinks)
+        if call.edits:
+            return edited_rows(call, b, h, i)
+        scores, sinks = row_scores(call, b, h, i), row_sinks(call, b, h, i)
+        lse = None if sinks is None else torch.logaddexp(scores.logsumexp(-1), sinks)
         return _softmax_in_place(scores, may_be_empty=has_tables(call) or call.mask is not None, lse=lse)
 
 
@@ -60,6 +58,8 @@ def on_keys(
     call.check_unchanged()
     if call.eager_weights is not None:
         return call.eager_weights[..., keys].float()
+    if call.edits:
+        return torch.cat([block.weights[..., keys] for block in _edited_blocks(call)], 2)
     scores = (call.q.float() * call.factor) @ _keys_of_each_head(call)[:, :, keys].float().transpose(-1, -2)
     b, h, i = (torch.arange(n, device=keys.device) for n in call.shape[:3])
     scores = apply_terms(call, scores, (b[:, None, None, None], h[:, None, None], i[:, None], keys))
@@ -79,6 +79,10 @@ def at_offset(
     i, j = torch.arange(length, device=positions.device), neighbours.clamp(0, size - 1)[:, None]
     if call.eager_weights is not None:
         return call.eager_weights[b, h, i, j].float() * exists
+    if call.edits:
+        j = j.expand(batch, heads, length)[..., None]
+        parts = [x.weights.gather(-1, j[:, :, x.rows])[..., 0] for x in _edited_blocks(call)]
+        return torch.cat(parts, 2).masked_fill(~exists, 0.0)
     keys = call.k[b, h // (heads // call.k.shape[1]), j].float()  # (B, H, L, d_k)
     scores = apply_terms(call, (call.q.float() * keys).sum(-1).mul_(call.factor), (b, h, i, j))
     return (scores - _finite(lse())).exp().masked_fill(~exists, 0.0)
@@ -91,6 +95,9 @@ def weight_blocks(call: CallInputs, *, with_lse: bool = False) -> Iterator[Weigh
         for b in range(call.shape[0]):
             heads, rows, keys = (slice(0, size) for size in call.shape[1:])
             yield WeightBlock(slice(b, b + 1), heads, rows, keys, call.eager_weights[b : b + 1].float())
+        return
+    if call.edits:
+        yield from _edited_blocks(call)
         return
     sinks = None if call.sinks is None else call.sinks.expand(call.shape[:3])
     for b, heads, rows, keys, scores, triangular, may_be_empty in score_blocks(call):
@@ -107,15 +114,22 @@ def weight_blocks(call: CallInputs, *, with_lse: bool = False) -> Iterator[Weigh
         yield WeightBlock(slice(b, b + 1), heads, rows, keys, weights[None], lse[None])
 
 
+def _edited_blocks(call: CallInputs) -> Iterator[WeightBlock]:
+    """Yield blocks of rows over all keys, with the edits of the call; their log-sum-exp is 0, as it is not known."""
+    batch, heads, _, size = call.shape
+    step = max(1, EDITED_WEIGHTS // max(1, batch * heads * size))
+    b, h, i = (torch.arange(n, device=call.like.device) for n in call.shape[:3])
+    for rows in i.split(step):
+        weights = selected(call, b, h, rows).to(score_type(call))
+        start = int(rows[0])
+        places = slice(0, batch), slice(0, heads), slice(start, start + len(rows)), slice(0, size)
+        yield WeightBlock(*places, weights, torch.zeros_like(weights[..., 0]))
+
+
 def _keys_of_each_head(call: CallInputs) -> Float[Tensor, "batch heads keys d_k"]:
     """Return the keys of every query head, a view where heads share keys."""
     group = call.shape[1] // call.k.shape[1]
     return call.k if group == 1 else call.k[:, :, None].expand(-1, -1, group, -1, -1).flatten(1, 2)
-
-
-def _score_type(call: CallInputs) -> torch.dtype:
-    """Return the precision of the scores: that of the queries, at least float32."""
-    return torch.float64 if call.q.dtype == torch.float64 else torch.float32
 
 
 def _finite(lse: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -151,13 +165,3 @@ def _softmax_with_lse(
     if sinks is not None:
         lse = torch.logaddexp(lse, sinks.to(lse.dtype))
     return e.mul_((shift - _finite(lse)[..., None]).exp()), lse
-
-
-def _take(x: Tensor, index: Int[Tensor, "count"], dim: int) -> Tensor:
-    """Return x at the indices; on the CPU x itself if there are as many as x has entries and they are in order.
-
-    On other devices the indices are not read, because the host would have to wait for them.
-    """
-    if index.is_cpu and len(index) == x.shape[dim] and bool((index == torch.arange(len(index))).all()):
-        return x
-    return x.index_select(dim, index)

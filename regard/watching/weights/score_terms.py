@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention.kernels.changed_scores.score_change import ScoreChange
 from regard.watching.call_inputs import CallInputs
 
 Index = slice | Int[Tensor, "..."]
@@ -15,13 +16,15 @@ Index = slice | Int[Tensor, "..."]
 def apply_terms(
     call: CallInputs, scores: Float[Tensor, "*pairs"], at: tuple[Index, Index, Index, Index], *, rule: bool = True
 ) -> Float[Tensor, "*pairs"]:
-    """Return the scores after all terms, changed in place where possible.
+    """Return the scores after all terms, changed in place where no gradient needs the earlier ones.
 
     at      batch items, heads, queries and keys of the scores: four slices for a block (b, h, rows, keys), or four
             tensors that broadcast to the shape of the scores
     rule    whether to apply `call.mask`; the caller has applied it otherwise
     """
-    if call.softcap:
+    if call.softcap and scores.requires_grad:
+        scores = ScoreChange(call.softcap).cap(scores)
+    elif call.softcap:
         scores = scores.div_(call.softcap).tanh_().mul_(call.softcap)
     if call.bias is not None:
         scores += _entries(call.bias, at)
@@ -32,7 +35,9 @@ def apply_terms(
         if call.bias_rule is not None:
             scores += call.bias_rule.values(h, position - j)
         if call.score_function is not None:
-            scores = call.score_function(scores, b, h, i, j)
+            hidden = scores.isneginf()  # the function receives finite numbers: from −inf it could return NaN, or +inf
+            changed = call.score_function(scores.masked_fill(hidden, 0.0), b, h, i, j)
+            scores = changed.to(scores.dtype).expand(scores.shape).masked_fill(hidden, float("-inf"))
         if rule and call.mask is not None:
             scores = scores.masked_fill_(~call.mask.visible(b, h, position, j), float("-inf"))
     if call.boolean_mask is not None:

@@ -4,13 +4,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.watching.readers.axis_tracking import RESHAPES
-from regard.watching.readers.products import PRODUCTS
+from regard.watching.readers.eager.axis_tracking import RESHAPES
 
-SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax, F.softmin, F.gumbel_softmax}
+SOFTMAX = {
+    F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax, torch.sparse.softmax, F.softmin, F.gumbel_softmax,
+}  # fmt: skip
 LOG_SOFTMAX = {F.log_softmax, torch.log_softmax, Tensor.log_softmax, torch.special.log_softmax}
 LOG_SUM_EXP = {torch.logsumexp, Tensor.logsumexp, torch.special.logsumexp}
 EXP2 = {torch.exp2, Tensor.exp2, Tensor.exp2_, torch.special.exp2}
+POWERS = {torch.pow, Tensor.__rpow__}
 EXP = {torch.exp, Tensor.exp, Tensor.exp_, torch.exp_, *EXP2}
 SUMS = {torch.sum, Tensor.sum, torch.nansum, Tensor.nansum}
 SCATTERED_SUMS = {
@@ -39,8 +41,9 @@ CASTS = {
     Tensor.to, Tensor.float, Tensor.double, Tensor.half, Tensor.bfloat16, Tensor.type, Tensor.type_as, F.normalize,
     torch._weight_norm, Tensor.contiguous, Tensor.clone, torch.clone,
 }  # fmt: skip
+# Functions of pairs of vectors.
+PAIR_FUNCTIONS = {torch.cdist, torch.linalg.vecdot, F.cosine_similarity, F.pairwise_distance}
 CONVOLUTIONS = {F.conv1d, F.conv2d}
-STARTS = {*PRODUCTS, *MULTIPLICATIONS, *DIVISIONS, *SOFTMAX, *CASTS, *CONVOLUTIONS, torch.cdist, F.bilinear}
 # Functions whose result is no longer a score.
 NO_SCORES = {
     F.scaled_dot_product_attention, F.embedding, F.layer_norm, torch.layer_norm, F.batch_norm, F.group_norm,

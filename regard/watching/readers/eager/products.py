@@ -118,6 +118,6 @@ def _expand_ellipsis(term: list[Any], dim: int) -> list[Label]:
 WITH_ADDEND = {torch.baddbmm, Tensor.baddbmm, torch.addmm, Tensor.addmm, torch.addbmm, Tensor.addbmm}
 PRODUCTS = {
     torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.__rmatmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm,
-    torch.mv, Tensor.mv, torch.linalg.matmul, torch.einsum, torch.tensordot, F.linear,
-    torch.inner, Tensor.inner, *WITH_ADDEND,
+    torch.mv, Tensor.mv, torch.linalg.matmul, torch.sparse.mm, torch.einsum, torch.tensordot,
+    F.linear, torch.inner, Tensor.inner, *WITH_ADDEND,
 }  # fmt: skip

@@ -7,17 +7,18 @@ only rows were written that its queries do not see.
 """
 
 import weakref
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.watching.call_inputs import WriteLog, storage_id
+from regard.watching.call_inputs import storage_id
+from regard.watching.written_rows import WriteLog, rows_of
 
 CONCATENATIONS = {torch.cat, torch.concat, torch.concatenate}
 REPETITIONS = {Tensor.__getitem__, Tensor.expand, Tensor.reshape, Tensor.repeat_interleave, torch.repeat_interleave}
-WRITES = {Tensor.index_copy_, Tensor.__setitem__}
+WRITES = {Tensor.index_copy_, Tensor.__setitem__, Tensor.copy_}
 
 
 @dataclass
@@ -47,7 +48,7 @@ class GrowingRows:
         return self.joined[..., :count, :]
 
 
-@dataclass
+@dataclass(slots=True)
 class Origin:
     """A tensor whose first `size` rows are stored in `rows`, with `piece` as the rows that are not stored yet.
 
@@ -71,6 +72,10 @@ class CacheTracker:
         self.origins: dict[int, Origin] = {}
         self.writes: dict[int | None, WriteLog] = {}  # by storage; only of tensors that calls hold
 
+    def is_used(self) -> bool:
+        """Whether a tensor is followed, or writes into one are logged."""
+        return bool(self.origins or self.writes)
+
     def follow(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Process one torch function."""
         if func in CONCATENATIONS:
@@ -78,7 +83,7 @@ class CacheTracker:
         elif func in WRITES:
             self._write(func, args)
         elif args and (origin := self._origin(args[0])) is not None and _keeps_order(func, args):
-            self._register(out, origin)
+            self._register(out, origin.rows, origin.size, origin.piece, origin.shape, origin.base)
 
     def _origin(self, x: Any) -> Origin | None:
         origin = self.origins.get(id(x))
@@ -86,52 +91,59 @@ class CacheTracker:
             return None
         return origin if x._version == origin.version else None
 
-    def _register(self, x: Tensor, origin: Origin) -> None:
+    def _register(
+        self,
+        x: Tensor,
+        rows: GrowingRows,
+        size: int,
+        piece: Tensor | None,
+        shape: torch.Size,
+        base: weakref.ref[Tensor] | None = None,
+    ) -> None:
         if x.is_inference():
             return
-        key = id(x)
-        reference = weakref.ref(x, lambda _: self.origins.pop(key, None))
-        self.origins[key] = replace(origin, tensor=reference, version=x._version)
+        key, origins = id(x), self.origins
+        reference = weakref.ref(x, lambda _: origins.pop(key, None))
+        origins[key] = Origin(reference, base or reference, x._version, rows, size, piece, shape)
 
     def _concatenate(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         parts = args[0] if args else kwargs.get("tensors", ())
         dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
         if len(parts) != 2 or not isinstance(out, Tensor) or out.dim() != 4 or dim not in (-2, 2):
             return
-        origin, this = self._origin(parts[0]), weakref.ref(out)
+        origin = self._origin(parts[0])
         if origin is not None and origin.rows.size and origin.piece is None and parts[0].shape == origin.shape:
-            self._register(out, Origin(this, this, 0, origin.rows, origin.size, parts[1], out.shape))
+            self._register(out, origin.rows, origin.size, parts[1], out.shape)
         else:
-            self._register(out, Origin(this, this, 0, GrowingRows([]), 0, None, out.shape))
+            self._register(out, GrowingRows([]), 0, None, out.shape)
 
     def _write(self, func: Any, args: tuple[Any, ...]) -> None:
-        """Log the rows that `x.index_copy_(2, rows, new)` or `x[:, :, rows] = new` writes."""
+        """Log the rows that `x.index_copy_(2, rows, new)`, `x[:, :, rows] = new` or `x.copy_(new)` writes."""
         x = args[0]
-        if not isinstance(x, Tensor) or x.dim() != 4 or x.is_inference():
+        if not isinstance(x, Tensor) or x.dim() < 3 or x.is_inference():
             return
-        if func is Tensor.index_copy_:
-            rows = args[2] if len(args) > 2 and args[1] in (2, -2) else None
-        else:
-            index = args[1] if isinstance(args[1], tuple) else ()
-            full = len(index) == 3 and all(isinstance(i, slice) and i == slice(None) for i in index[:2])
-            rows = index[2] if full else None
-        first: int | None = None
-        if isinstance(rows, Tensor) and rows.dtype == torch.int64 and rows.numel():
-            with torch._C.DisableTorchFunction():
-                first = int(rows.min())
-        elif isinstance(rows, int):
-            first = rows % x.shape[2]
-        elif isinstance(rows, slice) and rows.step in (None, 1):
-            first = rows.indices(x.shape[2])[0]
         log = self.writes.get(storage_id(x))
-        if first is not None and log is not None and x.stride() in log.strides:
-            log.first_rows[x._version] = first
+        if log is None:
+            return
+        rows, written, part = rows_of(x), 0, x
+        with torch._C.DisableTorchFunction():
+            if func is Tensor.index_copy_:
+                if len(args) > 2 and args[1] in (x.dim() - 2, -2):
+                    written = _first_row(args[2], x)
+            elif func is Tensor.__setitem__:
+                index = list(args[1]) if isinstance(args[1], tuple) else [args[1]]
+                if len(index) > x.dim() - 2:
+                    written = _first_row(index[x.dim() - 2], x)
+                    index[x.dim() - 2] = slice(written, None)
+                if not all(isinstance(i, (int, slice)) for i in index):
+                    return
+                part = x[tuple(index)]
+            start, end = rows_of(part)[:2] if part.dim() > 1 else rows[:2]
+            log.writes[x._version] = rows._replace(start=start, end=end, first=rows.first + written)
 
     def write_log(self, x: Tensor) -> WriteLog:
-        """Return the log of writes into a tensor that a call holds; they are logged from now on."""
-        log = self.writes.setdefault(storage_id(x), WriteLog())
-        log.strides.add(x.stride())
-        return log
+        """Return the log of writes into the memory of a tensor that a call holds; they are logged from now on."""
+        return self.writes.setdefault(storage_id(x), WriteLog())
 
     def store(self, x: Tensor) -> tuple[GrowingRows, int] | None:
         """Store a tensor of keys or values that was made by concatenation; return the rows and how many are its own."""
@@ -161,6 +173,16 @@ class CacheTracker:
         for other in list(self.origins.values()):
             if other.rows is origin.rows and other.shape == origin.shape:
                 other.piece, other.size = None, origin.rows.size
+
+
+def _first_row(index: Any, x: Tensor) -> int:
+    """Return the first row that an index of the rows of x selects; 0 if it is not known."""
+    if isinstance(index, int):
+        return index % x.shape[-2]
+    if isinstance(index, slice):
+        return index.indices(x.shape[-2])[0] if index.step in (None, 1) else 0
+    known = isinstance(index, Tensor) and index.dtype == torch.int64 and index.numel() > 0
+    return max(0, int(index.min())) if known and int(index.min()) >= 0 else 0
 
 
 def _keeps_order(func: Any, args: tuple[Any, ...]) -> bool:

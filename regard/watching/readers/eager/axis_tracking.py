@@ -119,8 +119,11 @@ def _after_view(
         out = func(*(probe if a is x else a for a in args), **{k: probe if a is x else a for k, a in kwargs.items()})
     except (RuntimeError, IndexError, NotImplementedError):
         return [None] * count
+    results = [y for y in ([out] if isinstance(out, Tensor) else out) if isinstance(y, Tensor)]
+    if len(results) != count:
+        return [None] * count
     found: list[int | None] = []
-    for y in [out] if isinstance(out, Tensor) else out:
+    for y in results:
         limit = max(2, size)
         axes = [i - y.dim() for i, (n, stride) in enumerate(zip(y.shape, y.stride(), strict=True))
                 if 0 < stride < limit and (n > 1 or size == 1)]  # fmt: skip
