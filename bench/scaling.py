@@ -1,0 +1,224 @@
+"""Scaling: measured tasks and engines, and a simulation of more workers than this machine has.
+
+    python bench/scaling.py                  measure tasks and both engines, then simulate 1, 8, 64 and 512 workers
+    python bench/scaling.py --minutes 2      longer, for steadier figures
+    python bench/scaling.py --kills 20       kill workers at random while labels are made, and compare with one process
+    python bench/scaling.py --zero 60        games/s of AlphaZero for so many seconds, in this process and with actors
+
+Measured are: seconds and bytes of labelling tasks in one process; labels/s of both engines on the cores of this
+machine, in turn; and the time that the program which started the work needs for each task of an engine, from tasks that
+do nothing. The simulation draws task times from the measured ones; the main process serves one result after another,
+and the network moves every task and result at 1 Gbit/s.
+"""
+
+import argparse
+import heapq
+import json
+import os
+import pickle
+import random
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.connectx import LabelOptions, label, load_book
+from regard.connectx.data import label_positions
+from regard.connectx.data.label_storage import shards
+from regard.cpu_count import available_cores
+from regard.extras import installed
+from regard.files import read_array
+from regard.parallel import Engine, LocalEngine, Pool, Work
+
+OPTIONS = LabelOptions(seed=1)
+BYTES_PER_SECOND = 125e6  # 1 Gbit/s
+WORKERS = (1, 8, 64, 512)
+
+
+def nothing() -> Callable[[int], bytes]:
+    """Prepare a worker for tasks that take no time and return as many bytes as a labelling task."""
+    return lambda task: bytes(16 * 400)
+
+
+def engines() -> dict[str, Callable[[], Engine]]:
+    """Return the engines that are installed."""
+    from regard.parallel import RayEngine
+
+    cores = available_cores()
+    found: dict[str, Callable[[], Engine]] = {"processes": lambda: LocalEngine(cores)}
+    return found | ({"ray": lambda: RayEngine(None, cores)} if installed("ray") else {})
+
+
+def measure_tasks(seconds: float) -> dict[str, Any]:
+    """Return seconds and bytes of labelling tasks, computed in this process."""
+    start = time.perf_counter()
+    compute = label_positions._work(OPTIONS, load_book(), 23, LocalEngine()).start()
+    compute((0, None))  # compiles
+    prepare = time.perf_counter() - start
+    times, sizes, labels = [], [], 0
+    while sum(times) < seconds:
+        start = time.perf_counter()
+        records = compute((len(times) + 1, None))
+        times.append(time.perf_counter() - start)
+        sizes.append(len(pickle.dumps(records)))
+        labels += len(records)
+    return {"seconds": times, "bytes": float(np.mean(sizes)), "labels": labels / len(times), "prepare": prepare}
+
+
+def main_process_time(engine: Engine, tasks: int = 400) -> float:
+    """Return the processor seconds that the main process needs for each task."""
+    with engine.start(Work(nothing, threads=None, in_advance=1)) as pool:
+        list(pool.results(range(20)))
+        start = time.process_time()
+        list(pool.results(range(tasks)))
+        return (time.process_time() - start) / tasks
+
+
+def labels_per_second(engine: Engine, seconds: float) -> float:
+    """Return labels/s after the workers are ready."""
+    work = label_positions._work(OPTIONS, load_book(), 23, engine)
+    with engine.start(work) as pool:
+        results = pool.results((number, None) for number in range(10**9))
+        for _ in range(2 * engine.workers):  # compile, and fill the tables
+            next(results)
+        start, labels = time.perf_counter(), 0
+        while time.perf_counter() - start < seconds:
+            labels += len(next(results)[1])
+        return labels / (time.perf_counter() - start)
+
+
+def simulate(workers: int, times: list[float], size: float, main: float, hours: float = 1.0) -> dict[str, Any]:
+    """Return tasks/s of this many workers, the share of time that they compute, and how busy the shared parts are."""
+    draw = random.Random(0)
+    # The main process first gives every worker a task, and later one for every result.
+    ready = [((number + 1) * main + draw.choice(times), number) for number in range(workers)]
+    heapq.heapify(ready)
+    main_free = workers * main
+    network = done = 0.0
+    computing = 0.0
+    while ready[0][0] < 3600 * hours:
+        finished, number = heapq.heappop(ready)
+        main_free = max(main_free, finished + size / BYTES_PER_SECOND) + main
+        network += size / BYTES_PER_SECOND
+        seconds = draw.choice(times)
+        computing += seconds
+        done += 1
+        heapq.heappush(ready, (main_free + seconds, number))
+    whole = 3600 * hours
+    return {
+        "workers": workers, "tasks_per_second": done / whole, "efficiency": min(1.0, computing / whole / workers),
+        "main_process": done * main / whole, "network": network / whole,
+    }  # fmt: skip
+
+
+def kill_workers(count: int) -> None:
+    """Make labels while workers are killed at random moments, and compare them with those of one process."""
+
+    class Killer(LocalEngine):
+        pool: Pool[Any, Any]
+
+        def start(self, work: Work[Any, Any]) -> Pool[Any, Any]:
+            self.pool = super().start(work)
+            return self.pool
+
+    options, chance = LabelOptions((5, 6, 4), fewest=12, seed=3), random.Random(0)
+    records = {}
+    with tempfile.TemporaryDirectory() as name:
+        for kind in ("one", "killed"):
+            with Killer(1 if kind == "one" else 2) as engine:
+                killed, after = 0, 0.0
+
+                def report(new: int, engine: Killer = engine, kind: str = kind) -> None:
+                    nonlocal killed, after
+                    if kind == "killed" and killed < count and time.monotonic() > after:
+                        held: Any = engine.pool
+                        os.kill(chance.choice(held._held).process.pid, signal.SIGKILL)
+                        killed, after = killed + 1, time.monotonic() + chance.random()
+
+                label(Path(name) / kind, options, positions=60_000, engine=engine, report=report, table_bits=18)
+                print(f"{kind}: {killed} workers killed")
+            folder = Path(name) / kind
+            records[kind] = sorted(record.tobytes() for file in shards(folder) for record in read_array(file))
+    same = records["one"] == records["killed"]
+    print(f"{len(records['one']):,} and {len(records['killed']):,} labels, {'identical' if same else 'DIFFERENT'}")
+
+
+def games_of_alphazero(seconds: float) -> None:
+    """Print games/s of AlphaZero in this process, and with as many actors as cores."""
+    import torch
+
+    from regard.connectx.training.alphazero import AlphaZero, AlphaZeroOptions
+    from regard.models import BoardNet
+    from regard.training import Settings
+    from regard.training.distributed import Ranks
+
+    for processes in (1, available_cores()):
+        torch.manual_seed(0)
+        network = BoardNet("tiny", score="columns", lines=4)
+        with LocalEngine(processes) as engine:
+            ranks = Ranks(0, 1, torch.device("cpu"))
+            zero = AlphaZero(network, Settings(steps=1), ranks, AlphaZeroOptions(), engine)
+            for step in range(8):
+                zero.update(step, 1e-3, 0.0)
+            start, positions = time.perf_counter(), 0
+            while time.perf_counter() - start < seconds:
+                step += 1
+                positions += int(zero.update(step, 1e-3, 0.0)["positions"])
+            print(f"{processes} processes: {positions / (time.perf_counter() - start):.1f} positions/s")
+            zero.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=0.5, help="for each measurement")
+    parser.add_argument("--kills", type=int, help="kill this many workers")
+    parser.add_argument("--zero", type=float, help="seconds of each measurement of AlphaZero")
+    parser.add_argument("--json", default="build/bench/scaling.json")
+    arguments = parser.parse_args()
+    if arguments.kills:
+        kill_workers(arguments.kills)
+    elif arguments.zero:
+        games_of_alphazero(arguments.zero)
+    else:
+        measure_and_simulate(60 * arguments.minutes, Path(arguments.json))
+
+
+def measure_and_simulate(seconds: float, file: Path) -> None:
+    """Print all figures and write them to a file."""
+    tasks = measure_tasks(seconds)
+    times = tasks["seconds"]
+    rate = tasks["labels"] / np.mean(times)
+    print(f"labelling task: {np.mean(times):.2f} s (longest {max(times):.2f}), {tasks['labels']:.0f} labels,", end=" ")
+    print(f"{tasks['bytes']:,.0f} bytes; a worker is ready after {tasks['prepare']:.1f} s")
+    print(f"one core: {rate:.0f} labels/s; a million labels take {1e6 / rate / 3600:.2f} core hours")
+    results: dict[str, Any] = {"tasks": tasks, "engines": {}, "simulation": {}}
+    for name, make in engines().items():
+        with make() as engine:
+            main_time, speed = main_process_time(engine), labels_per_second(engine, seconds)
+        results["engines"][name] = {"labels_per_second": speed, "main_process_seconds": main_time}
+        print(
+            f"{name}: {speed:.0f} labels/s on {available_cores()} cores, {1e3 * main_time:.2f} ms of the main process"
+        )
+    if "ray" in results["engines"]:
+        ratio = results["engines"]["ray"]["labels_per_second"] / results["engines"]["processes"]["labels_per_second"]
+        print(f"ray / processes: {ratio:.3f}")
+    for name, measured in results["engines"].items():
+        print(f"\n{name:>10}  labels/s  efficiency  main process busy  network busy")
+        rows = [simulate(n, times, tasks["bytes"], measured["main_process_seconds"]) for n in WORKERS]
+        results["simulation"][name] = rows
+        for row in rows:
+            speed = row["tasks_per_second"] * tasks["labels"]
+            print(f"{row['workers']:>10}  {speed:>8,.0f}  {row['efficiency']:>10.3f}", end="  ")
+            print(f"{row['main_process']:>17.4f}  {row['network']:>12.5f}")
+        limit = np.mean(times) / measured["main_process_seconds"]
+        print(f"the main process is the first bottleneck, at about {limit:,.0f} workers")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+from .engine import Engine as Engine
+from .engine import LocalEngine as LocalEngine
+from .engine import engine_or_local as engine_or_local
+from .engine_names import ENGINES as ENGINES
+from .engine_names import make_engine as make_engine
+from .pool import Pool as Pool
+from .pool import TaskError as TaskError
+from .pool import WorkerError as WorkerError
+from .ray_engine import RayEngine as RayEngine
+from .result_log import ResultLog as ResultLog
+from .shared_values import Handle as Handle
+from .shared_values import Shared as Shared
+from .work import Work as Work
