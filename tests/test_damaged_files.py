@@ -8,6 +8,8 @@ import contextlib
 import copy
 import io
 import json
+import random
+import re
 import shutil
 import tarfile
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from regard import claims, cli, connectx, learn, models, training
 from regard.attention import Trace, trace
@@ -35,6 +38,7 @@ from regard.training.run import read_config
 from regard.watching.named_models import input_from_file
 
 SIZES: dict[str, Any] = {"channels": 8, "heads": 2, "layers": 1, "attn_every": 1, "lines": 3}
+NETWORKS = Path(connectx.__file__).parent / "networks"
 NOISE = bytes(range(256)) * 4
 REPLACEMENTS: tuple[Any, ...] = (None, "wrong", [3])
 
@@ -64,7 +68,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "openings.txt").write_text("44\n43 # close\n")
     connectx.run_arena(["greedy", "random"], games=2, opening="random", file=folder / "games.jsonl")
     shutil.copytree(move_quality.SHIPPED_SETS, folder / "sets")
-    Book(2, 2, 2, {0: np.ones(1, np.uint8)}).save(folder / "small.book")
+    Book(2, 2, 2, {0: np.ones(1, np.uint8)}, (0,)).save(folder / "small.book")
     np.save(folder / "3x3x3-0.npy", np.ones(1, np.uint8))
     shutil.copy(claims.SHIPPED / "mask.json", folder / "mask.json")
     progress = learn.Progress.load(folder / "learn.json")
@@ -230,3 +234,66 @@ def test_a_damaged_file_is_a_mistake_of_the_user(name: str, examples: Path, tmp_
             elif Path(file).parts[0] not in str(error) and name != "trace":
                 problems.append(f"{damage}: the message does not name the file: {str(error)[:100]}")
     assert not problems, f"{len(problems)} damages of {number + 1}:\n" + "\n".join(problems)
+
+
+def _random_changes(content: bytes, count: int) -> Iterator[bytes]:
+    """Yield the content with random bits, bytes or numbers changed; the same ones in every run."""
+    rng = random.Random(len(content))
+    for number in range(count):
+        start, length = rng.randrange(len(content)), rng.choice((1, 4, 16))
+        before, part, after = content[:start], content[start : start + length], content[start + length :]
+        digit = re.search(rb"\d", part + after)
+        match number % 6:
+            case 0:
+                yield before + bytes([part[0] ^ 1 << rng.randrange(8)]) + part[1:] + after
+            case 1:
+                yield before + after
+            case 2:
+                yield before + rng.randbytes(length) + part + after
+            case 3:
+                yield after[:length] + content[length:start] + content[:length] + after[length:]
+            case 4:
+                yield before
+            case 5 if digit:
+                place = start + digit.start()
+                yield content[:place] + str((int(digit[0]) + 1) % 10).encode() + content[place + 1 :]
+
+
+def _same_json(changed: bytes, content: bytes) -> bool:
+    """Return whether all entries are the same; the name of the checksum may be damaged."""
+    with contextlib.suppress(ValueError):
+        new, old = json.loads(changed), json.loads(content)
+        return isinstance(new, dict) and all(new.get(key) == old[key] for key in old if key != "checksum")
+    return False
+
+
+CHECKED = (
+    "labels", "label shard", "model", "weights", "board model", "lab network", "tokenizer", "run", "checkpoint",
+    "checkpoint tensors", "board run", "board checkpoint", "book", "claim",
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CHECKED)
+def test_random_changes_are_found(name: str, examples: Path, tmp_path: Path) -> None:
+    file, read = READERS[name]
+    content = (examples / file).read_bytes()
+    folder = tmp_path / "copy"
+    shutil.copytree(examples, folder)
+    for changed in _random_changes(content, 30):
+        if changed != content and not _same_json(changed, content):
+            (folder / file).write_bytes(changed)
+            with pytest.raises(ValueError, match=re.escape(Path(file).parts[0])):
+                read(folder)
+
+
+def test_shipped_files_have_checksums() -> None:
+    tensors = [*training.run.SHIPPED.glob("*/model.safetensors"), *NETWORKS.glob("*/model.safetensors")]
+    for file in tensors:
+        with safe_open(file, framework="pt") as stream:
+            assert "checksum" in (stream.metadata() or {}), file
+        for description in file.parent.glob("*.json"):
+            assert "checksum" in json.loads(description.read_text(encoding="utf-8")), description
+    for file in claims.SHIPPED.glob("*.json"):
+        assert "checksum" in json.loads(file.read_text(encoding="utf-8")), file
+    assert len(tensors) > 3

@@ -19,6 +19,10 @@ from regard.costs.measurement import Measurement, measure_calls
 class Recurrent:
     """Cost of one GRU layer for sequences of one length.
 
+    seq         number of tokens
+    d_model     width of the input and of the state
+    batch       number of sequences
+
     >>> Recurrent(seq=10, d_model=64).operations
     491520
     """

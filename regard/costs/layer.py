@@ -12,7 +12,12 @@ Kind = Literal["multihead", "single", "bare", "spatial", "torch"]
 
 @dataclass(frozen=True)
 class Layer:
-    """Sizes and options of one call: B batch · L queries · S keys · D model width · H heads · d_k width of a head.
+    """Sizes and options of one call.
+
+    batch, queries, keys            B, L and S
+    d_model, heads, kv_heads, d_k   D, H, H_kv and the width of a head
+    dtype                           type of the numbers
+    bias                            whether the projections have a bias
 
     projected_keys  number of keys that this call projects: S; with a cache the new keys; 0 if projected before the call
     key_dim         input width of the key projection; value_dim that of the value projection

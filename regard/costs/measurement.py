@@ -30,9 +30,12 @@ FUSED_ATTENTION = "aten::_scaled_dot_product_flash_attention_for_cpu"
 class Measurement:
     """Prediction and measurement for one sequence length.
 
-    operations      operations of the matrix products, counted from the shapes of the calls that ran
-    peak            peak of the bytes allocated during the call
-    seconds         time of the fastest run
+    seq                                     length of the sequence
+    predicted_operations, predicted_peak    what `regard.cost` predicts for `operations` and `peak`
+    operations                              operations of the matrix products, counted from the shapes of the calls that
+                                            ran
+    peak                                    peak of the bytes allocated during the call
+    seconds                                 time of the fastest run
 
     >>> result = Measurement(8, predicted_operations=90, operations=100, predicted_peak=50, peak=50, seconds=0.5)
     >>> result.operations_ratio, result.peak_ratio, result.rate

@@ -35,17 +35,20 @@ def cost(*module_and_inputs: Any, backward: bool = False, **options: Any) -> Cos
 
     `cost(d_model=512, heads=8, seq=[512, 2048, 8192])` describes a `regard.nn.MultiHeadAttention` by its sizes:
 
+    module_and_inputs               a module and its inputs; nothing if the layer is described by sizes
+    backward                        count the backward pass too
+    options                         sizes, as below, or keyword arguments of the module
     d_model, heads, kv_heads, d_k   D, H, H_kv and d_k of the layer; by default H_kv = H and d_k = D / H
-    seq             S, the number of keys: one length, or several
-    batch           B
-    queries         L; by default as many as keys, or one with a cache. Any other number means cross-attention
-    mask            a mask of `regard.masks`, or its text: only visible pairs are counted
-    causal          add a causal mask
-    dtype           type of the numbers
-    bias            whether the four projections have a bias
-    cached          decoding: all keys but those of the new tokens are in a KV cache
-    materialised    store and return the weights
-    backward        count the backward pass too
+    seq                             S, the number of keys: one length, or several
+    batch                           B
+    queries                         L; by default as many as keys, or one with a cache. Any other number means
+                                    cross-attention
+    mask                            a mask of `regard.masks`, or its text: only visible pairs are counted
+    causal                          add a causal mask
+    dtype                           type of the numbers
+    bias                            whether the four projections have a bias
+    cached                          decoding: all keys but those of the new tokens are in a KV cache
+    materialised                    store and return the weights
 
     `cost(module, *inputs, **kwargs)` runs a module once on its inputs and counts every attention layer called inside:
     those of `regard.nn`, `regard.compat` and `torch.nn.MultiheadAttention`. For a layer of torch one input is enough,

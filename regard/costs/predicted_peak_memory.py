@@ -9,8 +9,10 @@ input and a KV cache exist before and are not included. The peak is the maximum 
     backward    all saved tensors · gradients so far · pieces of dQ, dK and dV
 
 The tiles, their mask strips and the pieces of keys come from `regard.attention.kernels`, which allocates them. The
-kernel's buffers belong to torch: one block of scores per thread, so they depend on `torch.get_num_threads()`.
-Predictions are within 5 % of measurements, mostly exact. With ALiBi, sinks, norms or dropout they are estimates.
+kernel's buffers belong to torch: one block of scores per thread, so they depend on `torch.get_num_threads()`. On a CPU
+without bfloat16 instructions, a product of bfloat16 matrices is added up in a float32 copy of its result.
+Predictions are within 5 % of measurements, mostly exact. With ALiBi, sinks, norms or dropout, and for the backward pass
+in half precision, they are estimates.
 """
 
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ import torch
 
 from regard.attention.kernels.block_plan import Tile, plan_tiles
 from regard.attention.kernels.materialized_weights import HEAD_LOOP_PAIRS, ROW_BLOCK
+from regard.attention.kernels.private_torch_operators import sums_bfloat16_apart
 from regard.attention.kernels.tiled_attention import split_keys
 from regard.costs import stored_bytes as memory
 from regard.costs.layer import Layer
@@ -38,7 +41,7 @@ def peak_memory(layer: Layer, *, backward: bool) -> int:
 def _forward(layer: Layer, *, saves_weights: bool) -> Iterator[int]:
     qkv, output = memory.qkv_bytes(layer), memory.output_bytes(layer)
     adds_bias_apart = layer.kind == "bare" and layer.bias
-    yield 2 * qkv if adds_bias_apart else _input_copy(layer) + qkv
+    yield 2 * qkv if adds_bias_apart else _input_copy(layer) + qkv + _projection_sums(layer)
     kept = qkv + layer.extra_bytes
     yield kept + (_materialized_forward(layer, saves_weights) if layer.materialised else _tiled_forward(layer))
     if layer.output:
@@ -46,7 +49,21 @@ def _forward(layer: Layer, *, saves_weights: bool) -> Iterator[int]:
         one_product = layer.materialised and layer.heads > 1 and layer.queries * layer.keys < HEAD_LOOP_PAIRS
         contexts = 2 if one_product or layer.copies_context else 1
         outputs = 2 if layer.residual or not layer.contiguous else 1
-        yield kept + contexts * memory.context_bytes(layer) + memory.weight_bytes(layer) + outputs * output
+        before = kept + contexts * memory.context_bytes(layer) + memory.weight_bytes(layer)
+        yield before + max(output + _product_sums(layer, output), outputs * output)
+
+
+def _projection_sums(layer: Layer) -> int:
+    """Return the bytes of the float32 sums of the last product that projects q, k and v: one of 1, 2 or 3."""
+    qkv = memory.qkv_bytes(layer)
+    if layer.kind in ("single", "bare"):
+        return _product_sums(layer, qkv // 3)
+    return _product_sums(layer, qkv if layer.packed else qkv - memory.context_bytes(layer))
+
+
+def _product_sums(layer: Layer, result: int) -> int:
+    """Return the bytes of the float32 sums of a product whose result has so many bytes."""
+    return result // layer.itemsize * 4 if layer.dtype == torch.bfloat16 and sums_bfloat16_apart() else 0
 
 
 def _input_copy(layer: Layer) -> int:
@@ -80,8 +97,11 @@ def _tiled_forward(layer: Layer) -> int:
 def _materialized_forward(layer: Layer, saves_weights: bool) -> int:
     """Return the bytes of weights, context and mask while the weights are computed."""
     pairs, head = layer.queries * layer.keys, layer.queries * layer.d_k * layer.itemsize
-    kept = memory.mask_bytes(layer) + memory.context_bytes(layer)
     making_mask = 0 if layer.mask is None else pairs * memory.MASK_MAKING
+    if layer.itemsize < 4:  # scores, scores without empty rows, their softmax and the weights, each in float32
+        weights = memory.pair_bytes(layer) // layer.itemsize * layer.softmax_itemsize
+        return max(making_mask, memory.mask_bytes(layer) + 4 * weights + layer.lse_bytes)
+    kept = memory.mask_bytes(layer) + memory.context_bytes(layer)
     if layer.mean_weights and not saves_weights and pairs >= HEAD_LOOP_PAIRS:
         return max(making_mask, kept + memory.weight_bytes(layer) + ROW_BLOCK * layer.keys * layer.itemsize + head)
     scaled_queries = head * (2 if layer.batch * layer.heads > 1 else 1)
@@ -101,14 +121,16 @@ def _torch_forward(layer: Layer) -> Iterator[int]:
         yield tensor + max(2 * qkv, qkv + weights + masked)
         yield tensor + qkv + output + (weights + mean if layer.returns_weights else context)
         return
-    yield tensor + _input_copy(layer) + qkv
+    yield tensor + _input_copy(layer) + qkv + _projection_sums(layer)
     yield tensor + (2 * qkv if layer.packed else qkv)
     if layer.materialised:
         yield tensor + qkv + 2 * weights
         yield tensor + qkv + weights + max(2 * context, context + output, output + mean)
+        if mean and layer.itemsize < 4:  # torch computes the mean of a float32 copy
+            yield tensor + qkv + weights + output + mean + (weights + mean) // layer.itemsize * 4
         return
     yield tensor + qkv + context + layer.lse_bytes + _kernel_buffers(layer, layer.queries, layer.keys)
-    yield tensor + context + output
+    yield tensor + context + output + _product_sums(layer, output)
 
 
 def _backward(layer: Layer) -> Iterator[int]:

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cost:
-    """Predicted cost, as returned by `regard.cost`: one `Estimate` per sequence length, or one for a whole module.
+    """Predicted cost, as returned by `regard.cost`.
+
+    estimates   predicted cost for each sequence length, or of the module
+    backward    whether the backward pass is counted
+    what        description of the layer or module
+    calls       what `measure` runs
 
     >>> import regard
     >>> cost = regard.cost(d_model=64, heads=4, seq=[128, 256])
@@ -26,8 +31,8 @@ class Cost:
 
     estimates: tuple[Estimate, ...]
     backward: bool = False
-    what: str = ""  # description of the layer or module
-    calls: tuple[tuple[Prepare, ...], ...] = field(default=(), repr=False, compare=False)  # for `measure`
+    what: str = ""
+    calls: tuple[tuple[Prepare, ...], ...] = field(default=(), repr=False, compare=False)
 
     @property
     def title(self) -> str:
@@ -74,7 +79,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Measured:
-    """A cost and its measurement, one `Measurement` per sequence length; `Cost.measure` returns it.
+    """A cost and its measurement, as `Cost.measure` returns it.
+
+    cost            the prediction
+    measurements    one `Measurement` for each sequence length
 
     >>> import regard
     >>> measured = regard.cost(d_model=16, heads=2, seq=[8, 16]).measure(repeats=1)

@@ -23,6 +23,10 @@ from regard.costs.layer import Layer
 class Pairs:
     """Pairs of one call, summed over batch and heads.
 
+    all         L·S
+    visible     pairs that the mask shows
+    computed    pairs in the blocks that the kernel computes
+
     >>> Pairs(9, 6, 6) + Pairs(4, 3, 4)
     Pairs(all=13, visible=9, computed=10)
     """

@@ -20,6 +20,7 @@ from .transformer.config import DecoderConfig as DecoderConfig
 from .transformer.config import EncoderConfig as EncoderConfig
 from .transformer.config import RecurrentConfig as RecurrentConfig
 from .transformer.config import Seq2SeqConfig as Seq2SeqConfig
+from .transformer.config import TransformerConfig as TransformerConfig
 from .transformer.decoder import Decoder as Decoder
 from .transformer.encoder import Encoder as Encoder
 from .transformer.layer import Layer as Layer

@@ -17,9 +17,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.types import Device
 
 from regard.models.transformer.config import RecurrentConfig
 from regard.models.transformer.embedding import Lengths, check_lengths, look_up
+from regard.models.transformer.layer import reset_children
 from regard.models.transformer.loss import cross_entropy
 
 
@@ -58,6 +60,9 @@ class DecoderState:
 class Recurrent(nn.Module):
     """Source ids (B, S) and target ids (B, T) → scores of the next target token (B, T, V).
 
+    config          sizes and options
+    device, dtype   of the parameters, as in every layer of torch
+
     >>> model = Recurrent(RecurrentConfig(100, 50, d_model=32, attention=True))
     >>> source, target = torch.tensor([[1, 2, 3]]), torch.tensor([[1, 2]])
     >>> scores, weights = model(source, target, weights=True)
@@ -65,23 +70,33 @@ class Recurrent(nn.Module):
     (torch.Size([1, 2, 50]), torch.Size([1, 2, 3]))
     """
 
-    def __init__(self, config: RecurrentConfig) -> None:
+    def __init__(self, config: RecurrentConfig, *, device: Device = None, dtype: torch.dtype | None = None) -> None:
         super().__init__()
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.config = config
         width, deep = config.d_model, config.dropout if config.layers > 1 else 0.0
-        self.source = nn.Embedding(config.source_vocabulary, width)
-        self.target = nn.Embedding(config.target_vocabulary, width)
-        self.encoder = nn.LSTM(width, width // 2, config.layers, batch_first=True, bidirectional=True, dropout=deep)
-        self.decoder = nn.LSTM(2 * width, width, config.layers, batch_first=True, dropout=deep)
-        self.first_hidden = nn.Linear(width, width)
-        self.first_cell = nn.Linear(width, width)
-        self.additive = AdditiveAttention(width) if config.attention else None
-        self.out = nn.Linear(2 * width, width)
-        self.head = None if config.tied else nn.Linear(width, config.target_vocabulary, bias=False)
-        self.reset_parameters()
+        self.source = nn.Embedding(config.source_vocabulary, width, **factory)
+        self.target = nn.Embedding(config.target_vocabulary, width, **factory)
+        lstm: dict[str, Any] = {"num_layers": config.layers, "batch_first": True, "dropout": deep, **factory}
+        self.encoder = nn.LSTM(width, width // 2, bidirectional=True, **lstm)
+        self.decoder = nn.LSTM(2 * width, width, **lstm)
+        self.first_hidden = nn.Linear(width, width, **factory)
+        self.first_cell = nn.Linear(width, width, **factory)
+        self.additive = AdditiveAttention(width, **factory) if config.attention else None
+        self.out = nn.Linear(2 * width, width, **factory)
+        self.head = None if config.tied else nn.Linear(width, config.target_vocabulary, bias=False, **factory)
+        self._reset_tables_and_lstms()
 
     def reset_parameters(self) -> None:
-        """Draw orthogonal recurrent and Xavier-uniform other matrices; set biases to 0, those of forget gates to 1."""
+        """Initialise all parameters as the constructor does: linear layers as nn.Linear, tables normally.
+
+        In the LSTMs recurrent matrices are orthogonal, others Xavier-uniform, biases 0, those of forget gates 1.
+        """
+        reset_children(self)
+        self._reset_tables_and_lstms()
+
+    @torch.no_grad()
+    def _reset_tables_and_lstms(self) -> None:
         width = self.config.d_model
         for table in (self.source, self.target):
             nn.init.normal_(table.weight, std=width**-0.5)
@@ -90,11 +105,14 @@ class Recurrent(nn.Module):
                 if "bias" in name:
                     nn.init.zeros_(value)
                     if "bias_ih" in name:
-                        nn.init.ones_(value.data[lstm.hidden_size : 2 * lstm.hidden_size])
-                else:
-                    fill = nn.init.orthogonal_ if "weight_hh" in name else nn.init.xavier_uniform_
-                    for gate in value.data.chunk(4):
-                        fill(gate)
+                        nn.init.ones_(value[lstm.hidden_size : 2 * lstm.hidden_size])
+                    continue
+                for gate in value.chunk(4):
+                    if "weight_hh" in name:  # half precision has no QR decomposition
+                        wide = torch.promote_types(gate.dtype, torch.float32)
+                        gate.copy_(nn.init.orthogonal_(torch.empty_like(gate, dtype=wide)))
+                    else:
+                        nn.init.xavier_uniform_(gate)
 
     def forward(
         self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"], source_lengths: Lengths = None,
@@ -108,7 +126,7 @@ class Recurrent(nn.Module):
         check_lengths(source, source_lengths, self.config.context)
         batch, length = source.shape
         lengths = torch.full((batch,), length) if source_lengths is None else source_lengths
-        if batch and int(lengths.min()) < 1:
+        if batch and (length if source_lengths is None else int(lengths.min())) < 1:
             raise ValueError("every row of source needs at least one token, got an empty row; remove it")
         x = self._dropout(look_up(self.source.weight, source))
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
@@ -209,11 +227,16 @@ class Recurrent(nn.Module):
 class AdditiveAttention(nn.Module):
     """Attention of one decoder state s (B, D) over the encoder states h_j, with scores vᵀ tanh(W s + U h_j)."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, device: Device = None, dtype: torch.dtype | None = None) -> None:
         super().__init__()
-        self.query = nn.Linear(width, width)
-        self.key = nn.Linear(width, width, bias=False)
-        self.score = nn.Linear(width, 1, bias=False)
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.query = nn.Linear(width, width, **factory)
+        self.key = nn.Linear(width, width, bias=False, **factory)
+        self.score = nn.Linear(width, 1, bias=False, **factory)
+
+    def reset_parameters(self) -> None:
+        """Initialise the three projections as nn.Linear does."""
+        reset_children(self)
 
     def forward(
         self, state: Float[Tensor, "b d"], memory: EncodedSource

@@ -7,18 +7,19 @@ A checkpoint is written under a temporary name, flushed to the disk and renamed;
 So a complete checkpoint exists at every moment, whenever the process ends. No pickle is involved.
 """
 
-import json
+import errno
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from regard.files import explain_damage, read_json, sync_folder, write_atomic
+from regard.files import explain_damage, read_json, sync_folder, write_atomic, write_json
+from regard.models.model_files import check_shapes
+from regard.models.tensor_files import pack_tensors, read_shapes, read_tensors
 
 TENSORS, STATE = "state.safetensors", "state.json"
 
@@ -75,8 +76,9 @@ def save_checkpoint(folder: Path, step: int, tensors: dict[str, Tensor], state: 
         shutil.rmtree(part, ignore_errors=True)
         try:
             part.mkdir()
-            write_atomic(part / TENSORS, safetensors.torch.save(tensors))
-            write_atomic(part / STATE, json.dumps({**state, "step": step}, indent=1).encode())
+            content, checksum = pack_tensors(tensors)
+            write_atomic(part / TENSORS, content)
+            write_json(part / STATE, {**state, "step": step, "tensors": checksum})
             sync_folder(part)
             part.rename(final)
             sync_folder(folder)
@@ -99,7 +101,24 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the state of a checkpoint."""
     explanation = path, "a checkpoint", "remove it to use an older one, or start a new run"
     with explain_damage(*explanation):
-        return safetensors.torch.load((path / TENSORS).read_bytes()), read_json(path / STATE, *explanation[1:])
+        state = read_json(path / STATE, *explanation[1:], "step")
+        if state["step"] != int(path.name):
+            raise ValueError(f"expected the state of step {int(path.name)}, got {state['step']!r}")
+        return read_tensors(path / TENSORS, checksum=state.pop("tensors", None)), state
+
+
+def check_checkpoint(folder: Path, cls: Any, config: Any) -> None:
+    """Raise an error if the newest checkpoint of a run is of another model than its run.json describes.
+
+    This needs no memory for the model, whose sizes may be damaged.
+    """
+    if (path := latest_checkpoint(folder / "checkpoints")) is None:
+        return
+    file = path / TENSORS
+    with explain_damage(file, "a file of tensors", "remove the checkpoint to use an older one, or start a new run"):
+        shapes = {name: shape for name, shape in read_shapes(file).items() if name.startswith(("weights.", "buffers."))}
+    shapes = {name.partition(".")[2]: shape for name, shape in shapes.items()}
+    check_shapes(file, shapes, cls, config, "run.json")
 
 
 @contextmanager
@@ -108,6 +127,12 @@ def explain_disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        path = latest_checkpoint(folder / "checkpoints")
-        intact = f"the checkpoint of step {int(path.name)} is intact" if path else "no checkpoint was written yet"
-        raise OSError(f"{error}; {intact}; free disk space, then resume the run with --resume {folder}") from error
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        advice = "free disk space, then resume" if full else "resume"
+        raise OSError(f"{error}; {intact_checkpoint(folder)}; {advice} the run with --resume {folder}") from error
+
+
+def intact_checkpoint(folder: Path) -> str:
+    """Return which checkpoint of a run exists, as a part of an error message."""
+    path = latest_checkpoint(folder / "checkpoints")
+    return f"the checkpoint of step {int(path.name)} is intact" if path else "no checkpoint was written yet"

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: finish the current step, then stop."""
+"""Ctrl-C, SIGTERM and SIGHUP: finish the current step, then stop."""
 
 import contextlib
 import signal
@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 
 class Interrupted(Exception):
-    """Raised when Ctrl-C or SIGTERM stops the training, after a checkpoint has been written."""
+    """Raised when Ctrl-C, SIGTERM or SIGHUP stops the training, after a checkpoint has been written."""
 
 
 @contextlib.contextmanager
 def stop_requested() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C (or SIGTERM) sets; a second one raises KeyboardInterrupt.
+    """Yield an event that the first Ctrl-C, SIGTERM or SIGHUP sets; a second one of the first two raises
+    KeyboardInterrupt.
 
     Outside the main thread, where Python delivers no signals, the event is never set.
     """
@@ -21,12 +22,17 @@ def stop_requested() -> Iterator[threading.Event]:
         yield event
         return
 
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+
     def handle(number: int, frame: object) -> None:
-        if event.is_set():
+        if event.is_set() and number != hangup:  # a closed terminal may send several
             raise KeyboardInterrupt
         event.set()
 
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:  # nohup ignores it
+        numbers.append(hangup)
+    previous = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield event
     finally:

@@ -10,7 +10,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -24,8 +24,10 @@ from regard.training import checkpoint
 from regard.training.checkpoint import explain_disk_errors
 from regard.training.distributed import Ranks
 from regard.training.interrupts import Interrupted, stop_requested
-from regard.training.metrics import Metrics, MetricsFile
+from regard.training.metrics import Metrics, MetricsFile, metrics_checksum
 from regard.training.settings import Settings
+from regard.watching.training_telemetry.alarms import Alarm
+from regard.watching.training_telemetry.telemetry import telemetry
 
 # Names that checkpoints of earlier versions use.
 OLD_FIELDS = {
@@ -54,7 +56,8 @@ class Algorithm(Protocol):
     def update(self, step: int, learning_rate: float, progress: float) -> Metrics:
         """Do one update and return its metrics on this rank; `progress` runs from 0 to 1 over the training.
 
-        The metrics contain "loss" and, under the name of `unit`, how many units all ranks processed. Values may be
+        The metrics contain "loss" and, under the name of `unit`, how many units all ranks learnt from; 0 if they learnt
+        nothing, for example because they collected games first: this is not counted as a step. Values may be
         tensors; the loop averages them over updates and ranks, and reads them only when it reports.
         """
 
@@ -81,7 +84,17 @@ class TrainingState:
     evaluations_since_best: int = 0
     metric_sums: dict[str, Any] = field(default_factory=dict)  # since the last report, weighted by tokens or positions
     metric_count: int = 0
+    metrics_bytes: int = 0  # length and checksum of metrics.jsonl; "" in checkpoints of earlier versions
+    metrics_checksum: str = ""
     algorithm_state: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, int | float) and name != "best_metric" and not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be at least 0 and finite, got {value}")
+        sums = self.metric_sums.values()
+        if math.isnan(self.best_metric) or not all(isinstance(x, int | float) and math.isfinite(x) for x in sums):
+            raise ValueError(f"expected finite sums of metrics, got {self.metric_sums}")
 
 
 @dataclass
@@ -95,6 +108,7 @@ class Loop:
     ranks: Ranks
     report: Callable[[Metrics], None] = lambda row: None  # called with every row of metrics
     tensorboard: bool = False  # write the metrics for TensorBoard, too
+    telemetry_every: int | None = None  # measure the attention heads every so many updates, in telemetry.jsonl
     report_every: int = 10  # updates between two rows of training metrics
     selection_metric: str = "loss"  # selects the best network; lower is better
     evaluation_split: str = "valid"  # value of "split" in rows of evaluation metrics
@@ -108,30 +122,40 @@ class Loop:
         state = self._restore()
         if self.reevaluate_best and state.best_step:
             state.best_metric = self._evaluate_network(lambda: models.load(self.folder))[0]
-        metrics_file = MetricsFile(self.folder, state.step, self.tensorboard) if ranks.first else None
+        metrics_file = MetricsFile(self.folder, state, self.tensorboard) if ranks.first else None
         started, cpu_started = time.monotonic() - state.seconds, time.process_time() - state.processor_seconds
         last_report, last_count = time.monotonic(), state.count
         cuda = [ranks.device.index or 0] if ranks.device.type == "cuda" else []
 
-        with stop_requested() as stop, using_threads(settings.threads), torch.random.fork_rng(cuda):
+        watching = self._telemetry(state.step)
+        with stop_requested() as stop, using_threads(settings.threads), torch.random.fork_rng(cuda), watching:
             while True:
                 elapsed = time.monotonic() - started
                 # Time and requests to stop are summed over ranks, so that all ranks stop at the same step.
-                state.seconds, stops = ranks.total(elapsed if ranks.first else 0.0, stop.is_set())
-                state.processor_seconds = time.process_time() - cpu_started
+                cpu = time.process_time() - cpu_started
+                times = (elapsed, cpu) if ranks.first else (0.0, 0.0)
+                state.seconds, state.processor_seconds, stops = ranks.total(*times, stop.is_set())
+                spent = state.processor_seconds if settings.clock == "cpu" else state.seconds
                 if stops:
                     self._save(state)
                     raise Interrupted
-                progress = settings.progress(state.step, state.seconds)
+                progress = settings.progress(state.step, spent)
                 impatient = settings.patience is not None and state.evaluations_since_best >= settings.patience
                 if progress >= 1 or impatient:
                     break
-                learning_rate = settings.learning_rate_at(state.step, state.seconds)
+                learning_rate = settings.learning_rate_at(state.step, spent)
                 metrics = self.algorithm.update(state.step, learning_rate, progress)
-                state.step += 1
                 count = int(metrics.pop(unit))
+                if not count:  # nothing was learnt, so the schedule does not advance
+                    self.report({"step": state.step, "split": "preparation", **metrics})
+                    continue
+                state.step += 1
                 for name, value in metrics.items():
-                    state.metric_sums[name] = state.metric_sums.get(name, 0.0) + count * value
+                    term = count * value
+                    if ranks.world > 1 and isinstance(term, torch.Tensor):
+                        # Sums in float64 are exact, so they are the same if a checkpoint adds up the ranks in between.
+                        term = term.double()
+                    state.metric_sums[name] = state.metric_sums.get(name, 0.0) + term
                 state.metric_count += count
                 state.count += count
 
@@ -149,10 +173,24 @@ class Loop:
                 if state.step % settings.checkpoint_every == 0:
                     state.seconds = time.monotonic() - started
                     self._save(state)
-            if not self._evaluation_due(state.step):
+            if state.step == 0 or not self._evaluation_due(state.step):
                 self._evaluate(state, metrics_file)
             self._save(state)
         return state
+
+    def _telemetry(self, step: int) -> AbstractContextManager[Any]:
+        """Return the context that measures the attention heads; one that does nothing if that is not requested."""
+        if self.telemetry_every is None or not self.ranks.first:
+            return nullcontext()
+        board = self.folder / "tensorboard" if self.tensorboard else None
+
+        def on_alarm(alarm: Alarm) -> None:
+            self.report({"step": alarm.step, "split": "telemetry", "message": str(alarm)})
+
+        with explain_disk_errors(self.folder):
+            file = self.folder / "telemetry.jsonl"
+            options: dict[str, Any] = {"every": self.telemetry_every, "file": file, "tensorboard": board, "step": step}
+            return telemetry(self.algorithm.network, **options, on_alarm=on_alarm)
 
     def _evaluation_due(self, step: int) -> bool:
         return step == self.settings.steps or step % self.settings.evaluate_every == 0
@@ -164,7 +202,7 @@ class Loop:
         if not math.isfinite(loss := sums.get("loss", 0.0)):
             raise ValueError(
                 f"the loss is {loss} at step {state.step}: try a lower learning rate than "
-                f"{self.settings.learning_rate:g}; the last checkpoint is intact"
+                f"{self.settings.learning_rate:g}; {checkpoint.intact_checkpoint(self.folder)}"
             )
         return sums
 
@@ -211,6 +249,7 @@ class Loop:
         sums = self._summed_metrics(state)
         if self.ranks.first:
             algorithm_tensors, state.algorithm_state = self.algorithm.state()
+            state.metrics_bytes, state.metrics_checksum = metrics_checksum(self.folder)
             tensors = checkpoint.collect_tensors(self.algorithm.network, self.algorithm.optimizer)
             tensors |= {PREFIX + name: value.contiguous() for name, value in algorithm_tensors.items()}
             with explain_disk_errors(self.folder):

@@ -12,9 +12,11 @@ from regard.training.settings import Settings
 
 
 def describe_validation(row: Metrics) -> str | None:
-    """Return the line to print for a row of evaluation metrics; None for a row of training metrics."""
+    """Return the line to print for a row of evaluation metrics or an alarm; None for a row of training metrics."""
     if row["split"] == "train":
         return None
+    if row["split"] == "telemetry":
+        return str(row["message"])
     return f"step {row['step']:>6,}   validation loss {row['loss']:.4f}   {format_duration(row['seconds'])}"
 
 

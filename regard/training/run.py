@@ -63,6 +63,11 @@ class RunInputs:
 class Run:
     """A trained run, as returned by `load`.
 
+    folder      folder of the run
+    about       content of run.json: configuration and results
+    model       the model, in eval mode
+    tokenizer   its tokenizer
+
     >>> run = load("phrases")
     >>> run.generate("The cat sat on the mat")
     '猫坐在垫子上'
@@ -131,7 +136,9 @@ class Run:
     def translate(self, texts: Sequence[str]) -> list[str]:
         """Return the translations of many texts, computed in batches; every token is the most probable one."""
         self._require_task("translate")
-        sources = [self._encode(text) for text in texts]
+        sources = [self.tokenizer.encode(text) or [UNKNOWN] for text in texts]
+        for source, text in zip(sources, texts, strict=True):
+            self._require_fit(source, text)
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
         translations: list[str] = [""] * len(texts)
         for start in range(0, len(order), 128):
@@ -158,8 +165,7 @@ class Run:
                 f"{self.folder} holds a {type(self.model).__name__}, which has no cross-attention; "
                 "an alignment needs a transformer that translates"
             )
-        translation = self.generate(text)
-        source, target, written_tokens, source_tokens = self.pair(text, translation)
+        translation, source, target, written_tokens, source_tokens = self._translated_pair(text)
         with watch(self.model, only="*.cross") as seen, torch.no_grad():
             self.model(source, target)
         last = seen.calls[-1]
@@ -169,17 +175,37 @@ class Run:
 
     def fill_masks(self, text: str) -> str:
         """Return the text with the most probable token in place of each <mask>."""
+        pieces = text.split(SPECIAL[MASK])
+        best = [candidates[0][0] for candidates in self.mask_candidates(text, 1)]
+        return pieces[0] + "".join(word + piece for word, piece in zip(best, pieces[1:], strict=True))
+
+    def mask_candidates(self, text: str, count: int = 5) -> list[list[tuple[str, float]]]:
+        """Return for each <mask> of the text the most probable tokens, with their probabilities.
+
+        Only tokens that fit are candidates: no white space, and after a space only tokens that begin a word.
+        """
         self._require_task("masked")
-        pieces = [self.tokenizer.encode(piece) for piece in text.split(SPECIAL[MASK])]
+        pieces = text.split(SPECIAL[MASK])
         if len(pieces) == 1:
             raise ValueError(f"the text must contain <mask> where a token is to be filled in, got {text!r}")
-        ids = pieces[0] + [i for piece in pieces[1:] for i in (MASK, *piece)]
+        # The tokens of bpe contain the space before a word, so there <mask> stands for the space, too.
+        bpe = self.tokenizer.kind == "bpe"
+        spaced = [bpe and piece.endswith(" ") for piece in pieces[:-1]] + [False]
+        parts = [self.tokenizer.encode(p[:-1] if space else p) for p, space in zip(pieces, spaced, strict=True)]
+        ids = parts[0] + [i for part in parts[1:] for i in (MASK, *part)]
         self._require_fit(ids, text)
         with torch.no_grad():
             scores: Tensor = self.model.logits(torch.tensor([ids]))[0]  # type: ignore[operator]
-        scores[:, : len(SPECIAL)] = -torch.inf
-        best = scores.argmax(-1).tolist()
-        return self.tokenizer.decode([guess if i == MASK else i for i, guess in zip(ids, best, strict=True)])
+        tokens = [self.tokenizer.token(i) for i in range(self.tokenizer.size)]
+        words = torch.tensor([i >= len(SPECIAL) and not token.isspace() for i, token in enumerate(tokens)])
+        after_space = torch.tensor([token.startswith(" ") for token in tokens])
+        candidates = []
+        for place, space in zip((place for place, i in enumerate(ids) if i == MASK), spaced, strict=False):
+            fits = words & (after_space == space) if bpe else words
+            probabilities, best = (scores[place].softmax(-1) * fits).topk(min(count, int(fits.sum())))
+            names = [tokens[i].removeprefix(" ") for i in best.tolist()]
+            candidates.append(list(zip(names, probabilities.tolist(), strict=True)))
+        return candidates
 
     def pair(self, source: str, target: str) -> tuple[Tensor, Tensor, list[str], list[str]]:
         """Return the model's input for a source and its translation, and the tokens of queries and keys.
@@ -202,11 +228,23 @@ class Run:
             raise ValueError('the text must contain at least one word, got none; try "The cat sat on the mat"')
         if self.task != "translate":
             return RunInputs((torch.tensor([self.tokenizer.encode(text)]),), tokens)
-        output = self.generate(text)
-        source, target, words, keys = self.pair(text, output)
+        output, source, target, words, keys = self._translated_pair(text)
         # A decoder step reads one word and writes the next; the labels of its self-attention are the words it reads.
         words_read = ["<begin>", *words[:-1]]
         return RunInputs((source, target), {"encoder": keys, "*.cross": (words, keys), "decoder": words_read}, output)
+
+    def _translated_pair(self, text: str) -> tuple[str, Tensor, Tensor, list[str], list[str]]:
+        """Translate the text; return the translation and what `pair` returns for the tokens that the model wrote."""
+        options = self._generation_options(text, None, None)
+        written = models.generate(self.model, **options, stop=END)[0].tolist()
+        ids = written[: written.index(END)] if END in written else written
+        translation = self.tokenizer.decode(ids)
+        if self.tokenizer.encode(translation) == ids:
+            return translation, *self.pair(text, translation)
+        # The model wrote tokens that its text would not be divided into, such as parts of characters.
+        names = [*map(self.tokenizer.token, ids), SPECIAL[END]]
+        target = torch.tensor([[BEGIN, *ids]])
+        return translation, torch.tensor([options["source"][0]]), target, names, self.tokenizer.tokens(text)
 
     def _generation_options(self, text: str, new_tokens: int | None, seed: int | None) -> dict[str, Any]:
         ids = self._encode(text)
@@ -245,7 +283,7 @@ def shipped() -> list[str]:
     """Return the names of the runs that come with regard.
 
     >>> shipped()
-    ['dates', 'language', 'phrases']
+    ['dates', 'language', 'phrases', 'repeats']
     """
     return sorted(path.parent.name for path in SHIPPED.glob("*/run.json"))
 
@@ -259,7 +297,13 @@ def load(run: str | os.PathLike[str]) -> Run:
     folder = find_run(run)
     about = read_run(folder)
     model = models.load(folder).float()
-    return Run(folder, about, model, Tokenizer.load(folder / "tokenizer.json"))
+    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    sizes = [value for name, value in vars(model.config).items() if name.endswith("vocabulary")]
+    if any(size != tokenizer.size for size in sizes):
+        raise ValueError(
+            f"{folder / 'tokenizer.json'} has {tokenizer.size} tokens, but the model has {sizes[0]}; restore a copy"
+        )
+    return Run(folder, about, model, tokenizer)
 
 
 def find_run(run: str | os.PathLike[str]) -> Path:

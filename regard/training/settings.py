@@ -1,10 +1,11 @@
 """Settings of a training run: duration, optimizer, learning rate, intervals."""
 
 from dataclasses import dataclass
-from math import cos, pi
+from math import cos, inf, pi
 
 PRECISIONS = ("float32", "bfloat16")
 STORES = ("float32", "float16", "bfloat16")
+CLOCKS = ("wall", "cpu")
 OPTIMIZERS = ("adamw", "muon")
 
 
@@ -29,6 +30,7 @@ class Settings:
     precision           "bfloat16" computes in mixed precision (autocast)
     seed                seed of the initial weights, the order of the data and dropout
     threads             number of CPU threads; None: torch's default. Another number gives other rounding errors
+    clock               what minutes measure: "wall", time that passes, or "cpu", CPU time of the first process
     store               number format of the saved model; "float16" takes half the bytes
 
     >>> Settings(steps=0)
@@ -54,6 +56,7 @@ class Settings:
     seed: int = 0
     threads: int | None = None
     store: str = "float32"
+    clock: str = "wall"
 
     def __post_init__(self) -> None:
         if self.steps is None and self.minutes is None:
@@ -64,11 +67,21 @@ class Settings:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         for name in ("minutes", "learning_rate", "clip"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} must be greater than 0, got {value}")
+            if value is not None and not 0 < value < inf:
+                raise ValueError(f"{name} must be greater than 0 and finite, got {value}")
+        for name in ("warmup", "floor", "weight_decay", "seed"):
+            if not 0 <= (value := getattr(self, name)) < inf:
+                raise ValueError(f"{name} must be at least 0 and finite, got {value}")
+        if len(self.betas) != 2 or not all(isinstance(beta, float | int) and 0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas must be two numbers of at least 0 and less than 1, got {self.betas}")
         if self.batch % self.accumulate:
             raise ValueError(f"accumulate must divide batch, got {self.accumulate} rounds for {self.batch} examples")
-        for name, choices in (("precision", PRECISIONS), ("store", STORES), ("optimizer", OPTIMIZERS)):
+        for name, choices in (
+            ("precision", PRECISIONS),
+            ("store", STORES),
+            ("clock", CLOCKS),
+            ("optimizer", OPTIMIZERS),
+        ):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")
         object.__setattr__(self, "betas", tuple(self.betas))  # JSON turns a tuple into a list

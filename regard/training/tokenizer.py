@@ -13,13 +13,14 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Self
 
-import tokenizers
-from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+from regard.extras import needs
+from regard.files import explain_damage, read_json, write_json
 
-from regard.files import explain_damage, read_json, write_atomic
+with needs("train", "a model of text"):
+    import tokenizers
+    from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
 SPECIAL = ("<pad>", "<begin>", "<end>", "<mask>", "<unknown>")
 PAD, BEGIN, END, MASK, UNKNOWN = range(len(SPECIAL))
@@ -29,6 +30,9 @@ LETTERS = r"[\p{L}&&[^\p{Han}]]+"
 
 class Tokenizer:
     """Converts text to token ids and back; made by `Tokenizer.train(texts, kind)` or `Tokenizer.load(file)`.
+
+    kind        "characters", "words" or "bpe"
+    inner       tokenizer of the package tokenizers
 
     >>> tokenizer = Tokenizer.train(["The cat sat", "猫坐在垫子上"], "words", lexicon=["垫子"])
     >>> tokenizer.tokens("cat 垫子上")
@@ -88,6 +92,21 @@ class Tokenizer:
         """Return the text of each token of `text`."""
         return [text[start:end] for start, end in self.inner.encode(text).offsets]
 
+    def token(self, i: int) -> str:
+        """Return the text of one token id; the name of a special token; � for a part of a character."""
+        return SPECIAL[i] if i < len(SPECIAL) else self.inner.decode([i])
+
+    def word_starts(self) -> list[bool]:
+        """Return for each token id whether the token begins a word, so that it does not continue the one before.
+
+        >>> Tokenizer.train(["The cat sat"], "words").word_starts()[5:]
+        [True, True, True]
+        """
+        if self.kind != "bpe":
+            return [True] * self.size
+        # A token that begins with a letter or with a part of a character (�) continues a word.
+        return [i < len(SPECIAL) or not re.match(r"[\w\ufffd]", self.token(i)) for i in range(self.size)]
+
     def unseen(self, text: str) -> list[str]:
         """Return the parts of the text that are unknown to the tokenizer, each once."""
         encoding = self.inner.encode(text)
@@ -97,7 +116,7 @@ class Tokenizer:
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write the tokenizer as JSON."""
         content = {"kind": self.kind, "tokenizer": json.loads(self.inner.to_str())}
-        write_atomic(Path(file), (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
+        write_json(file, content)
 
     @classmethod
     def load(cls, file: str | os.PathLike[str]) -> Self:
@@ -105,7 +124,14 @@ class Tokenizer:
         explanation = file, "a tokenizer of regard", "train again, or restore a copy"
         with explain_damage(*explanation):
             content = read_json(*explanation)
-            return cls(content["kind"], tokenizers.Tokenizer.from_str(json.dumps(content["tokenizer"])))
+            if content["kind"] not in KINDS:
+                raise ValueError(f"the kind must be one of {', '.join(KINDS)}, got {content['kind']!r}")
+            inner = tokenizers.Tokenizer.from_str(json.dumps(content["tokenizer"]))
+            if sorted(inner.get_vocab().values()) != list(range(inner.get_vocab_size())):
+                raise ValueError("expected the token ids 0, 1, 2, …, each once")
+            if [inner.token_to_id(name) for name in SPECIAL] != list(range(len(SPECIAL))):
+                raise ValueError(f"expected the tokens {', '.join(SPECIAL)} first")
+            return cls(content["kind"], inner)
 
 
 def _untrained(kind: str, lexicon: Sequence[str]) -> "tokenizers.Tokenizer":

@@ -1,5 +1,6 @@
 """The evaluator: many positions, mirror images, many threads, mistakes."""
 
+import pickle
 import threading
 import time
 
@@ -80,17 +81,17 @@ class Held(torch.nn.Module):
 
     def __init__(self, evaluator: Evaluator, fail: bool = False) -> None:
         super().__init__()
-        self.inner, self.config, self.fail = evaluator.net, evaluator.net.config, fail
+        self.inner, self.config, self.fail = evaluator.small_batches, evaluator.net.config, fail
         self.batches: list[int] = []
         self.go = threading.Event()
-        evaluator.net = self
+        evaluator.small_batches = self
 
-    def forward(self, planes, legal):
+    def forward(self, planes):
         self.batches.append(len(planes))
         self.go.wait(30)
         if self.fail:
             raise MemoryError("no room")
-        return self.inner(planes, legal)
+        return self.inner(planes)
 
 
 def results_while_held(evaluator: Evaluator, held: Held, count: int) -> list[object]:
@@ -131,7 +132,7 @@ def test_a_failure_is_raised_in_every_thread_and_later_calls_work(net):
     got = results_while_held(evaluator, held, 3)
     assert sorted(type(error).__name__ for error in got) == ["MemoryError"] * 2 + ["RuntimeError"] * 2
     assert all(isinstance(error.__cause__, MemoryError) for error in got if isinstance(error, RuntimeError))
-    evaluator.net = held.inner
+    evaluator.small_batches = held.inner
     assert evaluator(boards(1).numpy()).value.shape == (1,)
 
 
@@ -167,3 +168,12 @@ def test_invalid_input_is_rejected(net, planes, legal, message):
 def test_invalid_batch_is_rejected(net, batch):
     with pytest.raises(ValueError, match=f"at least 1, got {batch}"):
         Evaluator(net, batch=batch)
+
+
+def test_networks_and_evaluators_can_be_pickled(net):
+    planes = boards(9)
+    evaluator = Evaluator(net, mirror=True)
+    other_net, other = pickle.loads(pickle.dumps((net, evaluator)))
+    assert torch.equal(other_net(planes).policy, net(planes).policy)
+    for a, b in zip(evaluator(planes.numpy()), other(planes.numpy()), strict=True):
+        assert np.array_equal(a, b)

@@ -64,6 +64,7 @@ def test_nothing_is_unpickled(tmp_path) -> None:
 def damage(folder, name):
     words, numbers = folder / "model.json", folder / "model.safetensors"
     said = json.loads(words.read_text())
+    del said["checksum"]  # as after an edit by hand
     match name:
         case "no folder":
             return folder / "nowhere"
@@ -119,7 +120,7 @@ WRONG = {
     "other width": r"embedding\.weight has shape \(40, 32\), but model\.json requires \(41, 32\)",
     "impossible": r"is not a valid DecoderConfig, or is damaged \(heads must divide the channels, got 5 heads for 32",
     "from the future": "DecoderConfig has no mixture; a newer version of regard wrote it",
-    "whole numbers": "must have a floating point type, got torch.int32",
+    "whole numbers": "must have a floating point type, got I32",
 }
 
 

@@ -173,9 +173,11 @@ class TestFiles:
         [
             (b"", "has 0 different sources"),
             (b"a\tb\n\n", "has 1 different sources"),
-            (b"a\tb\nc d\n", "line 2 has no tab: expected SOURCE<tab>TRANSLATION, got 'c d'"),
-            (b"a\tb\n\nc\t \n", "line 3 has no text on one side of its tab"),
-            (b"a\t\xff\n", "is not UTF-8"),
+            (b"a\tb\nc d\n", "line 2: no tab; expected SOURCE<tab>TRANSLATION in UTF-8, got 'c d'"),
+            (b"a\tb\n\nc\t \n", "line 3: no text on one side of the tab"),
+            (b"a\t\xff\n", "line 1: not UTF-8"),
+            (b"same\tline\n" * 50, "has 1 different sources"),
+            (("ab\tc\n" * 9).encode("utf-16"), "not UTF-8|NUL"),
         ],
     )
     def test_an_error_in_a_file_names_the_line(self, content: bytes, message: str, tmp_path: Path) -> None:
@@ -189,6 +191,32 @@ class TestFiles:
         file.write_bytes(b"\xef\xbb\xbfa\tb\r\nc\td\r\ne\tf\r\n")
         read_pairs = read_tsv(file)
         assert set(read_pairs.train + read_pairs.valid + read_pairs.test) == {("a", "b"), ("c", "d"), ("e", "f")}
+
+    def test_lines_that_cannot_be_used_are_skipped_and_named(self, tmp_path: Path) -> None:
+        file = tmp_path / "pairs.tsv"
+        good = [f"{n}\twords {n}".encode() for n in range(20)]
+        wide, repeated = b"x\ty\tthird\tfourth", good[0]
+        bad = [b"no tab", b"no target\t", b"nul\t\0", b"latin\t\xe9t\xe9", b"long\t" + b"word " * 900]
+        file.write_bytes(b"\n".join([*good, *bad, b"", b" \t ", wide, repeated]))
+        pairs = read_tsv(file)
+        assert set(pairs.train + pairs.valid + pairs.test) == {(str(n), f"words {n}") for n in range(20)} | {("x", "y")}
+        assert pairs.notes == (
+            "line 21 skipped: no tab",
+            "line 22 skipped: no text on one side of the tab",
+            "line 23 skipped: NUL characters",
+            "line 24 skipped: not UTF-8",
+            "line 25 skipped: more than 4,000 characters on one side",
+            "line 28: only the first two columns are used",
+            "line 29: the same pair as on an earlier line; it counts more than once",
+        )
+
+    def test_excluding_pairs_leaves_data_in_every_part(self, tmp_path: Path) -> None:
+        file = tmp_path / "pairs.tsv"
+        file.write_text("".join(f"{n}\t{n}\n" for n in range(50)), encoding="utf-8")
+        pairs = read_tsv(file)
+        fewer = pairs.without({pairs.train[0], *pairs.valid, *pairs.test})
+        assert all((fewer.train, fewer.valid, fewer.test, fewer.samples))
+        assert not {pairs.train[0], *pairs.valid} & {*fewer.train, *fewer.valid, *fewer.test}
 
     def test_the_python_reference(self) -> None:
         text = python_reference()

@@ -1,9 +1,11 @@
 """Batches of examples: inputs, targets, and parts of a batch."""
 
+import math
+
 import pytest
 import torch
 
-from regard.training.data.examples import IGNORED, MaskedExamples, PairExamples, TextExamples, pad_rows
+from regard.training.data.examples import IGNORED, MaskedExamples, PairExamples, TextExamples, pad_rows, unigram_loss
 from regard.training.tokenizer import BEGIN, END, MASK, PAD
 
 WHOLE = slice(None)
@@ -49,13 +51,14 @@ def test_borders_of_pieces_differ_between_epochs() -> None:
     assert not torch.equal(first, later)
 
 
-def test_15_percent_of_the_tokens_are_predicted() -> None:
-    examples = MaskedExamples([5 + i % 50 for i in range(64_000)], context=64, vocabulary=55)
-    batch = examples.batch(range(500), WHOLE, (0, 0, 7))
+@pytest.mark.parametrize(("key", "share"), [((0, 0, 7), 0.30), ((), 0.15)])
+def test_30_percent_are_predicted_in_training_and_15_in_evaluation(key: tuple[int, ...], share: float) -> None:
+    examples = MaskedExamples([5 + i % 50 for i in range(64_000)], 64, [True] * 55)
+    batch = examples.batch(range(500), WHOLE, key)
     report, asked = batch.tensors
     hidden = asked != IGNORED
     assert batch.targets == int(hidden.sum())
-    assert 0.14 < hidden.float().mean() < 0.16
+    assert share - 0.01 < hidden.float().mean() < share + 0.01
     assert 0.78 < (report[hidden] == MASK).float().mean() < 0.82
     assert 0.09 < (report[hidden] == asked[hidden]).float().mean() < 0.13
     assert (report[~hidden] != MASK).all()
@@ -67,13 +70,29 @@ def test_15_percent_of_the_tokens_are_predicted() -> None:
 @pytest.mark.parametrize("parts", [2, 4])
 def test_parts_add_up_to_the_batch(parts: int) -> None:
     ids = [5 + i % 50 for i in range(2000)]
-    for examples in (TextExamples(ids, 16), MaskedExamples(ids, 16, 55)):
+    for examples in (TextExamples(ids, 16), MaskedExamples(ids, 16, [True] * 55)):
         whole = examples.batch(list(range(8)), WHOLE, (0, 0, 3))
         pieces = [examples.batch(list(range(8)), slice(n, None, parts), (0, 0, 3)) for n in range(parts)]
         assert sum(piece.targets for piece in pieces) == whole.targets
         for n, piece in enumerate(pieces):
             for a, b in zip(piece.tensors, whole.tensors, strict=True):
                 assert torch.equal(a, b[n::parts])
+
+
+def test_all_tokens_of_a_word_are_masked_together() -> None:
+    starts = [i % 2 == 1 for i in range(55)]  # words of two tokens: 5 6, 7 8, …
+    examples = MaskedExamples([5 + i % 50 for i in range(64_000)], 64, starts)
+    targets = examples.batch(range(500), WHOLE, ()).tensors[1]
+    assert targets is not None
+    hidden = (targets != IGNORED).view(500, 32, 2)
+    assert torch.equal(hidden[:, 1:, 0], hidden[:, 1:, 1])
+
+
+def test_unigram_loss() -> None:
+    training, validation = TextExamples([5, 5, 5, 6] * 100, 8), TextExamples([6] * 50, 8)
+    counts = {5: 301, 6: 101}
+    total = 5 + sum(counts.values())  # ids 0 … 4 count once
+    assert unigram_loss(training, validation, 4) == pytest.approx(math.log(total / counts[6]), rel=1e-6)
 
 
 def test_a_text_that_is_too_short() -> None:

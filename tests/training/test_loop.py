@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -181,6 +182,19 @@ class TestLearning:
         assert state.evaluations_since_best == 3
         assert state.step == state.best_step + 6 < 400
 
+    def test_minutes_of_cpu_time_do_not_count_waiting(self, tiny: Any, tmp_path: Path) -> None:
+        run = loop(tiny(steps=None, minutes=0.02, clock="cpu"), tmp_path / "run")
+        update = run.algorithm.update
+
+        def wait_and_update(*arguments: Any) -> Any:
+            time.sleep(0.2)
+            return update(*arguments)
+
+        run.algorithm.update = wait_and_update  # type: ignore[method-assign]
+        state = run.run()
+        assert state.processor_seconds >= 1.2
+        assert state.seconds > state.processor_seconds + 0.1 * state.step
+
     def test_minutes_limit_the_run(self, tiny: Any, tmp_path: Path) -> None:
         state = loop(tiny(steps=None, minutes=0.02), tmp_path / "run").run()
         assert state.step > 1
@@ -206,7 +220,7 @@ class TestLearning:
 
     def test_a_loss_that_is_not_finite_stops_the_run(self, tiny: Any, tmp_path: Path) -> None:
         config = tiny(steps=200, learning_rate=1e30, warmup=0, clip=1e30)
-        with pytest.raises(ValueError, match="try a lower learning rate than 1e\\+30; the last checkpoint is intact"):
+        with pytest.raises(ValueError, match="try a lower learning rate than 1e\\+30; no checkpoint was written yet"):
             loop(config, tmp_path / "run").run()
 
     def test_tensorboard(self, tiny: Any, tmp_path: Path) -> None:

@@ -128,18 +128,31 @@ def test_a_full_disk_leaves_the_last_checkpoint_intact(tiny: Any, tmp_path: Path
     assert losses(folder) == losses(tmp_path / "whole")
 
 
-def test_two_processes_give_the_losses_of_one(pairs: Path, tmp_path: Path) -> None:
-    # On the command line: torchrun … -m regard train …
-    options = ["--steps", "40", "--evaluate-every", "10", "--dropout", "0", *QUICK]
-    arguments = ["train", "translate", "--data", str(pairs), *options]
-    assert main([*arguments, "--out", str(tmp_path / "one")]) == 0
+def torchrun(*arguments: str) -> list[str]:
+    """Return the command that starts regard in two processes, which are started again if one of them ends."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    started = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
-    started += ["--master-port", str(port), "-m", "regard", *arguments, "--out", str(tmp_path / "two")]
-    environment = {**ENVIRONMENT, "GLOO_SOCKET_IFNAME": "lo"}
-    result = subprocess.run(started, capture_output=True, text=True, env=environment, check=False)
+    options = ["--nproc-per-node", "2", "--max-restarts", "2", "--master-addr", "127.0.0.1", "--master-port", str(port)]
+    return [sys.executable, "-m", "torch.distributed.run", *options, "-m", "regard", *arguments]
+
+
+def ranks_of(agent: int) -> list[int]:
+    """Return the ids of the processes that torchrun has started."""
+    children = Path(f"/proc/{agent}/task/{agent}/children").read_text().split()
+    return [int(child) for child in children if b"regard" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+LOOPBACK = {**ENVIRONMENT, "GLOO_SOCKET_IFNAME": "lo"}
+
+
+def test_two_processes_give_the_losses_of_one_even_if_one_is_killed(pairs: Path, tmp_path: Path) -> None:
+    # On the command line: torchrun … -m regard train …
+    options = ["--steps", "40", "--evaluate-every", "10", "--checkpoint-every", "5", "--dropout", "0", *QUICK]
+    arguments = ["train", "translate", "--data", str(pairs), *options]
+    assert main([*arguments, "--out", str(tmp_path / "one")]) == 0
+    command = torchrun(*arguments, "--out", str(tmp_path / "two"))
+    result = subprocess.run(command, capture_output=True, text=True, env=LOOPBACK, check=False)
     assert result.returncode == 0, result.stderr
     one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
     assert [row[:2] for row in one] == [row[:2] for row in two]
@@ -148,3 +161,30 @@ def test_two_processes_give_the_losses_of_one(pairs: Path, tmp_path: Path) -> No
         assert a == pytest.approx(b, abs=1e-4)
     assert one[-1][2] < one[0][2]
     assert result.stdout.count("translations exactly right") == 1  # the second process prints nothing
+    killed = tmp_path / "killed"
+    process = subprocess.Popen(
+        torchrun(*arguments, "--out", str(killed)), env=LOOPBACK, stderr=subprocess.DEVNULL, text=True
+    )
+    wait_for(process, killed, 5)
+    os.kill(random.Random(0).choice(ranks_of(process.pid)), signal.SIGKILL)
+    assert process.wait() == 0  # torchrun has started both again
+    assert losses(killed) == two
+    assert (killed / "model.safetensors").read_bytes() == (tmp_path / "two" / "model.safetensors").read_bytes()
+
+
+def test_sigterm_saves_a_checkpoint_and_one_process_continues_the_run_of_two(pairs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    options = ["--steps", "100000", "--checkpoint-every", "100000", "--dropout", "0", *QUICK]
+    command = torchrun("train", "translate", "--data", str(pairs), *options, "--out", str(folder))
+    process = subprocess.Popen(command, env=LOOPBACK, stderr=subprocess.DEVNULL, text=True)
+    while process.poll() is None and not (folder / "metrics.jsonl").exists():
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait() != 0
+    step = newest(folder)
+    assert step > 0
+    content = json.loads((folder / "run.json").read_text())
+    content["plan"]["settings"]["steps"] = step + 3
+    content.pop("checksum")
+    (folder / "run.json").write_text(json.dumps(content))
+    assert resume(folder).results["steps"] == step + 3

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard import models
+from regard.files import read_json, write_json
 from regard.training import Run, Settings, date_pairs, load, make_run_config, phrase_pairs, resume, shipped, train
 from regard.training.data.phrase_grammar import CAT
 from regard.training.launch import exact_match
@@ -24,7 +25,7 @@ def translator() -> Run:
 
 class TestShipped:
     def test_shipped_runs_are_small(self) -> None:
-        assert shipped() == ["dates", "language", "phrases"]
+        assert shipped() == ["dates", "language", "phrases", "repeats"]
         assert sum(path.stat().st_size for path in SHIPPED.rglob("*")) < 6_000_000
 
     def test_translation_of_the_held_out_sentence(self, translator: Run) -> None:
@@ -110,7 +111,9 @@ class TestErrors:
             load(tmp_path / "empty")
         monkeypatch.chdir(tmp_path)
         (tmp_path / "runs" / "mine").mkdir(parents=True)
-        (tmp_path / "runs" / "mine" / "run.json").write_text('{"plan": {"task": "connectx"}}')
+        write_json(
+            tmp_path / "runs" / "mine" / "run.json", {"format": 1, "plan": {"task": "connectx"}, "results": None}
+        )
         with pytest.raises(ValueError, match="is a run of connectx, not of a text model"):
             load("mine")
         (tmp_path / "runs" / "mine" / "run.json").write_text("{")
@@ -158,8 +161,8 @@ class TestNewRuns:
     def test_a_run_with_changed_data_is_not_resumed(self, tiny: Any, pairs: Path, tmp_path: Path) -> None:
         config = tiny()
         train(config, tmp_path / "run")
-        about = json.loads((tmp_path / "run" / "run.json").read_text())
-        (tmp_path / "run" / "run.json").write_text(json.dumps({**about, "results": None}))
+        about = read_json(tmp_path / "run" / "run.json", "a run", "")
+        write_json(tmp_path / "run" / "run.json", {**about, "results": None})
         pairs.write_text(pairs.read_text(encoding="utf-8") + "x\ty\n", encoding="utf-8")
         with pytest.raises(ValueError, match="differ from those at the start of the run"):
             resume(tmp_path / "run")

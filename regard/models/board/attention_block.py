@@ -1,14 +1,17 @@
 """Attention sublayer of a board network: one mask per head, optional line biases, a number of heads that can change."""
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.models.board.attention_patterns import check_patterns, head_masks
 from regard.models.board.config import BoardBias, BoardNorm
 from regard.models.board.line_bias import LineBias
 from regard.models.board.norm import build_norm
+from regard.models.transformer.layer import reset_children
 from regard.nn import SpatialAttention
 
 
@@ -23,15 +26,21 @@ class BoardAttention(nn.Module):
     """
 
     def __init__(
-        self, channels: int, heads: int, sees: tuple[str, ...], norm: BoardNorm, bias: BoardBias = "none"
-    ) -> None:
+        self, channels: int, heads: int, sees: tuple[str, ...], norm: BoardNorm, bias: BoardBias = "none", *,
+        device: Device = None, dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.sees, self.blend = sees, 1.0
-        self.norm = build_norm(norm, channels)
-        self.squares = SpatialAttention(channels, heads, residual=False)
-        self.bias = LineBias(channels) if bias == "lines" else None
+        self.norm = build_norm(norm, channels, **factory)
+        self.squares = SpatialAttention(channels, heads, residual=False, **factory)
+        self.bias = LineBias(channels, **factory) if bias == "lines" else None
         # The layer with its previous number of heads and the same weights; in a tuple, torch does not register it.
         self.previous: tuple[SpatialAttention, ...] = ()
+
+    def reset_parameters(self) -> None:
+        """Initialise norm, projections and biases by their own rules."""
+        reset_children(self)
 
     def set_heads(self, heads: int, before: int, blend: float) -> None:
         """Use the output with `heads` heads times `blend` plus that with `before` heads times 1 − `blend`."""

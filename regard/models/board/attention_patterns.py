@@ -17,6 +17,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from regard.attention.kernels.private_torch_operators import may_cache_tensors
+
 Rule = Callable[[Tensor, Tensor], Tensor]  # (rows down, columns right) → visible
 
 RULES: dict[str, Rule] = {
@@ -54,6 +56,10 @@ def check_patterns(sees: Iterable[str], heads: int) -> tuple[str, ...]:
 def attention_pattern(name: str, rows: int, columns: int) -> Bool[Tensor, "s s"]:
     """Return which squares (second index) are visible from which (first), S = rows · columns; **True = visible**.
 
+    name            "all", "row", "column", "rising", "falling", "diagonals", "lines", or "near" and a width such as
+                    "near3"
+    rows, columns   size of the board
+
     >>> attention_pattern("row", 6, 7).sum(-1).unique()
     tensor([7])
     >>> attention_pattern("near3", 6, 7)[0].sum()  # from a corner: 2×2
@@ -67,13 +73,17 @@ def head_masks(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Bo
 
     Head i of H has the pattern number i · (number of patterns) // H, so the halves of a split head keep its pattern.
     """
-    return None if set(sees) == {"all"} else _cached_masks(sees, heads, rows, columns)
+    if set(sees) == {"all"}:
+        return None
+    return (_cached_masks if may_cache_tensors() else _masks)(sees, heads, rows, columns)
 
 
-@lru_cache(maxsize=64)
-def _cached_masks(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Tensor:
+def _masks(sees: tuple[str, ...], heads: int, rows: int, columns: int) -> Tensor:
     with torch.inference_mode(False), torch.device("cpu"):  # training cannot use inference tensors
         return torch.stack([attention_pattern(sees[head * len(sees) // heads], rows, columns) for head in range(heads)])
+
+
+_cached_masks = lru_cache(maxsize=64)(_masks)
 
 
 def _rule(name: str) -> Rule:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from regard.attention import check_heads
+from regard.files import dataclass_from_json
 from regard.models.board.attention_patterns import check_patterns
 from regard.models.transformer.config import check_choice, check_whole
 
@@ -57,6 +58,8 @@ class BoardConfig:
     opening_table   (rows, columns, stones): a table of learnt values (opening_table.py) for boards of this size with
                     at most this many stones; () for none
     opening_table_bits  the opening table has 2 to this power entries
+    opening_table_taught    size in bytes of the set of positions that the table was taught, outside of which it has no
+                    effect (taught_positions.py); 0 for tables that have an effect on all positions with few stones
 
     >>> BoardConfig(channels=64, heads=8, layers=6, attn_every=2).attentions
     3
@@ -76,6 +79,7 @@ class BoardConfig:
     score: Score = "none"
     opening_table: Sequence[int] = ()  # stored as a tuple
     opening_table_bits: int = 19
+    opening_table_taught: int = 0
 
     def __post_init__(self) -> None:
         check_whole(self, "channels", "heads", "layers", "planes", "head_channels", "value_hidden")
@@ -105,6 +109,8 @@ class BoardConfig:
                 f"got {self.opening_table} and planes={self.planes}"
             )
         check_whole(self, "opening_table_bits")
+        if not isinstance(self.opening_table_taught, int) or self.opening_table_taught < 0:
+            raise ValueError(f"opening_table_taught must be a number of bytes, got {self.opening_table_taught!r}")
         rows, columns, _ = self.opening_table
         if rows > 9 or columns > 12 or self.opening_table_bits > 28:
             raise ValueError(
@@ -143,7 +149,7 @@ class BoardConfig:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "BoardConfig":
         """Return the configuration with the fields that `to_dict` returned."""
-        return cls(**{FIELD_NAMES.get(name, name): value for name, value in stored.items()})
+        return dataclass_from_json(cls, {FIELD_NAMES.get(name, name): value for name, value in stored.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values, under the names that files use.

@@ -17,7 +17,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.types import Device
 
+from regard.attention.kernels.private_torch_operators import has_memory, in_graph
+from regard.extras import installed
 from regard.models.board.winograd import Floats, Tiling, from_points, tiling, to_points
 
 MIN_CHANNELS = 48
@@ -36,8 +39,10 @@ class BoardConv(nn.Conv2d):
     True
     """
 
-    def __init__(self, inputs: int, outputs: int, *, bias: bool = True) -> None:
-        super().__init__(inputs, outputs, 3, padding=1, bias=bias)
+    def __init__(
+        self, inputs: int, outputs: int, *, bias: bool = True, device: Device = None, dtype: torch.dtype | None = None
+    ) -> None:
+        super().__init__(inputs, outputs, 3, padding=1, bias=bias, device=device, dtype=dtype)
         self.cached_filters: dict[tuple[int, int], Tensor] | None = None
 
     def cache_filters(self) -> None:
@@ -70,26 +75,18 @@ class BoardConv(nn.Conv2d):
 def _use_winograd(x: Tensor, weight: Tensor, min_boards: int) -> bool:
     return (
         x.is_cpu
+        and installed("numba")
         and type(x) in (Tensor, nn.Parameter)
         and x.dtype == weight.dtype == torch.float32
         and min(weight.shape[:2]) >= MIN_CHANNELS
         and len(x) >= min_boards
         and min(x.shape[-2:]) >= 3
         and torch.get_num_threads() <= MAX_THREADS
-        and not torch.compiler.is_compiling()
+        and not in_graph(x)
         and not torch.is_autocast_enabled("cpu")
-        and _has_memory(x)
-        and _has_memory(weight)
+        and has_memory(x)
+        and has_memory(weight)
     )
-
-
-def _has_memory(x: Tensor) -> bool:
-    """Return whether x has memory that NumPy can read; tensors inside torch.func transforms such as vmap have none."""
-    try:
-        x.data_ptr()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _tilings(x: Tensor) -> tuple[Tiling, Tiling]:

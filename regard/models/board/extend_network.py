@@ -14,6 +14,9 @@ from regard.models.board.network import Block, BoardNet
 def deepen(net: BoardNet, layers: int) -> BoardNet:
     """Return a copy with more blocks, and attention between them, whose outputs equal those of `net` until training.
 
+    net         the network to copy
+    layers      number of blocks of the copy
+
     The new blocks come last. A block computes relu(x + y): the last norm of a new block is 0, so y = 0, and x, the
     output of a block, is not negative.
 
@@ -43,8 +46,16 @@ def deepen(net: BoardNet, layers: int) -> BoardNet:
     return deeper
 
 
-def with_opening_table(net: BoardNet, size: Sequence[int] = (), bits: int | None = None) -> BoardNet:
-    """Return a copy with an opening table of 2^bits zeros for `size` = (rows, columns, stones); () removes the table.
+def with_opening_table(
+    net: BoardNet, size: Sequence[int] = (), bits: int | None = None, taught: Tensor | None = None
+) -> BoardNet:
+    """Return a copy with an opening table of zeros, or without its table.
+
+    net         the network to copy
+    size        (rows, columns, stones) of the positions in the table; () removes the table
+    bits        the table has 2^bits entries; by default as many as the configuration of `net` says
+    taught      set of the positions that the table will be taught (taught_positions.py); None means all positions with
+                few stones
 
     >>> net = with_opening_table(BoardNet("tiny"), (6, 7, 8), bits=10)
     >>> net.config.opening_table, net.opening_table.table.abs().sum().item(), with_opening_table(net).opening_table
@@ -52,7 +63,13 @@ def with_opening_table(net: BoardNet, size: Sequence[int] = (), bits: int | None
     """
     bits = net.config.opening_table_bits if bits is None else bits
     weights = {name: value for name, value in net.state_dict().items() if not name.startswith("opening_table.")}
-    return _copy(net, replace(net.config, opening_table=size, opening_table_bits=bits), weights)
+    if taught is not None:
+        weights["opening_table.taught"] = taught
+    config = replace(
+        net.config, opening_table=size, opening_table_bits=bits,
+        opening_table_taught=0 if taught is None else len(taught),
+    )  # fmt: skip
+    return _copy(net, config, weights)
 
 
 def _copy(net: BoardNet, config: BoardConfig, weights: dict[str, Tensor]) -> BoardNet:

@@ -15,14 +15,24 @@ to six squares apart, which convolutions would have to learn for each direction,
 even row decides who can use it in the end. One convolution with n − 1 ones counts the other stones of a line.
 """
 
+from typing import Any
+
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.types import Device
+
+from regard.attention.kernels.private_torch_operators import has_memory, in_graph
+from regard.extras import installed
+from regard.numba_functions import compiled
 
 DIRECTIONS = ((1, 0), (0, 1), (1, 1), (1, -1))  # steps (rows down, columns right)
 OPEN_LINE_PLANES = len(DIRECTIONS) + 2  # number of planes for each side
 ADDED_PLANES = 4 + 2 * OPEN_LINE_PLANES
+_STEPS = np.array(DIRECTIONS)
 
 
 class LinePlanes(nn.Module):
@@ -37,14 +47,20 @@ class LinePlanes(nn.Module):
     [1.0, 1.0, 1.0, 1.0, 1.0, 0.6666666865348816, 0.3333333432674408]
     """
 
-    def __init__(self, inarow: int) -> None:
+    def __init__(self, inarow: int, device: Device = None, dtype: torch.dtype | None = None) -> None:
         super().__init__()
         self.inarow = inarow
         self.others: Tensor  # 3 dimensions: with 4 it would become channels-last, which torchrun cannot send
-        self.register_buffer("others", _other_squares(inarow), persistent=False)
+        self.register_buffer("others", _other_squares(inarow).to(device, dtype), persistent=False)
+
+    def reset_parameters(self) -> None:
+        """Compute the kernels again; there are no parameters."""
+        self.others.copy_(_other_squares(self.inarow))
 
     def forward(self, planes: Float[Tensor, "b 2 rows columns"]) -> Float[Tensor, "b _ rows columns"]:
         batch, _, rows, columns = planes.shape
+        if _use_numba(planes):
+            return torch.from_numpy(compute_planes(planes.detach().contiguous().numpy(), self.inarow))
         taken = planes.sum(1, keepdim=True)
         own = planes.reshape(2 * batch, 1, rows, columns)
         other = planes.flip(1).reshape(2 * batch, 1, rows, columns)
@@ -65,6 +81,68 @@ class LinePlanes(nn.Module):
         return torch.cat(
             (planes, completed * free, supported * free, odd_rows, lines.reshape(batch, -1, rows, columns)), 1
         )
+
+
+def compute_planes(planes: NDArray[np.float32], inarow: int) -> NDArray[np.float32]:
+    """Return what `LinePlanes(inarow)` returns, (B, 18, rows, columns); compiled, if numba is installed."""
+    result = np.empty((len(planes), 2 + ADDED_PLANES, *planes.shape[2:]), np.float32)
+    _write_planes(planes, inarow, _STEPS, result)
+    return result
+
+
+def _use_numba(planes: Tensor) -> bool:
+    return (
+        planes.is_cpu
+        and type(planes) is Tensor
+        and planes.dtype == torch.float32
+        and not (torch.is_grad_enabled() and planes.requires_grad)
+        and not in_graph(planes)
+        and installed("numba")
+        and has_memory(planes)
+    )
+
+
+@compiled(nogil=True, error_model="numpy")
+def _write_planes(planes: Any, inarow: int, directions: Any, out: Any) -> None:
+    """Write the 18 planes of every position to out (B, 18, rows, columns), as `LinePlanes.forward` computes them."""
+    rows, columns, reach = planes.shape[2], planes.shape[3], inarow - 1
+    for board in range(len(planes)):
+        for row in range(rows):
+            for column in range(columns):
+                result = out[board, :, row, column]
+                result[0], result[1] = planes[board, 0, row, column], planes[board, 1, row, column]
+                free = np.float32(1) - (result[0] + result[1])
+                supported = np.float32(1)
+                if row + 1 < rows:
+                    supported = planes[board, 0, row + 1, column] + planes[board, 1, row + 1, column]
+                result[4], result[5] = supported * free, (rows - row) % 2
+                for side in range(2):
+                    completes, nearly, opened, first = False, 0, 0, 6 + side * OPEN_LINE_PLANES
+                    for direction in range(len(directions)):
+                        down, right = directions[direction]
+                        fullest = np.float32(0)
+                        for place in range(inarow):  # of this square in the line
+                            stones, others = np.float32(0), np.float32(0)
+                            for step in range(-place, inarow - place):
+                                if step == 0:
+                                    continue
+                                r, c = row + step * down, column + step * right
+                                if 0 <= r < rows and 0 <= c < columns:
+                                    stones += planes[board, side, r, c]
+                                    others += planes[board, 1 - side, r, c]
+                                else:
+                                    others += np.float32(1)
+                            if stones > reach - 0.5:
+                                completes = True
+                            if result[1 - side] < 0.5 and others < 0.5:
+                                opened += 1
+                                total = stones + result[side]
+                                fullest = max(fullest, total)
+                                nearly += abs(total - (inarow - 2)) < 0.5
+                        result[first + direction] = fullest / np.float32(reach)
+                    result[2 + side] = free if completes else np.float32(0)
+                    result[first + 4] = np.float32(nearly) / np.float32(4)
+                    result[first + 5] = np.float32(opened) / np.float32(8)
 
 
 def _count(lines: Float[Tensor, "b directions places rows columns"]) -> Float[Tensor, "b 1 rows columns"]:

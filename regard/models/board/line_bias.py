@@ -16,7 +16,9 @@ from functools import lru_cache
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.types import Device
 
+from regard.attention.kernels.private_torch_operators import may_cache_tensors
 from regard.models.board.attention_patterns import offsets
 
 MAX_DISTANCE = 7
@@ -25,7 +27,6 @@ DIRECTIONS = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -
 SAME_SQUARE, OFF_LINE = len(DIRECTIONS) * MAX_DISTANCE, len(DIRECTIONS) * MAX_DISTANCE + 1
 
 
-@lru_cache(maxsize=64)
 def bias_indices(rows: int, columns: int) -> Int[Tensor, "s s"]:
     """Return the index of the bias between two squares, numbered row by row: query first, key second.
 
@@ -41,9 +42,12 @@ def bias_indices(rows: int, columns: int) -> Int[Tensor, "s s"]:
         on_line = (down == 0) | (right == 0) | (down.abs() == right.abs())
         direction = torch.zeros_like(down)
         for number, (vertical, horizontal) in enumerate(DIRECTIONS):
-            direction[(down.sign() == vertical) & (right.sign() == horizontal)] = number
+            direction.masked_fill_((down.sign() == vertical) & (right.sign() == horizontal), number)
         index = direction * MAX_DISTANCE + distance.clamp(1, MAX_DISTANCE) - 1
         return index.where(on_line, OFF_LINE).where(distance > 0, SAME_SQUARE)
+
+
+_cached_indices = lru_cache(maxsize=64)(bias_indices)
 
 
 class LineBias(nn.Module):
@@ -56,10 +60,15 @@ class LineBias(nn.Module):
     torch.Size([8, 42, 42])
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, device: Device = None, dtype: torch.dtype | None = None) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(channels, OFF_LINE + 1))
+        self.weight = nn.Parameter(torch.zeros(channels, OFF_LINE + 1, device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Set all biases to 0."""
+        nn.init.zeros_(self.weight)
 
     def forward(self, rows: int, columns: int, heads: int) -> Float[Tensor, "h s s"]:
         by_head = self.weight.unflatten(0, (heads, -1)).mean(1)  # (heads, number of biases)
-        return by_head[:, bias_indices(rows, columns).to(self.weight.device)]
+        index = (_cached_indices if may_cache_tensors() else bias_indices)(rows, columns)
+        return by_head[:, index.to(self.weight.device)]

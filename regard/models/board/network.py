@@ -15,30 +15,37 @@ All tensors are in torch's channels-last format, in which attention needs no cop
 the convolutions use Winograd's algorithm, with a third of the multiplications (winograd.py).
 """
 
+import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.attention import check_heads
 from regard.models.board.attention_block import BoardAttention
 from regard.models.board.config import BoardConfig
 from regard.models.board.convolution import BoardConv
 from regard.models.board.input_planes import ADDED_PLANES, LinePlanes
-from regard.models.board.norm import build_norm, fold_after, fold_before
+from regard.models.board.norm import BatchNorm, build_norm, fold_after, fold_before
 from regard.models.board.opening_table import OpeningTable
+from regard.models.transformer.layer import reset_children
 
 
 class BoardOutput(NamedTuple):
-    """Output of a board network for B positions; `score` is None unless the configuration has one.
+    """Output of a board network for B positions.
+
+    policy      logits of the columns
+    value       in [−1, 1], for the side to move
+    score       predicted score; None unless the configuration has one
 
     >>> BoardNet("tiny")(torch.zeros(5, 2, 6, 7)).policy.shape
     torch.Size([5, 7])
     """
 
-    policy: Float[Tensor, "b columns"]  # logits
+    policy: Float[Tensor, "b columns"]
     value: Float[Tensor, "b 1"]
     score: Float[Tensor, "b _"] | None = None
 
@@ -46,10 +53,18 @@ class BoardOutput(NamedTuple):
 class Unit(nn.Module):
     """relu(norm(conv3×3(x)) + residual)."""
 
-    def __init__(self, inputs: int, config: BoardConfig) -> None:
+    def __init__(self, inputs: int, config: BoardConfig, **factory: Any) -> None:
         super().__init__()
-        self.conv = BoardConv(inputs, config.channels, bias=config.norm == "none")
-        self.norm = build_norm(config.norm, config.channels)
+        self.conv = BoardConv(inputs, config.channels, bias=config.norm == "none", **factory)
+        self.norm = build_norm(config.norm, config.channels, **factory)
+        self._reset_filters()
+
+    def reset_parameters(self) -> None:
+        """Initialise filters with He's normal distribution, the bias with 0, the norm by its own rule."""
+        reset_children(self)
+        self._reset_filters()
+
+    def _reset_filters(self) -> None:
         nn.init.kaiming_normal_(self.conv.weight, nonlinearity="relu")
         if self.conv.bias is not None:
             nn.init.zeros_(self.conv.bias)
@@ -64,9 +79,13 @@ class Unit(nn.Module):
 class Block(nn.Module):
     """relu(x + norm(conv3×3(relu(norm(conv3×3(x))))))."""
 
-    def __init__(self, config: BoardConfig) -> None:
+    def __init__(self, config: BoardConfig, **factory: Any) -> None:
         super().__init__()
-        self.first, self.second = Unit(config.channels, config), Unit(config.channels, config)
+        self.first, self.second = (Unit(config.channels, config, **factory) for _ in range(2))
+
+    def reset_parameters(self) -> None:
+        """Initialise both convolutions and their norms."""
+        reset_children(self)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.second(self.first(x), x)
@@ -82,16 +101,24 @@ class OutputHead(nn.Module):
     network gives all moves about the same probability and positions a value near 0.
     """
 
-    def __init__(self, config: BoardConfig, *, columns: bool, outputs: int) -> None:
+    def __init__(self, config: BoardConfig, *, columns: bool, outputs: int, **factory: Any) -> None:
         super().__init__()
         self.columns = columns
-        self.reduce = nn.Conv2d(config.channels, config.head_channels, 1, bias=config.norm == "none")
-        self.norm = build_norm(config.norm, config.head_channels)
-        self.hidden = nn.Linear((4 if columns else 2) * config.head_channels, config.value_hidden)
-        self.answer = nn.Linear(config.value_hidden, outputs)
-        with torch.no_grad():
-            self.answer.weight.mul_(0.1)
-            self.answer.bias.zero_()
+        self.reduce = nn.Conv2d(config.channels, config.head_channels, 1, bias=config.norm == "none", **factory)
+        self.norm = build_norm(config.norm, config.head_channels, **factory)
+        self.hidden = nn.Linear((4 if columns else 2) * config.head_channels, config.value_hidden, **factory)
+        self.answer = nn.Linear(config.value_hidden, outputs, **factory)
+        self._shrink_answer()
+
+    def reset_parameters(self) -> None:
+        """Initialise every layer as torch does, then make the last one small."""
+        reset_children(self)
+        self._shrink_answer()
+
+    @torch.no_grad()
+    def _shrink_answer(self) -> None:
+        self.answer.weight.mul_(0.1)
+        self.answer.bias.zero_()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return (B, columns, outputs) or (B, outputs)."""
@@ -107,6 +134,7 @@ class BoardNet(nn.Module):
     """Planes (B, P, rows, columns) → policy logits (B, columns) and value (B, 1), for a board of any size.
 
     preset      "high", "balanced", "light", "small" or "tiny" (see the table in config.py), or a BoardConfig
+    device, dtype   of the parameters, as in every layer of torch
     changes     fields of BoardConfig that replace those of the preset
 
     >>> net = BoardNet("tiny").eval()
@@ -121,8 +149,12 @@ class BoardNet(nn.Module):
     16 (d_k = 8) and 32 (d_k = 4)
     """
 
-    def __init__(self, preset: str | BoardConfig = "light", **changes: Any) -> None:
+    def __init__(
+        self, preset: str | BoardConfig = "light", *, device: Device = None, dtype: torch.dtype | None = None,
+        **changes: Any,
+    ) -> None:  # fmt: skip
         super().__init__()
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         if isinstance(preset, str):
             config = BoardConfig.preset(preset, **changes)
         elif isinstance(preset, BoardConfig):
@@ -131,21 +163,28 @@ class BoardNet(nn.Module):
             raise TypeError(f"BoardNet takes the name of a preset or a BoardConfig, got {type(preset).__name__}")
         self.config = config
         self.previous_heads, self.blend = config.heads, 1.0
-        self.line_planes = nn.Identity() if config.lines is None else LinePlanes(config.lines)
-        self.stem = Unit(config.planes + (0 if config.lines is None else ADDED_PLANES), config)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.line_planes = nn.Identity() if config.lines is None else LinePlanes(config.lines, **factory)
+        self.stem = Unit(config.planes + (0 if config.lines is None else ADDED_PLANES), config, **factory)
+        self.blocks = nn.ModuleList(Block(config, **factory) for _ in range(config.layers))
         self.attention = nn.ModuleList(
-            BoardAttention(config.channels, config.heads, tuple(config.sees), config.norm, config.bias)
+            BoardAttention(config.channels, config.heads, tuple(config.sees), config.norm, config.bias, **factory)
             for _ in range(config.attentions)
         )
-        self.policy = OutputHead(config, columns=True, outputs=2 if config.score == "columns" else 1)
-        self.value = OutputHead(config, columns=False, outputs=2 if config.score == "position" else 1)
+        self.policy = OutputHead(config, columns=True, outputs=2 if config.score == "columns" else 1, **factory)
+        self.value = OutputHead(config, columns=False, outputs=2 if config.score == "position" else 1, **factory)
         self.opening_table = None
         if config.opening_table:
             rows, columns, stones = config.opening_table
-            self.opening_table = OpeningTable(rows, columns, stones, config.opening_table_bits)
+            self.opening_table = OpeningTable(
+                rows, columns, stones, config.opening_table_bits, config.opening_table_taught, **factory
+            )
         self._set_memory_format()
-        self.register_load_state_dict_post_hook(lambda module, _: module._set_memory_format())  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_after_loading)  # type: ignore[no-untyped-call]
+
+    def reset_parameters(self) -> None:
+        """Initialise all parameters as the constructor does."""
+        reset_children(self)
+        self._set_memory_format()
 
     def forward(
         self, planes: Float[Tensor, "b p rows columns"], legal: Bool[Tensor, "b columns"] | None = None
@@ -160,19 +199,21 @@ class BoardNet(nn.Module):
             x = block(x)
             if self.config.attn_every and number % self.config.attn_every == 0:
                 x = self.attention[number // self.config.attn_every - 1](x)
-        columns, whole = self.policy(x), self.value(x)  # (B, columns, 1 or 2), (B, 1 or 2)
-        logits = columns[..., 0]
-        if legal is not None:
-            logits = logits.masked_fill(~legal, float("-inf"))
+        output = self.output(self.policy(x), self.value(x), planes)
+        return output if legal is None else output._replace(policy=output.policy.masked_fill(~legal, float("-inf")))
+
+    def output(self, columns: Tensor, whole: Tensor, planes: Tensor) -> BoardOutput:
+        """Return the output from those of the two heads, (B, columns, 1 or 2) and (B, 1 or 2), and the planes."""
         score = {"none": None, "position": whole[:, 1:], "columns": columns[..., -1]}[self.config.score]
         value = whole[:, :1] if self.opening_table is None else whole[:, :1] + self.opening_table(planes)
-        return BoardOutput(logits, value.tanh(), score)
+        return BoardOutput(columns[..., 0], value.tanh(), score)
 
     def for_inference(self) -> "BoardNet":
         """Return a copy that computes the same as this network in eval mode, faster: batch norms are folded.
 
-        The copy is a BoardNet with norm="none" and can be saved. Group norms depend on the input and stay. The weights
-        of the copy must not be changed. torch.compile makes it slower where convolutions use Winograd's algorithm, and
+        The copy is a BoardNet with norm="none" and can be saved. Group norms depend on the input and stay. A network
+        with changed parts, such as a subclass, is copied as it is, without folding. The weights of the copy must not be
+        changed. torch.compile makes it slower where convolutions use Winograd's algorithm, and
         10 % faster where they do not (fewer than 48 channels).
 
         >>> net = BoardNet("tiny").eval()
@@ -182,6 +223,8 @@ class BoardNet(nn.Module):
         """
         folds = self.config.norm == "batch"
         net = BoardNet(replace(self.config, norm="none") if folds else self.config)
+        if not _has_parts_of(self, net):
+            return copy.deepcopy(self).eval().requires_grad_(False)
         net.to(next(self.parameters()))
         net.load_state_dict(self.state_dict(), strict=not folds)
         if folds:
@@ -237,6 +280,25 @@ class BoardNet(nn.Module):
                 f"legal must be booleans of shape ({len(planes)}, {planes.shape[-1]}), one for each column, "
                 f"got {legal.dtype} of shape {tuple(legal.shape)}"
             )
+
+
+def _has_parts_of(net: BoardNet, plain: BoardNet) -> bool:
+    """Return whether `net` has the parts of `plain`, except for norms, and nothing is changed or added."""
+    norms = BatchNorm | nn.GroupNorm | nn.Identity
+    parts: dict[str, nn.Module] = dict(net.named_modules())
+    expected: dict[str, nn.Module] = dict(plain.named_modules())
+    changed: list[Any] = []
+    for name, part in parts.items():
+        other = expected.get(name)
+        both_norms = isinstance(part, norms) and isinstance(other, norms)
+        changed.append(type(part) is not type(other) and not both_norms)
+        changed.append("forward" in vars(part) or part._forward_hooks or part._forward_pre_hooks)
+    return not any(changed) and len(parts) == len(expected)
+
+
+def _after_loading(net: BoardNet, _: Any) -> None:
+    """Restore the memory format of loaded weights; a function of this module, because pickle has no lambda."""
+    net._set_memory_format()
 
 
 @torch.no_grad()

@@ -1,8 +1,11 @@
 """Norms of a feature map, and folding of a batch norm into the convolution before or after it."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.models.board.config import BoardNorm
 
@@ -12,13 +15,21 @@ EPSILON, MOMENTUM = 1e-5, 0.1
 class BatchNorm(nn.Module):
     """nn.BatchNorm2d without the buffer `num_batches_tracked`, which a fixed momentum does not need."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, device: Device = None, dtype: torch.dtype | None = None) -> None:
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.weight = nn.Parameter(torch.empty(channels, **factory))
+        self.bias = nn.Parameter(torch.empty(channels, **factory))
         self.mean: Tensor
         self.variance: Tensor
-        self.register_buffer("mean", torch.zeros(channels))
-        self.register_buffer("variance", torch.ones(channels))
+        self.register_buffer("mean", torch.empty(channels, **factory))
+        self.register_buffer("variance", torch.empty(channels, **factory))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set weight and variance to 1, bias and mean to 0."""
+        for x, value in ((self.weight, 1.0), (self.bias, 0.0), (self.mean, 0.0), (self.variance, 1.0)):
+            nn.init.constant_(x, value)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.batch_norm(x, self.mean, self.variance, self.weight, self.bias, self.training, MOMENTUM, EPSILON)
@@ -29,11 +40,11 @@ class BatchNorm(nn.Module):
         return scale, self.bias.double() - scale * self.mean.double()
 
 
-def build_norm(kind: BoardNorm, channels: int) -> nn.Module:
-    """Return the norm with this name, over the channels of a feature map."""
+def build_norm(kind: BoardNorm, channels: int, **factory: Any) -> nn.Module:
+    """Return the norm with this name, over the channels of a feature map; `factory` is device= and dtype=."""
     if kind == "batch":
-        return BatchNorm(channels)
-    return nn.GroupNorm(1, channels, eps=EPSILON) if kind == "group" else nn.Identity()
+        return BatchNorm(channels, **factory)
+    return nn.GroupNorm(1, channels, eps=EPSILON, **factory) if kind == "group" else nn.Identity()
 
 
 def fold_after(target: nn.Conv2d, conv: nn.Conv2d, norm: BatchNorm) -> None:

@@ -1,1 +1,1 @@
-"""Converters from other libraries: weights of Hugging Face's GPT-2 and BERT, and of torch's transformer layers."""
+"""Converters: weights of Hugging Face's GPT-2 and BERT, of torch's transformer layers, and board networks to ONNX."""

@@ -64,7 +64,12 @@ def stream(
     top_k: int | None = None, top_p: float | None = None, stop: int | Collection[int] | None = None, cache: bool = True,
     generator: torch.Generator | None = None,
 ) -> Iterator[int]:  # fmt: skip
-    """Yield the tokens that a model generates after one prompt, as soon as each is chosen; options as in `generate`.
+    """Yield the tokens that a model generates after one prompt, as soon as each is chosen.
+
+    model                                                           Decoder, Seq2Seq or Recurrent
+    prompt, source                                                  token ids of one row; a source for Seq2Seq and
+                                                                    Recurrent
+    new_tokens, temperature, top_k, top_p, stop, cache, generator   as for `generate`
 
     >>> from regard.models import Decoder, DecoderConfig
     >>> model = Decoder(DecoderConfig(10, d_model=16, heads=2, layers=1))

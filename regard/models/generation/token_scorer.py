@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.listeners import call_listeners
+from regard.extras import installed
 from regard.models.generation.prompt import Prompt
 from regard.models.transformer.decoder import Decoder
 from regard.models.transformer.embedding import Embedding
@@ -51,10 +52,11 @@ def generation_mode(model: nn.Module) -> Iterator[None]:
 def can_compile(model: nn.Module) -> bool:
     """Return whether the compiled loops give the same results as the modules of this model.
 
-    All weights must be float32 on the CPU, and no module may be replaced, hooked or recorded.
+    All weights must be float32 on the CPU, numba must be installed, and no module may be replaced, hooked or recorded.
     """
     return (
         type(model) in (Decoder, Seq2Seq)
+        and installed("numba")
         and not call_listeners
         and not torch.is_autocast_enabled("cpu")
         and all(x.dtype == torch.float32 and x.is_cpu for x in model.parameters())

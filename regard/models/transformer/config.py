@@ -45,6 +45,10 @@ class TransformerConfig:
     attention_dropout   probability of dropping attention weights; above 0, no fused kernel can be used
     tied                whether the output layer uses the weights of the embedding
     bias                whether projections have a bias
+
+    >>> from regard.models import EncoderConfig
+    >>> EncoderConfig(1000, d_model=64, heads=4).d_k
+    16
     """
 
     d_model: int = 256
@@ -105,6 +109,10 @@ class TransformerConfig:
 class DecoderConfig(TransformerConfig):
     """Configuration of a `Decoder`, as in GPT: every token attends to itself and to earlier tokens.
 
+    vocabulary  number of tokens
+
+    The other fields are those of `TransformerConfig`.
+
     >>> DecoderConfig(1000, d_model=256, heads=24)
     Traceback (most recent call last):
     ValueError: heads must divide the channels, got 24 heads for 256 channels; the nearest counts that do are
@@ -122,7 +130,10 @@ class DecoderConfig(TransformerConfig):
 class EncoderConfig(TransformerConfig):
     """Configuration of an `Encoder`, as in BERT: every token attends to all tokens.
 
-    embedding_norm      normalise the sum of embedding and position before the first layer, as BERT does
+    vocabulary      number of tokens
+    embedding_norm  normalise the sum of embedding and position before the first layer, as BERT does
+
+    The other fields are those of `TransformerConfig`.
 
     >>> EncoderConfig(1000, d_model=64).inner
     256
@@ -141,7 +152,10 @@ class EncoderConfig(TransformerConfig):
 class Seq2SeqConfig(TransformerConfig):
     """Configuration of a `Seq2Seq`, the encoder-decoder for translation.
 
-    encoder_layers, decoder_layers      number of layers of each; None means `layers`
+    source_vocabulary, target_vocabulary    number of tokens of each language
+    encoder_layers, decoder_layers          number of layers of each; None means `layers`
+
+    The other fields are those of `TransformerConfig`.
 
     >>> Seq2SeqConfig(1000, 800, layers=6, decoder_layers=2).decoder_layers
     2
@@ -162,12 +176,15 @@ class Seq2SeqConfig(TransformerConfig):
 class RecurrentConfig:
     """Configuration of a `Recurrent`, the LSTM network that transformers are compared with.
 
-    d_model     width of embeddings and states
-    layers      number of layers of the encoder and of the decoder
-    dropout     probability of dropping values of embeddings, between layers and before the output layer
-    attention   whether the decoder attends to the source (Bahdanau 2014) or has only the encoder's last state
-    context     largest number of tokens
-    tied        whether the output layer uses the weights of the target embedding
+    source_vocabulary, target_vocabulary    number of tokens of each language
+    d_model                                 width of embeddings and states
+    layers                                  number of layers of the encoder and of the decoder
+    dropout                                 probability of dropping values of embeddings, between layers and before the
+                                            output layer
+    attention                               whether the decoder attends to the source (Bahdanau 2014) or has only the
+                                            encoder's last state
+    context                                 largest number of tokens
+    tied                                    whether the output layer uses the weights of the target embedding
 
     >>> RecurrentConfig(1000, 800, attention=True).layers
     2

@@ -2,28 +2,39 @@
 
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.attention.masks import padding
 from regard.models.transformer.config import DecoderConfig, TransformerConfig
 from regard.models.transformer.decoder_layer_caches import DecodingCache
 from regard.models.transformer.embedding import Embedding, Lengths, check_lengths
-from regard.models.transformer.layer import Layer, build_norm, shrink_residuals
+from regard.models.transformer.layer import Layer, build_norm, reset_children, shrink_residuals
 from regard.models.transformer.loss import cross_entropy
 
 
 class DecoderStack(nn.Module):
     """Embedding, causal layers, final norm and output layer; with `cross`, every layer also attends to a source."""
 
-    def __init__(self, config: TransformerConfig, vocabulary: int, layers: int, *, cross: bool = False) -> None:
+    def __init__(
+        self, config: TransformerConfig, vocabulary: int, layers: int, *, cross: bool = False, device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.config = config
-        self.embedding = Embedding(config, vocabulary)
-        self.layers = nn.ModuleList(Layer(config, causal=True, cross=cross) for _ in range(layers))
-        self.norm = build_norm(config) if config.norm == "pre" else None
-        self.head = None if config.tied else nn.Linear(config.d_model, vocabulary, bias=False)
+        self.embedding = Embedding(config, vocabulary, **factory)
+        self.layers = nn.ModuleList(Layer(config, causal=True, cross=cross, **factory) for _ in range(layers))
+        self.norm = build_norm(config, **factory) if config.norm == "pre" else None
+        self.head = None if config.tied else nn.Linear(config.d_model, vocabulary, bias=False, **factory)
+        shrink_residuals(self.layers)
+
+    def reset_parameters(self) -> None:
+        """Initialise all parameters as the constructor does."""
+        reset_children(self)
         shrink_residuals(self.layers)
 
     def states(
@@ -64,7 +75,9 @@ class DecoderStack(nn.Module):
 class Decoder(DecoderStack):
     """Token ids (B, L) → scores of the next token (B, L, V).
 
-    >>> import torch
+    config          sizes and options
+    device, dtype   of the parameters, as in every layer of torch
+
     >>> model = Decoder(DecoderConfig(100, d_model=32, heads=4, layers=2))
     >>> model(torch.tensor([[1, 2, 3]])).shape
     torch.Size([1, 3, 100])
@@ -72,8 +85,8 @@ class Decoder(DecoderStack):
 
     config: DecoderConfig
 
-    def __init__(self, config: DecoderConfig) -> None:
-        super().__init__(config, config.vocabulary, config.layers)
+    def __init__(self, config: DecoderConfig, *, device: Device = None, dtype: torch.dtype | None = None) -> None:
+        super().__init__(config, config.vocabulary, config.layers, device=device, dtype=dtype)
 
     def forward(
         self, tokens: Int[Tensor, "b l"], lengths: Lengths = None, cache: DecodingCache | None = None

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.models.transformer.config import TransformerConfig
 from regard.nn import Learned, Sinusoidal
@@ -21,16 +22,18 @@ class Embedding(nn.Module):
     torch.Size([1, 3, 16])
     """
 
-    def __init__(self, config: TransformerConfig, vocabulary: int) -> None:
+    def __init__(
+        self, config: TransformerConfig, vocabulary: int, device: Device = None, dtype: torch.dtype | None = None
+    ) -> None:
         super().__init__()
         self.context, self.dropout = config.context, config.dropout
-        self.weight = nn.Parameter(torch.empty(vocabulary, config.d_model))
+        self.weight = nn.Parameter(torch.empty(vocabulary, config.d_model, device=device, dtype=dtype))
         self.places: Sinusoidal | Learned | None = None
         self.scale = 1.0
         if config.positions == "sinusoidal":
             self.places, self.scale = Sinusoidal(config.d_model), config.d_model**0.5
         elif config.positions == "learned":
-            self.places = Learned(config.context, config.d_model)
+            self.places = Learned(config.context, config.d_model, device=device, dtype=dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -6,12 +6,13 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.attention.masks import padding
 from regard.models.transformer.config import EncoderConfig, TransformerConfig
 from regard.models.transformer.embedding import Embedding, Lengths, check_lengths
 from regard.models.transformer.feedforward import apply_activation
-from regard.models.transformer.layer import Layer, build_norm, shrink_residuals
+from regard.models.transformer.layer import Layer, build_norm, reset_children, shrink_residuals
 from regard.models.transformer.loss import cross_entropy
 
 
@@ -19,14 +20,21 @@ class EncoderStack(nn.Module):
     """Token ids (B, L) → a vector for each token (B, L, D): embedding, layers without a causal mask, final norm."""
 
     def __init__(
-        self, config: TransformerConfig, vocabulary: int, layers: int, *, embedding_norm: bool = False
-    ) -> None:
+        self, config: TransformerConfig, vocabulary: int, layers: int, *, embedding_norm: bool = False,
+        device: Device = None, dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.context = config.context
-        self.embedding = Embedding(config, vocabulary)
-        self.embedding_norm = build_norm(config) if embedding_norm else None
-        self.layers = nn.ModuleList(Layer(config) for _ in range(layers))
-        self.norm = build_norm(config) if config.norm == "pre" else None
+        self.embedding = Embedding(config, vocabulary, **factory)
+        self.embedding_norm = build_norm(config, **factory) if embedding_norm else None
+        self.layers = nn.ModuleList(Layer(config, **factory) for _ in range(layers))
+        self.norm = build_norm(config, **factory) if config.norm == "pre" else None
+        shrink_residuals(self.layers)
+
+    def reset_parameters(self) -> None:
+        """Initialise all parameters as the constructor does."""
+        reset_children(self)
         shrink_residuals(self.layers)
 
     def forward(self, tokens: Int[Tensor, "b l"], lengths: Lengths = None) -> Float[Tensor, "b l d"]:
@@ -47,15 +55,18 @@ class EncoderStack(nn.Module):
 class Encoder(EncoderStack):
     """Token ids (B, L) → a vector for each (B, L, D); `.logits` returns scores of the vocabulary (B, L, V).
 
-    >>> import torch
+    config          sizes and options
+    device, dtype   of the parameters, as in every layer of torch
+
     >>> model = Encoder(EncoderConfig(100, d_model=32, heads=4, layers=2))
     >>> tokens = torch.tensor([[1, 2, 3], [4, 5, 0]])
     >>> model(tokens, lengths=torch.tensor([3, 2])).shape, model.logits(tokens).shape
     (torch.Size([2, 3, 32]), torch.Size([2, 3, 100]))
     """
 
-    def __init__(self, config: EncoderConfig) -> None:
-        super().__init__(config, config.vocabulary, config.layers, embedding_norm=config.embedding_norm)
+    def __init__(self, config: EncoderConfig, *, device: Device = None, dtype: torch.dtype | None = None) -> None:
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        super().__init__(config, config.vocabulary, config.layers, embedding_norm=config.embedding_norm, **factory)
         self.config = config
         self.guess = MaskedTokenHead(config, self.embedding.weight)
 
@@ -84,13 +95,23 @@ class MaskedTokenHead(nn.Module):
 
     def __init__(self, config: EncoderConfig, table: Float[Tensor, "v d"]) -> None:
         super().__init__()
+        factory: dict[str, Any] = {"device": table.device, "dtype": table.dtype}
         self.activation = config.activation
-        self.dense = nn.Linear(config.d_model, config.d_model)
-        self.norm = build_norm(config)
-        self.bias = nn.Parameter(torch.zeros(config.vocabulary))
+        self.dense = nn.Linear(config.d_model, config.d_model, **factory)
+        self.norm = build_norm(config, **factory)
+        self.bias = nn.Parameter(torch.zeros(config.vocabulary, **factory))
         self.weight = None if config.tied else nn.Parameter(torch.empty_like(table))
+        self._reset_output_layer()
+
+    def reset_parameters(self) -> None:
+        """Initialise the projection as nn.Linear does, the weights of the output layer normally, its bias with 0."""
+        reset_children(self)
+        self._reset_output_layer()
+
+    def _reset_output_layer(self) -> None:
+        nn.init.zeros_(self.bias)
         if self.weight is not None:
-            nn.init.normal_(self.weight, std=config.d_model**-0.5)
+            nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5)
 
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         hidden: Tensor = self.dense(x)

@@ -4,9 +4,13 @@ relu, gelu      FFN(x) = f(x W_upᵀ + b_up) W_downᵀ + b_down
 swiglu          FFN(x) = (silu(g) ∘ u) W_downᵀ + b_down        [g u] = x W_upᵀ + b_up, one product for both
 """
 
+from typing import Any
+
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.models.transformer.config import Activation
 
@@ -14,16 +18,19 @@ from regard.models.transformer.config import Activation
 class FeedForward(nn.Module):
     """x (..., D) → (..., D), with `inner` hidden units.
 
-    >>> import torch
     >>> FeedForward(8, 32, "swiglu")(torch.zeros(2, 5, 8)).shape
     torch.Size([2, 5, 8])
     """
 
-    def __init__(self, d_model: int, inner: int, activation: Activation, *, bias: bool = True) -> None:
+    def __init__(
+        self, d_model: int, inner: int, activation: Activation, *, bias: bool = True, device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
+        options: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         self.activation = activation
-        self.up = nn.Linear(d_model, 2 * inner if activation == "swiglu" else inner, bias=bias)
-        self.down = nn.Linear(inner, d_model, bias=bias)
+        self.up = nn.Linear(d_model, 2 * inner if activation == "swiglu" else inner, **options)
+        self.down = nn.Linear(inner, d_model, **options)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -17,17 +17,18 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.feedforward import FeedForward
 from regard.nn import MultiHeadAttention
 
 
-def build_norm(config: TransformerConfig) -> nn.LayerNorm | nn.RMSNorm:
-    """Return the norm over D that the configuration names."""
+def build_norm(config: TransformerConfig, **factory: Any) -> nn.LayerNorm | nn.RMSNorm:
+    """Return the norm over D that the configuration names; `factory` is device= and dtype=."""
     if config.normalisation == "rms":
-        return nn.RMSNorm(config.d_model, eps=config.epsilon)
-    return nn.LayerNorm(config.d_model, eps=config.epsilon, bias=config.bias)
+        return nn.RMSNorm(config.d_model, eps=config.epsilon, **factory)
+    return nn.LayerNorm(config.d_model, eps=config.epsilon, bias=config.bias, **factory)
 
 
 class Layer(nn.Module):
@@ -36,27 +37,35 @@ class Layer(nn.Module):
     config      sizes, norm, activation, positions, dropout
     causal      whether a token attends only to itself and to earlier tokens
     cross       whether the layer also attends to a source
+    device, dtype   of the parameters, as in every layer of torch
 
-    >>> import torch
     >>> from regard.models import DecoderConfig
     >>> layer = Layer(DecoderConfig(100, d_model=16, heads=2), causal=True)
     >>> layer(torch.randn(2, 5, 16)).shape
     torch.Size([2, 5, 16])
     """
 
-    def __init__(self, config: TransformerConfig, *, causal: bool = False, cross: bool = False) -> None:
+    def __init__(
+        self, config: TransformerConfig, *, causal: bool = False, cross: bool = False, device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         sizes = (config.d_model, config.heads, config.kv_heads)
-        options: dict[str, Any] = {"bias": config.bias, "dropout": config.attention_dropout}
+        options: dict[str, Any] = {"bias": config.bias, "dropout": config.attention_dropout, **factory}
         self.pre, self.dropout = config.norm == "pre", config.dropout
         self.attention = MultiHeadAttention(
             *sizes, causal=causal, rotary=config.positions == "rotary", alibi=config.positions == "alibi", **options
         )
-        self.attention_norm = build_norm(config)
+        self.attention_norm = build_norm(config, **factory)
         self.cross = MultiHeadAttention(*sizes, **options) if cross else None
-        self.cross_norm = build_norm(config) if cross else None
-        self.feed = FeedForward(config.d_model, config.inner, config.activation, bias=config.bias)
-        self.feed_norm = build_norm(config)
+        self.cross_norm = build_norm(config, **factory) if cross else None
+        self.feed = FeedForward(config.d_model, config.inner, config.activation, bias=config.bias, **factory)
+        self.feed_norm = build_norm(config, **factory)
+
+    def reset_parameters(self) -> None:
+        """Initialise every sublayer and norm by its own rule."""
+        reset_children(self)
 
     def forward(
         self, x: Float[Tensor, "b l d"], *, source: Any = None, source_mask: Any = None, **attention: Any
@@ -80,6 +89,15 @@ class Layer(nn.Module):
             y = F.dropout(y, self.dropout)
         total = x + y
         return total if self.pre else norm(total)
+
+
+def reset_children(module: nn.Module) -> None:
+    """Call `reset_parameters` of each module directly inside this one; in a list, of each module of the list."""
+    for child in module.children():
+        if isinstance(child, nn.ModuleList):
+            reset_children(child)
+        elif not isinstance(child, nn.Identity):
+            child.reset_parameters()  # type: ignore[operator]  # every layer of regard and torch has it
 
 
 def shrink_residuals(layers: Iterable[nn.Module]) -> None:

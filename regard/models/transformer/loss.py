@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.kernels.private_torch_operators import in_func_transform
+from regard.attention.kernels.private_torch_operators import in_forward_mode, in_func_transform, in_graph
 
 BUFFER_SIZE = 1 << 21  # scores at a time: 8 MB of float32
 MIN_ROWS = 128  # with fewer rows at a time, adding to the gradient of W takes longer than the product
@@ -70,8 +70,7 @@ def _can_use_chunks(states: Tensor, table: Tensor) -> bool:
         states.dtype == table.dtype
         and states.dtype in (torch.float32, torch.float64)
         and not torch.is_autocast_enabled(states.device.type)
-        and not torch.compiler.is_compiling()
-        and not in_func_transform()
+        and not (in_graph(states) or in_func_transform() or in_forward_mode())
     )
 
 

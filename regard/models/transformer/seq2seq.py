@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.types import Device
 
 from regard.models.transformer.config import Seq2SeqConfig
 from regard.models.transformer.decoder import DecoderStack
@@ -17,19 +19,27 @@ from regard.models.transformer.loss import cross_entropy
 class Seq2Seq(nn.Module):
     """Source ids (B, S) and target ids (B, T) → scores of the next target token (B, T, V).
 
-    >>> import torch
+    config          sizes and options
+    device, dtype   of the parameters, as in every layer of torch
+
     >>> model = Seq2Seq(Seq2SeqConfig(100, 50, d_model=32, heads=4, layers=2))
     >>> model(torch.tensor([[1, 2, 3]]), torch.tensor([[1, 2]])).shape
     torch.Size([1, 2, 50])
     """
 
-    def __init__(self, config: Seq2SeqConfig) -> None:
+    def __init__(self, config: Seq2SeqConfig, *, device: Device = None, dtype: torch.dtype | None = None) -> None:
         super().__init__()
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.config = config
         encoder_layers = config.layers if config.encoder_layers is None else config.encoder_layers
         decoder_layers = config.layers if config.decoder_layers is None else config.decoder_layers
-        self.encoder = EncoderStack(config, config.source_vocabulary, encoder_layers)
-        self.decoder = TargetDecoder(config, config.target_vocabulary, decoder_layers, cross=True)
+        self.encoder = EncoderStack(config, config.source_vocabulary, encoder_layers, **factory)
+        self.decoder = TargetDecoder(config, config.target_vocabulary, decoder_layers, cross=True, **factory)
+
+    def reset_parameters(self) -> None:
+        """Initialise all parameters as the constructor does."""
+        self.encoder.reset_parameters()
+        self.decoder.reset_parameters()
 
     def forward(
         self, source: Int[Tensor, "b s"], target: Int[Tensor, "b t"], source_lengths: Lengths = None,

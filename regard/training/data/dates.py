@@ -16,10 +16,12 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from functools import cache
 
-from babel import Locale
-from babel.dates import parse_pattern
-
+from regard.extras import needs
 from regard.training.data.pairs import Pair, Pairs
+
+with needs("train", "the data set of dates"):
+    from babel import Locale
+    from babel.dates import parse_pattern
 
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
 
@@ -28,7 +30,10 @@ _parse_pattern, _locale = cache(parse_pattern), cache(Locale.parse)
 
 
 def date_pairs(*, seed: int = 0, train: int = 100_000, valid: int = 500, test: int = 2000) -> Pairs:
-    """Generate this many distinct pairs, about half of them from English to Chinese; test pairs are held out.
+    """Generate distinct pairs, about half of them from English to Chinese; test pairs are held out.
+
+    seed                seed of the pairs
+    train, valid, test  number of pairs of each kind
 
     >>> pairs = date_pairs(train=100, valid=10, test=10)
     >>> len(pairs.train), len(pairs.test)

@@ -199,7 +199,10 @@ def _sentence(rng: random.Random, pattern: dict[str, Any]) -> Pair:
 
 
 def phrase_pairs(*, seed: int = 0, train: int = 40_000, valid: int = 500, test: int = 2000) -> Pairs:
-    """Generate this many distinct sentences with their translations; "The cat sat on the mat" is a test pair.
+    """Generate distinct sentences with their translations; "The cat sat on the mat" is a test pair.
+
+    seed                seed of the sentences
+    train, valid, test  number of pairs of each kind
 
     >>> pairs = phrase_pairs(train=100, valid=10, test=10)
     >>> pairs.test[0]
