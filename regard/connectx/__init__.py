@@ -6,6 +6,17 @@ labels or by self-play, `arena` measures players by games and by comparison with
 game for reinforcement learning, `kaggle` exports and validates players. Names are loaded when first used.
 """
 
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from regard.extras import games_installed
+
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        with games_installed():
+            pass
+    return _load(name)

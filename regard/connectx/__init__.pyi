@@ -31,5 +31,9 @@ from .search.puct_network_search import Puct as Puct
 from .solver.opening_book import Book as Book
 from .solver.opening_book import load_book as load_book
 from .solver.perfect_solver import Solver as Solver
+from .training.distillation import DistillationLoss as DistillationLoss
+from .training.distillation import LabelBatches as LabelBatches
+from .training.evaluation import balanced_sample as balanced_sample
+from .training.evaluation import evaluate_network as evaluate_network
 from .training.fit_opening_table import memorize as memorize
 from .training.run import train as train

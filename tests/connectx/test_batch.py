@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.connectx import Board, Boards, VectorEnv
+from regard.connectx.game.board_batch import checked_shape
 
 SIZES = st.sampled_from([(6, 7, 4), (7, 8, 4), (4, 5, 3), (1, 9, 2), (5, 3, 5), (3, 16, 4), (6, 9, 5)])
 
@@ -41,6 +42,11 @@ def test_a_batch_equals_single_boards(size: tuple[int, int, int], seed: int) -> 
             assert (planes[at, 1] == other).all()
             assert np.flatnonzero(legal[at]).tolist() == board.legal
     assert boards.stones().tolist() == [board.stones for board in singles]
+
+
+def test_a_huge_size_is_rejected_before_its_integers_are_computed() -> None:
+    with pytest.raises(ValueError, match=r"need \(rows \+ 1\)·columns ≤ 64"):
+        checked_shape(10**18, 1, 4)
 
 
 def test_random_play_is_legal_and_reaches_every_column() -> None:

@@ -28,6 +28,7 @@ from regard.connectx.training.distillation import (
     sampling_weights,
 )
 from regard.connectx.training.evaluation import balanced_sample, evaluate_network
+from regard.files import write_json
 from regard.training.checkpoint import latest_checkpoint, load_checkpoint
 
 SIZE = (4, 5, 3)
@@ -235,7 +236,7 @@ def test_with_new_labels_the_best_network_is_evaluated_again(folder: Path, tmp_p
     kept = json.loads((newest / "state.json").read_text())
     assert kept["best_step"] == 20
     # As if the best network had been evaluated on easier positions, on which it seemed perfect.
-    (newest / "state.json").write_text(json.dumps({**kept, "best_metric": 0.0}))
+    write_json(newest / "state.json", {**kept, "best_metric": 0.0})
     label(folder, LabelOptions(SIZE, fewest=3, seed=10), positions=50)
     done = board_run.resume_run(run, new_labels=True)
     assert done.results["best_step"] > 20

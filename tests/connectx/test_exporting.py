@@ -1,12 +1,14 @@
 """Exported submissions: one file that plays without regard and within Kaggle's rules, with and without numba."""
 
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
 
-from regard.connectx import Board, export, player
-from regard.connectx.kaggle.submission_runtime import timed_agent
+from regard.connectx import Board, Player, export, player
+from regard.connectx.kaggle import submission_runtime
+from regard.connectx.kaggle.submission_runtime import FALLBACK_NOTICE, timed_agent
 from regard.connectx.kaggle.write_submission import SUBMISSION, needed, source
 from support.submissions import BOARDS, answers
 
@@ -26,9 +28,11 @@ def test_the_exported_file_plays_without_regard(name: str, numba: str, tmp_path:
 def test_a_game_may_end_during_compilation(tmp_path: Path) -> None:
     file = export("mcts:150", tmp_path / "submission.py")
     text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace("FIRST_MOVE = 8.0", "FIRST_MOVE = 0.0"), encoding="utf-8")  # as on a very slow machine
-    assert text.count("FIRST_MOVE = 8.0") == 1
-    assert answers(file, "with", BOARDS[1:2], tmp_path) == [3]
+    for constant in ("WAIT_SHARE = 0.7", "EXTRA_SHARE = 0.75"):  # as on a very slow machine
+        assert text.count(constant) == 1
+        text = text.replace(constant, constant.split()[0] + " = 0.0")
+    file.write_text(text, encoding="utf-8")
+    assert answers(file, "with", BOARDS[1:2], tmp_path, FALLBACK_NOTICE) == [3]
 
 
 def test_random_and_archives(tmp_path: Path) -> None:
@@ -88,11 +92,49 @@ def test_players_that_cannot_be_exported_are_rejected(name: str, out: str, messa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_slow_compilation_does_not_delay_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.connectx.kaggle import submission_runtime as submission
+class SlowPlayer:
+    """Takes some time for its first move, as a player that is compiled does."""
 
-    monkeypatch.setattr(submission, "FIRST_MOVE", 0.0)
-    act = timed_agent("minimax:60s")
+    name = "slow"
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def choose(self, board: Board) -> int:
+        time.sleep(self.seconds)
+        self.seconds = 0.0
+        return 6
+
+
+def test_moves_use_the_extra_time(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(submission_runtime, "exported_player", lambda name, seconds, shape: SlowPlayer(0.5))
     board = Board.from_moves("112233")
-    configuration = {"rows": 6, "columns": 7, "inarow": 4, "actTimeout": 0.1}
-    assert act({"board": board.kaggle(), "mark": 1}, configuration) == 3
+    observation = {"board": board.kaggle(), "mark": 1, "remainingOverageTime": 60.0}
+    configuration = {"rows": 6, "columns": 7, "inarow": 4, "actTimeout": 0.01}
+    assert timed_agent("slow")(observation, configuration) == 6
+    assert capsys.readouterr().err == ""
+    act = timed_agent("slow")
+    assert act(observation | {"remainingOverageTime": 0.1}, configuration) == 3  # the fallback wins at once
+    assert capsys.readouterr().err.startswith(f"{FALLBACK_NOTICE} with 6 stones: the player had no answer after 0.1 s")
+    later = Board.from_moves("11223365")
+    assert act(observation | {"board": later.kaggle()}, configuration) == 6  # the player is ready now
+    assert capsys.readouterr().err == ""
+
+
+def test_a_failing_player_is_replaced_and_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(name: str, seconds: float, shape: object) -> Player:
+        raise OSError("no memory")
+
+    monkeypatch.setattr(submission_runtime, "exported_player", fail)
+    board = Board.from_moves("112233")
+    configuration = {"rows": 6, "columns": 7, "inarow": 4, "actTimeout": 2}
+    assert timed_agent("slow")({"board": board.kaggle(), "mark": 1}, configuration) == 3
+    assert "OSError: no memory" in capsys.readouterr().err
+
+
+def test_an_exported_network_plays_its_own_moves(tmp_path: Path) -> None:
+    file = export("network", tmp_path / "submission.py")
+    boards = [Board(), Board.from_moves("44")]
+    assert answers(file, "with", boards, tmp_path) == [player("network").choose(board) for board in boards]

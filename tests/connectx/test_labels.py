@@ -1,5 +1,8 @@
 """Labels on disk: exact scores, atomic shards, each position once, positions of every stage of the game."""
 
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +19,13 @@ from regard.connectx.data.label_storage import (
     open_folder,
     position_keys,
     record_type,
+    shards,
     write_shard,
 )
 from regard.connectx.data.random_positions import random_positions
 from regard.connectx.game.bitboard import board_shape, has_line, mirror
 from regard.connectx.solver.build_book import positions_with
+from regard.files import read_array
 from regard.models import BoardNet, save
 from regard.numba_functions import uncompiled
 
@@ -121,6 +126,49 @@ def test_several_processes_make_the_same_labels(tmp_path: Path) -> None:
     assert (one.scores == two.scores).all()
 
 
+KILLED = """
+import os, sys
+from regard.connectx import LabelOptions, label
+def report(count, calls=[]):
+    calls.append(count)
+    if len(calls) == 4:
+        os.kill(os.getpid(), 9)
+label(sys.argv[1], LabelOptions((4, 5, 3), fewest=4, seed=5), positions=800, processes=2, table_bits=16, report=report)
+"""
+
+
+def every_record(folder: Path) -> list[bytes]:
+    return sorted(record.tobytes() for file in shards(folder) for record in read_array(file))
+
+
+def test_kill_9_of_the_main_process_loses_no_label(tmp_path: Path) -> None:
+    options = LabelOptions(SMALL, fewest=4, seed=5)
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "parts")]
+    assert subprocess.run(command, check=False, timeout=100).returncode == -9
+    counts: list[int] = []
+    label(tmp_path / "parts", options, positions=800, table_bits=16, report=counts.append)
+    assert counts[0] > 100  # three tasks were finished, and are not computed again
+    label(tmp_path / "whole", options, positions=800, table_bits=16)
+    assert every_record(tmp_path / "parts") == every_record(tmp_path / "whole")
+    assert not list((tmp_path / "parts").glob(".*"))
+
+
+def test_an_interrupted_command_is_continued(tmp_path: Path) -> None:
+    options = LabelOptions(SMALL, fewest=4, seed=5)
+
+    def stop(count: int, calls: list[int] = []) -> None:  # noqa: B006
+        calls.append(count)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        label(tmp_path / "parts", options, positions=500, table_bits=16, report=stop)
+    assert len(read_labels(tmp_path / "parts"))
+    label(tmp_path / "parts", options, positions=500, table_bits=16)
+    label(tmp_path / "whole", options, positions=500, table_bits=16)
+    assert every_record(tmp_path / "parts") == every_record(tmp_path / "whole")
+
+
 @pytest.mark.parametrize(("early", "fewest", "most"), [(1, 3, 6), (0, 6, 12)])  # games begin within a third
 def test_follow_labels_all_following_positions(early: int, fewest: int, most: int, tmp_path: Path) -> None:
     draw = LabelOptions(SMALL, fewest=fewest, early=early, middle=1 - early, follow=2, seed=1)
@@ -202,6 +250,15 @@ def test_uncertain_positions_of_network_games_are_labelled(tmp_path: Path) -> No
         tmp_path / "early", LabelOptions(SMALL, fewest=4, network=str(tmp_path / "later"), by_network=1.0), positions=20
     )
     assert set(read_labels(tmp_path / "early").source.tolist()) == {0}
+
+
+def test_two_programs_never_write_one_shard(tmp_path: Path) -> None:
+    folder, _ = open_folder(tmp_path, SMALL)
+    records = np.zeros(3, record_type(5))
+    with ThreadPoolExecutor(8) as pool:
+        numbers = list(pool.map(lambda _: write_shard(folder, 0, records), range(40)))
+    assert sorted(numbers) == list(range(40))
+    assert len(shards(folder)) == 40
 
 
 def test_shards_are_never_overwritten(tmp_path: Path) -> None:

@@ -163,7 +163,8 @@ def test_the_error_of_load_network_lists_the_networks(tmp_path: Path) -> None:
 def test_an_exported_network_plays_legal_moves(folder: Path, amount: str, numba: str, tmp_path: Path) -> None:
     file = export(f"network:{folder}{amount}", tmp_path / "submission.py")
     assert file.stat().st_size < 300_000
-    found = answers(file, numba, BOARDS, tmp_path)
+    too_large = "regard: played by the fallback with 4 stones: ValueError: batches and networks need"  # 9×9
+    found = answers(file, numba, BOARDS, tmp_path, too_large if amount else "")
     assert all(column in board.legal for column, board in zip(found, BOARDS, strict=True))
     if amount:
         assert found[1:3] == [3, 0]

@@ -1,5 +1,6 @@
 """The opening table: exact values, unchanged policy, resuming, the command."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,10 @@ from typer.testing import CliRunner
 
 from regard.cli import app
 from regard.connectx import Board, NetworkPlayer, Solver, load_network, memorize
+from regard.connectx.data.label_storage import canonical_keys
 from regard.connectx.game.board_batch import planes_of
+from regard.connectx.kaggle.numpy_network import NumpyNetwork, pack_network
+from regard.connectx.solver.build_book import positions_with
 from regard.connectx.training.fit_opening_table import solved_openings
 from regard.models import BoardNet, Evaluator, load, save
 
@@ -37,10 +41,40 @@ def test_values_become_exact_and_the_policy_does_not_change(net: BoardNet, solve
     assert result.learnt + result.held_out == len(labels)
     learnt = labels[~labels.held_out()]
     planes = planes_of(learnt.position, learnt.mask, learnt.shape)
-    now, before = Evaluator(result.net)(planes), Evaluator(net)(planes)
+    evaluator, plain = Evaluator(result.net), Evaluator(net)
+    now, before = evaluator(planes), plain(planes)
+    assert evaluator.in_table(planes).all()
+    assert not plain.in_table(planes).any()
     assert (np.abs(now.value - learnt.scores[:, 0]) < 0.5).mean() > 0.99
     assert np.allclose(now.policy, before.policy, atol=1e-6)
     assert net.config.opening_table == ()  # the original network is not changed
+
+
+def test_the_table_has_no_effect_on_positions_it_was_not_taught(net: BoardNet, solver: Solver, tmp_path: Path) -> None:
+    labels = solved_openings(solver, 5)
+    excluded = labels[np.arange(20)]
+    result = memorize(net, solver, stones=5, bits=12, passes=3, without=(excluded.position, excluded.mask))
+    save(result.net, tmp_path)
+    every = [positions_with(stones, *SIZE) for stones in range(8)]
+    position, mask = (np.concatenate(parts) for parts in zip(*every, strict=True))
+    keys = canonical_keys(position, mask, labels.shape)
+    learnt = labels.without(excluded.position, excluded.mask)
+    learnt = learnt[~learnt.held_out()]
+    taught = np.isin(keys, canonical_keys(learnt.position, learnt.mask, learnt.shape))
+    planes = planes_of(position, mask, labels.shape)
+    packed = pack_network(asdict(result.net.for_inference().config), {
+        name: value.numpy() for name, value in result.net.for_inference().state_dict().items()
+    })  # fmt: skip
+    for board in (planes, planes[..., ::-1]):
+        with_table, exported = Evaluator(load(tmp_path)), NumpyNetwork(packed)
+        assert (with_table.in_table(board) == taught).all()
+        assert (exported.covers(board) == taught).all()
+        legal = board[:, :, 0].sum(1) == 0
+        difference = np.abs(with_table(board, legal).value - Evaluator(net)(board, legal).value)
+        assert difference[~taught].max() < 1e-6
+        assert (difference[taught] > 1e-6).mean() > 0.9
+        assert np.abs(exported.one_sided(board, legal).value - with_table(board, legal).value).max() < 0.02
+    assert result.after[1] == result.before[1]  # held-out positions
 
 
 def test_excluded_positions_are_not_learnt(net: BoardNet, solver: Solver) -> None:
@@ -97,7 +131,7 @@ def test_the_search_trusts_values_of_the_opening_table(solver: Solver) -> None:
                 values.append(worth if planes[len(values)].sum() <= 2 else -worth)
             return Evaluation(legal / legal.sum(1, keepdims=True), np.array(values, np.float32))
 
-    with_table = NetworkPlayer(Judge(), 60, opening_table=(4, 5, 2))
+    with_table = NetworkPlayer(Judge(), 60, in_table=lambda planes: planes.sum((1, 2, 3)) <= 2)
     best = max(score for score in scores if score is not None)
     chosen = scores[with_table.choose(board)]
     assert chosen is not None

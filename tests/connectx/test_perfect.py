@@ -12,7 +12,7 @@ from regard.cli import main
 from regard.connectx import Board, Puct, Solver, openings, player
 from regard.connectx.arena.move_quality import grade_games, total
 from regard.connectx.arena.round_robin import ArenaPlan, run_arena
-from regard.connectx.players.exported_players import TimedSolverPlayer
+from regard.connectx.players.exported_players import embedded_solver
 from regard.connectx.players.search_players import SolverPlayer
 from regard.connectx.players.terminal_game import outcome_word
 
@@ -99,6 +99,6 @@ def test_hints_in_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 def test_the_exported_solver_uses_alpha_beta_without_a_book() -> None:
     board = Board.from_moves("112233", 5, 6, 4)
-    seated = TimedSolverPlayer(0.2, board.shape)
+    seated = embedded_solver(0.2, board.shape)
     assert seated.choose(board) == 3
     assert isinstance(player("solver"), SolverPlayer)

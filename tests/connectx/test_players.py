@@ -1,5 +1,6 @@
 """Players by name, agents from files, and Kaggle's interface."""
 
+import pickle
 import subprocess
 import sys
 import tarfile
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from regard.connectx import AgentFile, Board, Player, PlayerError, agent, play_game, player
+from regard.connectx.players.recipe import Players, share_player
 from regard.connectx.players.simple_players import GreedyPlayer, RandomPlayer
+from regard.parallel import LocalEngine
 
 
 @pytest.mark.parametrize("name", ["random", "greedy", "minimax:3", "minimax:5ms", "mcts:20", "mcts:5ms", "minimax"])
@@ -179,3 +182,20 @@ def test_a_player_that_raises_or_plays_illegally_loses() -> None:
     assert play_game(Raises(), RandomPlayer(0)).status == "ERROR"
     game = play_game(RandomPlayer(0), Cheats())
     assert (game.winner, game.status) == (1, "INVALID")
+
+
+def test_players_travel_with_their_files(tmp_path: Path) -> None:
+    class Elsewhere(LocalEngine):
+        same_files = False
+
+    file = tmp_path / "main.py"
+    file.write_text("def agent(observation, configuration): return 2\n")
+    names = ("network:4", str(file), "greedy")
+    board = Board.from_moves("445")
+    with Elsewhere(2) as engine:
+        handles = {name: share_player(name, engine) for name in names}
+        file.unlink()
+        players = Players(pickle.loads(pickle.dumps(handles)))
+        assert [players(name, 0).name for name in names] == list(names)
+        assert players(names[0], 0).choose(board) == player("network:4").choose(board)
+        assert players(names[1], 0).choose(board) == 2

@@ -1,5 +1,7 @@
 """PPO and AlphaZero: advantages, legal games, metrics, exact resuming."""
 
+import copy
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +11,17 @@ import pytest
 import torch
 
 from regard import models
+from regard.cli.connectx.train import describe_row
 from regard.connectx import Board, LabelOptions, label
 from regard.connectx.training import run as board_run
 from regard.connectx.training.alphazero import AlphaZero, AlphaZeroOptions, ReplayBuffer
 from regard.connectx.training.evaluation import win_rates
 from regard.connectx.training.ppo import Ppo, PpoOptions, Rollout, advantages
+from regard.parallel import LocalEngine
 from regard.training import Settings
 from regard.training.checkpoint import latest_checkpoint, load_checkpoint
 from regard.training.distributed import Ranks
+from regard.training.loop import Loop
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
 CONFIG = models.BoardConfig(channels=16, heads=2, attn_every=2, layers=2, lines=4, norm="group")
@@ -154,6 +159,42 @@ def test_alphazero_stores_results_and_improved_policies(network: models.BoardNet
         if any(board.play(column).winner for column in board.legal):  # the policy has winning moves only
             assert all(board.play(column).winner for column in np.flatnonzero(buffer.policy[at]).tolist())
     assert set(np.unique(buffer.result)) <= {-1.0, 0.0, 1.0}
+
+
+def test_filling_the_buffer_is_not_learning(network: models.BoardNet, tmp_path: Path) -> None:
+    """Updates that learn nothing do not count as steps, and positions are those learnt from."""
+    settings = replace(SETTINGS, steps=2, minutes=None, evaluate_every=5, checkpoint_every=5)
+    alphazero = AlphaZero(network, settings, ALONE, AlphaZeroOptions(**ZERO))
+    before = copy.deepcopy(network.state_dict())
+    first = alphazero.update(0, 1e-3, 0.0)
+    assert first["positions"] == 0
+    assert "loss" not in first
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    rows: list[dict[str, Any]] = []
+    loop = Loop(alphazero, lambda net: {"loss": 1.0}, settings, tmp_path, ALONE, rows.append, report_every=1)
+    state = loop.run()
+    assert (state.step, state.count) == (2, 2 * 2 * settings.batch)
+    learnt = [row for row in rows if row["split"] == "train"]
+    assert [row["step"] for row in learnt] == [1, 2]
+    assert all(row["loss"] > 0 for row in learnt)
+    assert learnt[0]["learning_rate"] == settings.learning_rate_at(0)
+    lines = [describe_row(row) for row in rows if row["split"] == "preparation"]
+    assert lines
+    assert all("positions before learning begins" in str(line) for line in lines)
+
+
+def test_every_number_of_processes_trains_the_same_network(network: models.BoardNet) -> None:
+    weights = []
+    for processes in (1, 2):
+        trained = copy.deepcopy(network)
+        with LocalEngine(processes) as engine:
+            alphazero = AlphaZero(trained, SETTINGS, ALONE, AlphaZeroOptions(**{**ZERO, "fewest": 8}), engine)
+            with closing(alphazero):
+                for step in range(24):
+                    alphazero.update(step, 1e-3, 0.0)
+        weights.append(trained.state_dict())
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+    assert any(not torch.equal(value, weights[0][name]) for name, value in network.state_dict().items())  # it learnt
 
 
 def test_win_rates() -> None:

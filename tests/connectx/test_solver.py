@@ -419,3 +419,23 @@ def test_book_command_writes_a_book(tmp_path: Path) -> None:
     options = ["--stones", "3", "--folder", str(tmp_path), "--threads", "1", "--table-bits", "16"]
     assert main(["connectx", "book", *size, *options, "--out", str(tmp_path / "small.book")]) == 0
     assert load_book(tmp_path / "small.book").known[3] > 0
+
+
+def test_boards_on_which_no_line_fits_are_draws_at_once() -> None:
+    solver = Solver(6, 7, 8)
+    board = Board.from_moves("4455", 6, 7, 8)
+    assert solver.scores(board) == [0] * 7
+    assert solver.outcome(board) == "draw"
+    assert len(solver.line(board)) == 38
+    assert solver.best(board) == 3
+
+
+def test_solve_stops_in_time(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["connectx", "solve", "--rows", "7", "--columns", "7", "--seconds", "0.2"]
+    assert main(arguments) == 1
+    assert "not solved within 0.2 s" in capsys.readouterr().err
+    assert main([*arguments[:-1], "0"]) == 2
+    assert main(["connectx", "solve", "--inarow", "8"]) == 0
+    assert "draw" in capsys.readouterr().out
+    assert main(["connectx", "solve", "1", "--rows", "0"]) == 2
+    assert "rows must be" in capsys.readouterr().err

@@ -127,13 +127,20 @@ def test_compare(labels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ("tiny,heads", "1k", "a preset followed by name=value"),
         ("tiny", "soon", "the budget must be a time"),
         ("small", "1k", "two different configurations"),
+        ("tiny", "1k", "distillation needs labels"),
     ],
 )
 def test_wrong_comparisons(
     a: str, budget: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["connectx", "compare", a, "small", "--budget", budget, "--out", str(tmp_path)]) == 2
+    assert main(["connectx", "compare", a, "small", "--budget", budget, "--out", str(tmp_path / "runs")]) == 2
     assert complaint in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_budget_of_time_is_cpu_time() -> None:
+    settings = comparing._settings("zero", comparing.Budget.parse("90s"), {})
+    assert (settings.minutes, settings.clock) == (1.5, "cpu")
 
 
 def test_a_budget_of_positions_gives_equal_positions() -> None:

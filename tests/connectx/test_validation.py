@@ -29,12 +29,26 @@ def test_a_good_submission(tmp_path: Path) -> None:
     assert all(0 < match.slowest_later < 2 for match in matches)
 
 
+@needs_kaggle
+def test_moves_of_an_exported_solver_are_graded(tmp_path: Path) -> None:
+    file = tmp_path / "main.py"
+    body = (
+        "import sys; sys.stderr.write('regard: played by the fallback with 0 stones\\n'); return observation.step % 7"
+    )
+    file.write_text(f"PLAYER = 'solver'\ndef agent(observation, configuration):\n    {body}\n")
+    match, small = validate(file, [("random", 1, (6, 7, 4)), ("random", 1, (5, 6, 3))])
+    assert match.errors is not None
+    assert match.errors >= 1  # the first stone must be in the middle
+    assert match.fallback == (match.moves + 1) // 2
+    assert small.errors is None
+
+
 BAD = {
     "raise RuntimeError('not today')": ("ERROR", "RuntimeError: not today"),
     "import numpy; return numpy.int64(3)": ("INVALID", "plain int"),
     "return 3": ("INVALID", "not full"),
     "return 3.0": ("ERROR", "not float"),
-    "import os; os._exit(1)": ("ERROR", "ended the process"),
+    "import os; os._exit(1)": ("ERROR", "ended its process"),
 }
 
 

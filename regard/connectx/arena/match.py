@@ -9,11 +9,15 @@ from regard.connectx.players.player import Player, PlayerError
 
 @dataclass(frozen=True)
 class Game:
-    """A finished game: all moves from the empty board, the winner, and the status.
+    """A finished game.
 
-    The game began with the moves of `opening`; the players chose the later moves. `winner` is 1, 2 or None for a draw.
-    `status` is DONE, or Kaggle's status of a player that failed (ERROR, TIMEOUT or INVALID), with the `reason`.
-    `slowest` has the longest time that each player took for a move, in seconds.
+    first, second   names of the players
+    opening         moves of the opening
+    moves           all moves from the empty board; the players chose those after `opening`
+    winner          1, 2, or None for a draw
+    status          DONE, or Kaggle's status of a player that failed: ERROR, TIMEOUT or INVALID
+    reason          why the player failed
+    slowest         longest time that each player took for a move, in seconds
 
     >>> Game("random", "greedy", opening="", moves="1213141", winner=1).status
     'DONE'
@@ -37,6 +41,9 @@ class Game:
 
 def play_game(first: Player, second: Player, opening: Board | None = None) -> Game:
     """Play a game to its end. A player that raises an exception, plays an illegal move or is too slow loses.
+
+    first, second   the players
+    opening         board to begin with; the empty board by default
 
     >>> from regard.connectx import player
     >>> play_game(player("greedy"), player("greedy")).winner in (1, 2, None)

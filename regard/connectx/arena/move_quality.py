@@ -5,9 +5,10 @@ A move *keeps* the value if the position after it has the same outcome (win, dra
 `error` the share of moves that do not keep the value.
 """
 
+import hashlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,16 @@ from numpy.typing import NDArray
 from regard.connectx.arena.match import Game
 from regard.connectx.game.board import Board
 from regard.connectx.players.player import Player
+from regard.connectx.players.recipe import Players, share_player
 from regard.files import explain_damage
+from regard.parallel import Engine, Handle, Work, engine_or_local
 
 SET_NAMES = ("L3_R1", "L2_R1", "L2_R2", "L1_R1", "L1_R2", "L1_R3")  # from endgame to opening, easy to hard
 SHIPPED_SETS = Path(__file__).parents[1] / "positions"  # a sample of the standard sets
 BATCH = 64  # number of positions in one call of `choose_all`
 
 Scores = Sequence[int | None]
+Task = tuple[str, str, int]  # player, set, and first position of a part of it
 
 
 @dataclass
@@ -129,6 +133,44 @@ def grade_positions(
             if on_position is not None:
                 on_position()
     return grades
+
+
+def grade_players(
+    names: Sequence[str], sets: Mapping[str, list[tuple[Board, list[int | None]]]], *, engine: Engine | None = None,
+    on_positions: Callable[[int], None] = lambda count: None,
+) -> dict[str, dict[str, Grades]]:  # fmt: skip
+    """Return the grades of each of these players on each set of positions, {player: {set: grades}}.
+
+    The workers of the engine, by default one process, grade parts of the sets. Each part has its own seed, so the
+    grades do not depend on the number of workers.
+
+    >>> grade_players(["greedy"], {"L3": read_positions(find_sets()["L3_R1"])[:5]})["greedy"]["L3"].moves
+    5.0
+    """
+    tasks = [(name, kind, at) for name in names for kind in sets for at in range(0, len(sets[kind]), BATCH)]
+    parts: dict[Task, Grades] = {}
+    with engine_or_local(engine) as engine:
+        handles = {name: share_player(name, engine) for name in names}
+        work: Work[Task, Grades] = Work(_prepare, (handles, engine.share(dict(sets))))
+        with engine.start(work) as pool:
+            for task, grades in pool.results(tasks):
+                parts[task] = grades
+                on_positions(len(sets[task[1]][task[2] : task[2] + BATCH]))
+    return {
+        name: {kind: total(parts[task] for task in tasks if task[:2] == (name, kind)) for kind in sets}
+        for name in names
+    }
+
+
+def _prepare(handles: dict[str, Handle], sets: Handle) -> Callable[[Task], Grades]:
+    players = Players(handles)
+
+    def grade(task: Task) -> Grades:
+        name, kind, first = task
+        seed = int.from_bytes(hashlib.sha256(f"{name} {kind} {first}".encode()).digest()[:6])
+        return grade_positions(players(name, seed), sets.value()[kind][first : first + BATCH])
+
+    return grade
 
 
 def find_sets(folder: str | os.PathLike[str] = SHIPPED_SETS) -> dict[str, Path]:

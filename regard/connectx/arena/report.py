@@ -8,6 +8,7 @@ from rich.table import Table
 
 from regard.connectx.arena.move_quality import SET_NAMES, Grades, total
 from regard.connectx.kaggle.validation import Match
+from regard.connectx.players.registry import opening_table_note
 
 
 def players_table(results: Mapping[str, Any]) -> Table:
@@ -22,6 +23,7 @@ def players_table(results: Mapping[str, Any]) -> Table:
         elo = (f"{player['elo']:+.0f}".replace("-", "−"), f"{player['elo_margin']:.0f}")
         slowest = f"{1000 * player['slowest_move']:.0f} ms"
         table.add_row(name, *elo, str(player["games"]), *_score_cells(player), slowest)
+    table.caption = opening_table_note(player["name"] for player in results["players"])
     return table
 
 
@@ -62,19 +64,21 @@ def sets_table(results: Mapping[str, Mapping[str, Grades]]) -> Table:
         table.add_row(player, "error", *(f"{100 * grades[name].error:.1f}" for name in SET_NAMES))
         perfect = (f"{100 * grades[name].to_dict()['perfect']:.1f}" for name in SET_NAMES)
         table.add_row("", "perfect", *perfect, style="dim", end_section=True)
+    table.caption = opening_table_note(results)
     return table
 
 
 def validation_table(file: str, matches: Sequence[Match]) -> Table:
     """Return a table with one row per match of a validation."""
     words = ("against", "as", "status", "result")
-    names = ("board", *words, "moves", "1st move", "slowest", "bank")
+    names = ("board", *words, "moves", "fallback", "errors", "1st move", "slowest", "bank")
     table = _new_table(f"{file} in kaggle-environments", names, left=words, wrapped=("result",))
     for match in matches:
         size, side = "×".join(map(str, match.size)), ("first", "second")[match.side - 1]
         result = match.result if match.valid else f"lost: {match.problem}"
         times = (f"{match.first_move:.2f} s", f"{match.slowest_later:.3f} s", f"{match.bank:.1f} s")
-        table.add_row(size, match.opponent, side, match.status, result, str(match.moves), *times)
+        counts = (str(match.moves), str(match.fallback), "–" if match.errors is None else str(match.errors))
+        table.add_row(size, match.opponent, side, match.status, result, *counts, *times)
     return table
 
 
@@ -86,7 +90,8 @@ def _new_table(
     title: str, names: Sequence[str], left: Sequence[str] = ("player",), wrapped: Sequence[str] = ("player",)
 ) -> Table:
     """Return a table with these columns; those in `left` are aligned left, and those in `wrapped` may be wrapped."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
-        table.add_column(name, justify="left" if name in left else "right", no_wrap=name not in wrapped)
+        side: Any = "left" if name in left else "right"
+        table.add_column(name, justify=side, no_wrap=name not in wrapped, overflow="fold")
     return table

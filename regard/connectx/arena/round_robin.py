@@ -1,18 +1,17 @@
 """Round robin: every player meets every other one, from both sides of each opening.
 
-Games are played in several processes and written to a file one by one, so that an interrupted run can continue. A
-pairing that the sequential test has decided plays no further games.
+Workers of an engine play the games (`regard.parallel`), and the main process writes them to a file one by one, so that
+an interrupted run can continue. A pairing that the sequential test has decided plays no further games. The test looks
+at the openings in their order, and later games, which other workers have played meanwhile, do not count; so the results
+do not depend on the number of workers.
 """
 
 import hashlib
 import json
-import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
-from itertools import combinations, islice
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,28 @@ from regard.connectx.arena.match import Game, play_game
 from regard.connectx.arena.rating import Rating, bradley_terry, score_interval, sequential_test
 from regard.connectx.game.board import Board
 from regard.connectx.game.openings import openings
-from regard.connectx.players.player import Player
-from regard.connectx.players.registry import AGENT_FILES, player
-from regard.files import dataclass_from_json, explain_damage
+from regard.connectx.players.recipe import Players, share_player
+from regard.connectx.players.registry import player
+from regard.files import dataclass_from_json, explain_damage, parse_json, verify_json, with_checksum
+from regard.parallel import Engine, Handle, Work, engine_or_local
 
 Array = np.ndarray
 Pair = tuple[Game, Game]
 Key = tuple[str, str, str]  # players and opening of a game
+Task = tuple[str, str, str]  # two players and an opening, from which both games are played
 
 
 @dataclass(frozen=True)
 class ArenaPlan:
-    """Settings of an arena: `games` for each pairing, half of them with each side.
+    """Settings of an arena.
 
-    `stop_at` (Elo) ends a pairing as soon as it is decided at that difference; 0 plays all games.
+    players     names of the players, as for `player`
+    games       games of each pairing, half of them with each side
+    opening     kind of openings, as for `openings`
+    size        rows, columns and stones in a line that win
+    plies       number of moves of an opening
+    seed        seed of the openings
+    stop_at     Elo: ends a pairing as soon as it is decided at that difference; 0 plays all games
 
     >>> ArenaPlan(("random", "greedy", "minimax:2"), games=4).pairings
     [('random', 'greedy'), ('random', 'minimax:2'), ('greedy', 'minimax:2')]
@@ -66,6 +73,9 @@ class ArenaPlan:
 @dataclass
 class ArenaResults:
     """The games of an arena so far, with counts, ratings and verdicts.
+
+    plan        settings of the arena
+    games       the games that were played
 
     >>> results = ArenaResults(ArenaPlan(("random", "greedy"), games=2), [Game("random", "greedy", "", "4", winner=2)])
     >>> results.counts()[0]
@@ -141,13 +151,16 @@ def _score(wins: int, draws: int, losses: int) -> dict[str, Any]:
 
 def run_arena(
     plan: ArenaPlan | Iterable[str], *, file: str | os.PathLike[str] | None = None, processes: int = 1,
-    on_games: Callable[[ArenaResults], None] | None = None, **settings: Any,
+    engine: Engine | None = None, on_games: Callable[[ArenaResults], None] | None = None, **settings: Any,
 ) -> ArenaResults:  # fmt: skip
     """Play the games of a plan that are not in the file yet, and return the results of all games.
 
-    `plan` is an `ArenaPlan`, or the names of players with the fields of an `ArenaPlan` as keyword arguments. With
-    `file`, games are appended to it as they end, and the games it contains are not played again. `on_games` is called
-    after each pair of games.
+    plan        an `ArenaPlan`, or the names of players
+    file        games are appended to it as they end, and the games it contains are not played again
+    processes   number of processes that play
+    engine      runs the games; by default one of `processes` processes
+    on_games    called after each pair of games
+    settings    fields of the `ArenaPlan`, if `plan` has only the names
 
     >>> results = run_arena(["greedy", "random"], games=4, opening="random", seed=1)
     >>> len(results.games), results.ratings()[0].elo > 0
@@ -165,76 +178,104 @@ def run_arena(
     with open(os.devnull if file is None else file, "a", encoding="utf-8") as stream:
         boards = openings(plan.opening, plan.games // 2, plan.size, plies=plan.plies, seed=plan.seed)
         finished = {_key(game) for game in results.games}
-        for pair in _play_pairs(results, boards, finished, processes):
+        verdicts = _Verdicts(results)
+        for pair in _play_pairs(verdicts, boards, finished, engine, processes):
             for game in pair:
                 if _key(game) not in finished:  # after an interruption the file may contain one game of a pair
                     results.games.append(game)
-                    stream.write(json.dumps(asdict(game), ensure_ascii=False) + "\n")
+                    verdicts.add(game)
+                    stream.write(json.dumps(with_checksum(asdict(game)), ensure_ascii=False) + "\n")
                     stream.flush()
             if on_games is not None:
                 on_games(results)
+        results.games = verdicts.counted_games()
     return results
 
 
-def _play_pairs(results: ArenaResults, boards: Iterable[Board], finished: set[Key], processes: int) -> Iterator[Pair]:
+class _Verdicts:
+    """The openings in their order, and which pairings the games from the first of them have decided."""
+
+    def __init__(self, results: ArenaResults) -> None:
+        self.results, self.plan = results, results.plan
+        self.openings: list[str] = []
+        self._points: dict[tuple[str, str], dict[str, list[float]]] = {pair: {} for pair in self.plan.pairings}
+        self._tested: dict[tuple[str, str], list[float]] = {pair: [] for pair in self.plan.pairings}
+        self._decided: set[tuple[str, str]] = set()
+        for game in results.games:
+            self.add(game)
+
+    def add(self, game: Game) -> None:
+        """Add a game that has ended."""
+        a, b = self._pairing(game)
+        self._points[a, b].setdefault(game.opening, []).append(game.points(a))
+
+    def _pairing(self, game: Game) -> tuple[str, str]:
+        pair = game.first, game.second
+        return pair if pair in self._points else pair[::-1]
+
+    def is_decided(self, a: str, b: str) -> bool:
+        """Return whether the games of this pairing from the first openings, in order and without gaps, decide it."""
+        points, tested = self._points[a, b], self._tested[a, b]
+        while self.plan.stop_at and (a, b) not in self._decided and len(tested) < len(self.openings):
+            pair = points.get(self.openings[len(tested)], [])
+            if len(pair) < 2:
+                break
+            tested.append(sum(pair) / 2)
+            if sequential_test(tested, self.plan.stop_at):
+                self._decided.add((a, b))
+        return (a, b) in self._decided
+
+    def counted_games(self) -> list[Game]:
+        """Return the games in the order of openings and pairings, without those after a decision."""
+        opening = {moves: number for number, moves in enumerate(self.openings)}
+        pairing = {pair: number for number, pair in enumerate(self.plan.pairings)}
+        most = {pair: len(self._tested[pair]) for pair in self.plan.pairings if self.is_decided(*pair)}
+        last = len(opening)  # openings that only an earlier, longer run played come last
+        games = [(opening.get(game.opening, last), self._pairing(game), game) for game in self.results.games]
+        counted = [entry for entry in games if entry[0] < most.get(entry[1], last + 1)]
+        counted.sort(key=lambda entry: (entry[0], entry[2].opening, pairing[entry[1]], entry[2].first != entry[1][0]))
+        return [game for _, _, game in counted]
+
+
+def _play_pairs(
+    verdicts: _Verdicts, boards: Iterable[Board], finished: set[Key], engine: Engine | None, processes: int
+) -> Iterator[Pair]:
     """Yield pairs of games as they end. All pairings play an opening before the next opening begins."""
-    plan = results.plan
-    remaining = (
-        (a, b, board.moves)
-        for board in boards
-        for a, b in plan.pairings
-        if not {(a, b, board.moves), (b, a, board.moves)} <= finished and not results.verdict(a, b)
-    )
-    if processes == 1:
-        yield from (_play_pair(*task, plan.size, plan.seed) for task in remaining)
-        return
-    # New processes instead of forks: the threads of numba and of the players do not survive a fork.
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _ignore_interrupts) as pool:
-        running: set[Future[Pair]] = set()
-        try:
-            while True:
-                for task in islice(remaining, processes + 1 - len(running)):
-                    running.add(pool.submit(_play_pair, *task, plan.size, plan.seed))
-                if not running:
-                    return
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    plan = verdicts.plan
 
+    def remaining() -> Iterator[Task]:
+        for board in boards:
+            verdicts.openings.append(board.moves)
+            for a, b in plan.pairings:
+                played = {(a, b, board.moves), (b, a, board.moves)} <= finished
+                if not played and not verdicts.is_decided(a, b):
+                    yield a, b, board.moves
 
-def _ignore_interrupts() -> None:
-    """Ignore Ctrl-C, which reaches every process of a terminal; the main process ends the workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with engine_or_local(engine, processes) as engine:
+        handles = {name: share_player(name, engine) for name in plan.players}
+        with engine.start(Work(_prepare, (handles, plan.size, plan.seed))) as pool:
+            yield from (pair for _, pair in pool.results(remaining()))
 
 
 def _key(game: Game) -> Key:
     return game.first, game.second, game.opening
 
 
-_players: dict[str, Player] = {}
+def _prepare(handles: dict[str, Handle], size: tuple[int, int, int], seed: int) -> Callable[[Task], Pair]:
+    players = Players(handles)
 
+    def play_pair(task: Task) -> Pair:
+        """Play both games of an opening."""
+        a, b, moves = task
+        board = Board.from_moves(moves, *size)
+        games = []
+        for first, second in ((a, b), (b, a)):
+            digest = hashlib.sha256(f"{seed} {moves} {first} {second}".encode()).digest()
+            seeds = int.from_bytes(digest[:6]), int.from_bytes(digest[6:12])
+            games.append(play_game(players(first, seeds[0]), players(second, seeds[1]), board))
+        return games[0], games[1]
 
-def _player_for_game(name: str, seed: int) -> Player:
-    """Return a new player with this seed, so that games are reproducible; players that are slow to start are reused."""
-    if name in _players:
-        return _players[name]
-    new = player(name, seed=seed)
-    if name == "solver" or name.endswith(AGENT_FILES):
-        _players[name] = new
-    return new
-
-
-def _play_pair(a: str, b: str, moves: str, size: tuple[int, int, int], seed: int) -> Pair:
-    """Play both games of an opening."""
-    board = Board.from_moves(moves, *size)
-    games = []
-    for first, second in ((a, b), (b, a)):
-        digest = hashlib.sha256(f"{seed} {moves} {first} {second}".encode()).digest()
-        seeds = int.from_bytes(digest[:6]), int.from_bytes(digest[6:12])
-        games.append(play_game(_player_for_game(first, seeds[0]), _player_for_game(second, seeds[1]), board))
-    return games[0], games[1]
+    return play_pair
 
 
 def _read_own_games(file: str | os.PathLike[str], plan: ArenaPlan) -> list[Game]:
@@ -246,14 +287,14 @@ def _read_own_games(file: str | os.PathLike[str], plan: ArenaPlan) -> list[Game]
         path.write_text(json.dumps(head) + "\n", encoding="utf-8")
         return []
     end = content.rfind(b"\n") + 1  # a line that was cut off by a crash is removed, and its game played again
-    lines = content[:end].decode(errors="replace").splitlines()
-    if not lines or lines[0] != json.dumps(head):
+    lines = content[:end].split(b"\n")[:-1]
+    if not lines or lines[0].decode(errors="replace") != json.dumps(head):
         raise ValueError(
             f"{path} contains games of another arena; give another file, or the same size, openings and seed"
         )
     if len(content) != end:
         os.truncate(path, end)
     with explain_damage(path, "a file of an arena", "remove the damaged lines"):
-        entries = [json.loads(line) for line in lines[1:]]
+        entries = [verify_json(parse_json(line)) for line in lines[1:]]
         games = [dataclass_from_json(Game, entry | {"slowest": tuple(entry["slowest"])}) for entry in entries]
     return [game for game in games if game.first in plan.players and game.second in plan.players]

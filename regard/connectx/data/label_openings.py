@@ -10,9 +10,19 @@ from collections.abc import Callable
 import numpy as np
 
 from regard.connectx.data.label_positions import SAVE_EVERY, label_boards
-from regard.connectx.data.label_storage import Records, canonical_keys, open_folder, read_labels, shards, write_shard
+from regard.connectx.data.label_storage import (
+    Bits,
+    Records,
+    canonical_keys,
+    open_folder,
+    read_labels,
+    shards,
+    write_shard,
+)
+from regard.connectx.game.bitboard import Shape
 from regard.connectx.solver.build_book import positions_with
 from regard.connectx.solver.perfect_solver import Solver
+from regard.parallel import Engine, Handle, Work, engine_or_local
 from regard.training.interrupts import stop_requested
 
 BATCH = 64
@@ -20,12 +30,18 @@ MAX_STONES = 12  # four million positions
 
 
 def label_openings(
-    folder: str | os.PathLike[str], stones: int, solver: Solver, *,
+    folder: str | os.PathLike[str], stones: int, solver: Solver, *, engine: Engine | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:  # fmt: skip
     """Label every position with at most this many stones that the folder does not contain yet; return their number.
 
-    `report(count, total)` is called after every batch. After Ctrl-C the finished labels are saved.
+    folder      folder of labels
+    stones      largest number of stones
+    solver      solver of the board size
+    engine      runs the solvers; by default one process, which uses `solver` itself; others make one like it
+    report      called with the count so far and the total after every batch
+
+    After Ctrl-C the finished labels are saved.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -46,14 +62,16 @@ def label_openings(
     number = int(shards(path)[-1].stem) + 1 if shards(path) else 0
     unsaved: list[Records] = []
     saved = time.monotonic()
-    with stop_requested() as stop:
+    tasks = ((position[at : at + BATCH], mask[at : at + BATCH]) for at in range(0, len(mask), BATCH))
+    with (
+        stop_requested() as stop,
+        engine_or_local(engine) as engine,
+        engine.start(_work(solver, shape, engine)) as pool,
+    ):
         try:
-            for first in range(0, len(mask), BATCH):
-                part = slice(first, first + BATCH)
-                if stop.is_set():
-                    raise KeyboardInterrupt
-                unsaved.append(label_boards(solver, position[part], mask[part], 0, shape))
-                report(len(unsaved[-1]), len(mask))
+            for _, records in pool.results(tasks, stop=stop):
+                unsaved.append(records)
+                report(len(records), len(mask))
                 if time.monotonic() - saved > SAVE_EVERY:
                     write_shard(path, number, np.concatenate(unsaved))
                     unsaved, saved = [], time.monotonic()
@@ -61,3 +79,11 @@ def label_openings(
             if unsaved:
                 write_shard(path, number, np.concatenate(unsaved))
     return len(mask)
+
+
+def _work(solver: Solver, shape: Shape, engine: Engine) -> Work[tuple[Bits, Bits], Records]:
+    return Work(_prepare, (engine.share(solver), shape), threads=None, in_advance=1)
+
+
+def _prepare(solver: Handle, shape: Shape) -> Callable[[tuple[Bits, Bits]], Records]:
+    return lambda task: label_boards(solver.value(), *task, 0, shape)

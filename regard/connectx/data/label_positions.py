@@ -8,20 +8,15 @@ positions are labelled whose values the network is least certain of, because it 
 The solver needs long for an early position, but little more for all positions that follow from it. The option `follow`
 labels all of them, the last ones first. In the middle game this gives ten times as many labels as games do.
 
-Several processes, or one thread, compute labels, and the main process writes them every minute and at the end. The work
-is divided into numbered tasks whose games are drawn from the seed and the number, so an interrupted run can continue.
+The work is divided into numbered tasks whose games are drawn from the seed and the number. Workers of an engine compute
+them (`regard.parallel`), and the main process writes the labels (`label_run.py`), so the labels do not depend on the
+number of workers, and an interrupted run can continue.
 """
 
-import multiprocessing
-import multiprocessing.synchronize
+import math
 import os
-import signal
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,24 +24,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.connectx.data.label_storage import (
-    FULL,
-    Records,
-    make_records,
-    open_folder,
-    record_type,
-    shards,
-    write_shard,
-)
+from regard.connectx.data.label_run import LabelRun
+from regard.connectx.data.label_storage import FULL, Records, make_records, open_folder, record_type
 from regard.connectx.data.random_positions import random_positions
 from regard.connectx.game.bitboard import Shape, completing_squares, has_line, playable_squares, safe_moves
 from regard.connectx.game.board_batch import checked_shape, free_columns, planes_of
 from regard.connectx.solver.opening_book import Book
 from regard.connectx.solver.perfect_solver import Solver
 from regard.numba_functions import uncompiled
+from regard.parallel import Engine, Handle, Work, engine_or_local
+from regard.parallel.work import cancelled
 from regard.training.interrupts import stop_requested
 
-Event = threading.Event | multiprocessing.synchronize.Event
+Task = tuple[int, Handle | None]  # number of a task, and the network that plays in it
 
 GAMES_PER_TASK = 32
 PERFECT_SHARES = (0.5, 0.8, 1.0)  # each game has one of these shares of perfect moves
@@ -117,13 +107,22 @@ class LabelOptions:
 
 def label(
     folder: str | os.PathLike[str], options: LabelOptions, *, positions: int | None = None,
-    minutes: float | None = None, processes: int = 1, book: Book | None = None, table_bits: int = 23,
-    report: Callable[[int], None] = lambda count: None,
+    minutes: float | None = None, processes: int = 1, engine: Engine | None = None, book: Book | None = None,
+    table_bits: int = 23, report: Callable[[int], None] = lambda count: None,
 ) -> int:  # fmt: skip
-    """Label `positions` positions, or as many as possible in `minutes`, and return the number of labels.
+    """Label positions with the exact score of every move, and return the number of labels.
 
-    `report(count)` is called after every batch. After Ctrl-C the finished labels are saved, and KeyboardInterrupt is
-    raised.
+    folder              folder of labels; new ones are added
+    options             how positions are drawn
+    positions, minutes  when to stop: one of the two
+    processes           number of processes
+    engine              runs the work; by default one of `processes` processes
+    book                opening book of the solver
+    table_bits          the solver's table has 2^table_bits entries
+    report              called with the count after every task, and at the start with the positions of an interrupted
+                        call, which this call continues
+
+    After Ctrl-C the finished labels are saved, and KeyboardInterrupt is raised.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -132,59 +131,55 @@ def label(
     """
     if (positions is None) == (minutes is None):
         raise ValueError("give either the number of positions or the minutes")
-    if processes < 1:
-        raise ValueError(f"processes must be at least 1, got {processes}")
     path, _ = open_folder(folder, options.size)
-    existing = shards(path)
-    next_task = int(existing[-1].stem) + 1 if existing else 0
-    end = None if minutes is None else time.monotonic() + 60 * minutes
-    unsaved: list[Records] = []
-    count, number, saved = 0, next_task, time.monotonic()
-
-    def write() -> None:
-        nonlocal saved
-        saved = time.monotonic()
-        if unsaved:
-            write_shard(path, number, np.concatenate(unsaved))
-            unsaved.clear()
-
-    running: deque[Future[tuple[int, Records]]] = deque()
-    pool, cancel = _worker_pool(processes, options, book, table_bits)
-    with stop_requested() as stop, pool:
-        try:
-            while (positions is None or count < positions) and (end is None or time.monotonic() < end):
-                while len(running) < 2 * processes:
-                    running.append(pool.submit(_run_task, next_task))
-                    next_task += 1
-                if stop.is_set():
-                    raise KeyboardInterrupt
-                with suppress(TimeoutError):
-                    number, records = running[0].result(0.2)
-                    running.popleft()
-                    unsaved.append(records)
-                    count += len(records)
+    end = math.inf if minutes is None else time.monotonic() + 60 * minutes
+    saved = time.monotonic()
+    with stop_requested() as stop, LabelRun.open(path, options, positions) as run:
+        report(run.total)
+        if not run.is_complete():
+            with (
+                engine_or_local(engine, processes) as engine,
+                engine.start(_work(options, book, table_bits, engine)) as pool,
+            ):
+                network = _Network(options.network, engine)
+                tasks = ((number, network.current()) for number in run.remaining())
+                for (number, _), records in pool.results(tasks, stop=stop, end=end):
+                    run.add(number, records)
                     report(len(records))
-                if time.monotonic() - saved > SAVE_EVERY:
-                    write()
-        finally:
-            cancel.set()
-            write()
-            pool.shutdown(cancel_futures=True)
-    return count
+                    if run.is_complete():
+                        break
+                    if time.monotonic() - saved > SAVE_EVERY:
+                        run.save()
+                        saved = time.monotonic()
+    return run.total
 
 
-def _worker_pool(processes: int, options: LabelOptions, book: Book | None, table_bits: int) -> tuple[Executor, Event]:
-    """Return a pool of labelling workers and the event that stops them.
+def _work(options: LabelOptions, book: Book | None, table_bits: int, engine: Engine) -> Work[Task, Records]:
+    return Work(_prepare, (options, engine.share(book), table_bits), background=True)
 
-    With one process the worker is a thread, because the search does not block other threads.
-    """
-    cancel: Event
-    if processes == 1:
-        cancel = threading.Event()
-        return ThreadPoolExecutor(1, "labels", _prepare, (options, book, table_bits, cancel)), cancel
-    context = multiprocessing.get_context("spawn")  # threads do not survive a fork
-    cancel = context.Event()  # a killed process might hold a lock, so the workers stop by themselves
-    return ProcessPoolExecutor(processes, context, _prepare, (options, book, table_bits, cancel)), cancel
+
+@dataclass
+class _Network:
+    """The network that plays, which may be in training: it is shared again when its file changes."""
+
+    folder: str | None
+    engine: Engine
+    loaded_at: float = 0.0  # modification time of the file
+    handle: Handle | None = None
+
+    def current(self) -> Handle | None:
+        """Return the present network; None if there is none yet."""
+        if self.folder is None:
+            return None
+        file = Path(self.folder) / "model.safetensors"
+        modified = file.stat().st_mtime if file.exists() else 0.0
+        if modified != self.loaded_at:
+            from regard.models import BoardNet, Evaluator, load
+
+            net = load(file.parent)
+            assert isinstance(net, BoardNet)
+            self.handle, self.loaded_at = self.engine.share(Evaluator(net)), modified
+        return self.handle
 
 
 def label_boards(solver: Solver, position: Any, mask: Any, source: int, shape: Shape) -> Records:
@@ -202,20 +197,18 @@ class _Worker:
     options: LabelOptions
     shape: Shape
     solver: Solver
-    cancel: Event
-    evaluator: Any = None
-    loaded_at: float = 0.0  # modification time of the network's file
 
-    def task(self, number: int) -> Records:
-        """Play the games of the task with this number, label positions of them, and return the records."""
+    def __call__(self, task: Task) -> Records:
+        """Play the games of a task, label positions of them, and return the records."""
+        number, network = task
         random = np.random.default_rng([self.options.seed, number])
         by_network = self.options.network is not None and random.random() < self.options.by_network
-        if by_network and self._refresh():
-            return self._network_games(random)
+        if by_network and network is not None:
+            return self._network_games(network.value(), random)
         parts = [np.zeros(0, record_type(self.shape.columns))]
         stones = self.options.starts(GAMES_PER_TASK, random)
         for position, mask in zip(*random_positions(stones, self.shape, int(random.integers(2**62))), strict=True):
-            if self.cancel.is_set():
+            if cancelled():
                 break
             late = 3 * int(mask).bit_count() >= 2 * self.shape.rows * self.shape.columns
             if self.options.follow and not late:
@@ -233,7 +226,7 @@ class _Worker:
         for layer in reversed(layers):
             boards = sorted(layer)
             for at in range(0, len(boards), GAMES_PER_TASK):
-                if self.cancel.is_set():
+                if cancelled():
                     return np.concatenate(records)
                 positions, masks = zip(*boards[at : at + GAMES_PER_TASK], strict=True)
                 records.append(label_boards(self.solver, positions, masks, 0, self.shape))
@@ -262,13 +255,13 @@ class _Worker:
         positions, masks = np.array(boards, np.int64).reshape(-1, 2).T.copy()
         return make_records(positions, masks, _as_bytes(labels), 0, self.shape)
 
-    def _network_games(self, random: np.random.Generator) -> Records:
+    def _network_games(self, evaluator: Any, random: np.random.Generator) -> Records:
         """Let the network play against itself, and label the positions whose values it is least certain of."""
         stones = self.options.starts(4 * GAMES_PER_TASK, random)
         position, mask = random_positions(stones, self.shape, int(random.integers(2**62)))
         visited: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
         while len(mask):
-            result = self.evaluator(planes_of(position, mask, self.shape), free_columns(mask, self.shape))
+            result = evaluator(planes_of(position, mask, self.shape), free_columns(mask, self.shape))
             policy, certainty = result.policy.astype(np.float64), np.abs(result.value.astype(np.float64))
             visited.append((position, mask, np.minimum(certainty, 1 - certainty)))
             greedy = policy.argmax(1)
@@ -279,27 +272,11 @@ class _Worker:
             over = np.array([_has_line(int(stones), self.shape) for stones in mine]) | (after == self.shape.full)
             position, mask = (mine ^ after)[~over], after[~over]
         position, mask, uncertainty = (np.concatenate(parts) for parts in zip(*visited, strict=True))
-        count = 0 if self.cancel.is_set() else max(1, int(UNCERTAIN_SHARE * len(uncertainty)))
+        count = 0 if cancelled() else max(1, int(UNCERTAIN_SHARE * len(uncertainty)))
         most = np.argsort(-uncertainty, kind="stable")[:count]
         if not len(most):
             return np.zeros(0, record_type(self.shape.columns))
         return label_boards(self.solver, position[most], mask[most], 1, self.shape)
-
-    def _refresh(self) -> bool:
-        """Load the network again if training has changed its file; return whether a network is loaded."""
-        import torch
-
-        from regard.models import BoardNet, Evaluator, load
-
-        file = Path(str(self.options.network)) / "model.safetensors"
-        modified = file.stat().st_mtime if file.exists() else 0.0
-        if modified != self.loaded_at:
-            if multiprocessing.parent_process() is not None:
-                torch.set_num_threads(1)  # each process uses one core
-            net = load(file.parent)
-            assert isinstance(net, BoardNet)
-            self.evaluator, self.loaded_at = Evaluator(net), modified
-        return self.evaluator is not None
 
 
 def _random_move(position: int, mask: int, shape: Shape, random: np.random.Generator) -> int:
@@ -322,17 +299,6 @@ def _squares(bits: int) -> list[int]:
     return [1 << bit for bit in range(bits.bit_length()) if bits >> bit & 1]
 
 
-_worker: _Worker | None = None
-
-
-def _prepare(options: LabelOptions, book: Book | None, table_bits: int, cancel: Event) -> None:
-    global _worker
-    if threading.current_thread() is threading.main_thread():  # in a process of a pool
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
-    solver = Solver(*options.size, book=book, table_bits=table_bits)
-    _worker = _Worker(options, checked_shape(*options.size), solver, cancel)
-
-
-def _run_task(number: int) -> tuple[int, Records]:
-    assert _worker is not None
-    return number, _worker.task(number)
+def _prepare(options: LabelOptions, book: Handle, table_bits: int) -> _Worker:
+    solver = Solver(*options.size, book=book.value(), table_bits=table_bits)
+    return _Worker(options, checked_shape(*options.size), solver)

@@ -11,8 +11,8 @@ changed. A record has 16 bytes on a board with 7 columns:
 A position that occurs in several shards is read once, so any number of commands may write into one folder.
 """
 
-import json
 import os
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from regard.connectx.game.bitboard import Shape, mirror
 from regard.connectx.game.board_batch import checked_shape
-from regard.files import explain_damage, write_atomic
+from regard.files import explain_damage, read_array, read_json, write_array, write_json
 
 FULL = -128
 SOURCES = ("drawn", "network")  # games of random and perfect moves; games of a network
@@ -33,8 +33,12 @@ Bits = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """N positions in the order of their keys: stones of the side to move and all stones (N,), scores (N, columns),
-    source (N,).
+    """N positions in the order of their keys, with the score of every move.
+
+    shape           size of the board
+    position, mask  stones of the side to move, and all stones, (N,)
+    scores          score of every column for the side to move, (N, columns)
+    source          how each position was generated, an index of `SOURCES`, (N,)
 
     >>> from regard.connectx import Board
     >>> empty = np.zeros(1, np.int64)
@@ -121,18 +125,32 @@ def make_records(position: Bits, mask: Bits, scores: NDArray[np.int8], source: i
     return records
 
 
-def write_shard(folder: Path, number: int, records: Records) -> None:
-    """Write records as a new shard file, with this number or the next free number."""
-    part = folder / f".{number:09d}.{os.getpid()}.npy"
+def write_shard(folder: Path, number: int, records: Records) -> int:
+    """Write records as a new shard file with this number, or the next free one, and return the number."""
+    while not create_shard(folder, number, records):
+        number += 1
+    return number
+
+
+def create_shard(folder: Path, number: int, records: Records) -> bool:
+    """Write records as a new shard file; return False if another command has used this number."""
+    final = shard_file(folder, number)
+    if final.exists():
+        return False
+    part = folder / f".{number:09d}.{secrets.token_hex(8)}.npy"
     try:
-        np.save(part, records)
-        final = folder / f"{number:09d}.npy"
-        while final.exists():  # another command has used this number
-            number += 1
-            final = folder / f"{number:09d}.npy"
-        part.rename(final)
+        write_array(part, records)
+        os.link(part, final)  # unlike a rename, this fails if the file exists
+    except FileExistsError:
+        return False
     finally:
         part.unlink(missing_ok=True)
+    return True
+
+
+def shard_file(folder: Path, number: int) -> Path:
+    """Return the path of the shard with this number."""
+    return folder / f"{number:09d}.npy"
 
 
 def shards(folder: Path) -> list[Path]:
@@ -149,18 +167,24 @@ def open_folder(folder: str | os.PathLike[str], size: tuple[int, int, int] | Non
             raise ValueError(f"{path} contains no labels; make some with: regard connectx label {path}")
         shape = checked_shape(*size)
         path.mkdir(parents=True, exist_ok=True)
-        write_atomic(header, json.dumps({"format": 1, "size": list(size)}) + "\n")
+        write_json(header, {"format": 1, "size": list(size)})
         return path, shape
-    with explain_damage(header, "written by regard connectx label", "use another folder"):
-        content = json.loads(header.read_text(encoding="utf-8"))
-        rows, columns, inarow = (int(value) for value in content["size"])
+    explanation = header, "written by regard connectx label", "use another folder"
+    with explain_damage(*explanation):
+        content = read_json(*explanation, "format", "size")
         if content["format"] != 1:
             raise ValueError(f"expected format 1, got {content['format']!r}")
+        rows, columns, inarow = content["size"]
+        if any(type(value) is not int for value in content["size"]):
+            raise ValueError(f"expected whole numbers, got the size {content['size']}")
+        if inarow > max(rows, columns):
+            raise ValueError(f"{inarow} in a row do not fit on a board of {rows}x{columns}")
+        shape = checked_shape(rows, columns, inarow)
     if size is not None and size != (rows, columns, inarow):
         raise ValueError(
             f"{path} contains labels of {rows}x{columns}x{inarow}, but the size given is {'x'.join(map(str, size))}"
         )
-    return path, checked_shape(rows, columns, inarow)
+    return path, shape
 
 
 def read_labels(folder: str | os.PathLike[str], *, most: int | None = None) -> Labels:
@@ -178,14 +202,36 @@ def read_labels(folder: str | os.PathLike[str], *, most: int | None = None) -> L
     parts = [np.zeros(0, expected)]
     for shard in shards(path)[:most]:
         with explain_damage(shard, f"a file of labels with {shape.columns} columns", "remove it"):
-            parts.append(np.load(shard, allow_pickle=False))
+            parts.append(read_array(shard))
             if parts[-1].dtype != expected or parts[-1].ndim != 1:
                 raise ValueError(f"expected records of {expected}, got {parts[-1].dtype}")
+            _check_records(parts[-1], shape)
     records = np.concatenate(parts)
     _, first = np.unique(records["key"], return_index=True)
     records = records[first]
     position, mask = bits_from_keys(np.ascontiguousarray(records["key"]), shape)
     return Labels(shape, position, mask, np.ascontiguousarray(records["scores"]), records["source"].copy())
+
+
+def _check_records(records: Records, shape: Shape) -> None:
+    """Raise an error if a record has a key that is no position of the game, or scores or a source out of range."""
+    keys = np.ascontiguousarray(records["key"])
+    position, mask = bits_from_keys(keys, shape)
+    cells = sum((1 << shape.rows) - 1 << column * shape.stride for column in range(shape.columns))
+    top = np.array([1 << column * shape.stride + shape.rows - 1 for column in range(shape.columns)])
+    full = (mask[:, None] & top) != 0
+    scores = records["scores"]
+    limit = (shape.rows * shape.columns + 1) // 2
+    valid = (
+        (position_keys(position, mask, shape) == keys)
+        & ((mask & ~np.int64(cells)) == 0)
+        & (np.bitwise_count(position) == np.bitwise_count(mask) // 2)
+        & ((scores == FULL) == full).all(1)
+        & ((np.abs(scores.astype(np.int64)) <= limit) | full).all(1)
+        & (records["source"] < len(SOURCES))
+    )
+    if not valid.all():
+        raise ValueError(f"record {int(np.argmin(valid))} is no position with its scores")
 
 
 def _hash(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:

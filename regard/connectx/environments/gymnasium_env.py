@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-try:
-    import gymnasium
-except ImportError as error:
-    raise ImportError("the environment ConnectX needs gymnasium: pip install 'regard[games]'") from error
-
 from regard.connectx.game.board import Board
 from regard.connectx.game.board_batch import checked_shape, planes_of
 from regard.connectx.players.player import Player
 from regard.connectx.players.registry import player
+from regard.extras import needs
+
+with needs("games", "the environment ConnectX"):
+    import gymnasium
 
 Array = np.ndarray
 

@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 
-try:
+from regard.connectx.game.board import Board
+from regard.extras import needs
+
+with needs("games", "the environment ConnectXAec"):
     from gymnasium import spaces
     from pettingzoo import AECEnv
-except ImportError as error:
-    raise ImportError("the environment ConnectXAec needs pettingzoo: pip install 'regard[games]'") from error
-
-from regard.connectx.game.board import Board
 
 Array = np.ndarray
 

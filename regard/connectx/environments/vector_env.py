@@ -21,6 +21,10 @@ class Step(NamedTuple):
 class VectorEnv:
     """Games of a player against itself: a step is one move on every board, by the side whose turn it is.
 
+    count                   number of games
+    rows, columns, inarow   size of the board, and stones in a line that win
+    seed                    seed of the random columns of the boards; None draws one
+
     The reward is for the side that moved: 1 for a win, −1 for an illegal move (which ends the game), else 0. A game
     that has ended is replaced by a new one in the same step, so the planes always belong to an unfinished game. The
     next step overwrites the arrays of a step; copy the arrays that you need later.

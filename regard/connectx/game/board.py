@@ -17,6 +17,9 @@ _has_line = uncompiled(has_line)  # for a single call Python is faster than the 
 class Board:
     """A position, and the moves that led to it if they are known. Boards with equal stones are equal.
 
+    rows, columns   size of the board
+    inarow          number of stones in a line that win
+
     >>> board = Board().play(3).play(3)
     >>> board == Board.from_moves("44"), board.turn, board.moves
     (True, 1, '44')

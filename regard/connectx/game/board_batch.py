@@ -20,9 +20,14 @@ RUNNING, WON, DRAWN, ILLEGAL = 0, 1, 2, 3  # status of a board, as seen by the p
 class Boards:
     """A batch of boards of one size.
 
-    `step(columns)` plays one move on each board. Boards whose game is over do not change; with `auto_reset=True` they
-    start a new game instead. `status` is the result of the last move: 0 the game continues, 1 the player who moved has
-    won, 2 draw, 3 the move was illegal (it was not played and counts as a loss).
+    count                   number of boards
+    rows, columns, inarow   size of the boards, and stones in a line that win
+    auto_reset              start a new game where a game is over
+    seed                    seed of `random_columns`; None draws one
+
+    `step(columns)` plays one move on each board. Boards whose game is over do not change unless `auto_reset` is set.
+    `status` is the result of the last move: 0 the game continues, 1 the player who moved has won, 2 draw, 3 the move
+    was illegal (it was not played and counts as a loss).
 
     >>> boards = Boards(3)
     >>> boards.step([3, 3, 0]).tolist()
@@ -112,8 +117,9 @@ class Boards:
 
 def checked_shape(rows: int, columns: int, inarow: int) -> Shape:
     """Return the shape of a board; raise a ValueError if it does not fit into 64 bits."""
-    size = board_shape(rows, columns, inarow)
-    if not fits_in_64_bits(size):
+    # The integers of a shape have rows · columns bits, so a size from a damaged file is compared before it is computed.
+    too_large = isinstance(rows, int) and isinstance(columns, int) and rows > 0 and (rows + 1) * columns > 64
+    if too_large or not fits_in_64_bits(size := board_shape(rows, columns, inarow)):
         raise ValueError(
             f"batches and networks need (rows + 1)·columns ≤ 64, got ({rows} + 1)·{columns} = {(rows + 1) * columns}; "
             "single boards may be larger (regard.connectx.Board)"

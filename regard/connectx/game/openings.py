@@ -26,6 +26,13 @@ def openings(
 ) -> Iterator[Board]:
     """Yield up to `count` openings; with the same seed, a larger count only adds openings at the end.
 
+    kind        "balanced": drawn positions without immediate threats; "random"; "none": the empty board; or a file with
+                one string of moves per line
+    count       largest number of openings
+    size        rows, columns and stones in a line that win
+    plies       number of moves
+    seed        seed of the random moves
+
     >>> [board.stones for board in openings("random", 3, plies=4)]
     [4, 4, 4]
     """

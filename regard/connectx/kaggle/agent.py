@@ -27,6 +27,8 @@ def read_board(observation: Any, configuration: Any) -> Board:
 def agent(who: str | Player) -> Callable[[Any, Any], int]:
     """Return a player as an agent for `kaggle_environments`: `env.run([agent("minimax:5"), "random"])`.
 
+    who         a player or its name
+
     >>> agent("greedy")({"board": [0] * 42, "mark": 1}, {"rows": 6, "columns": 7, "inarow": 4})
     3
     """

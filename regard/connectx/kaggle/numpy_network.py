@@ -3,8 +3,8 @@
 It computes the same as `regard.models.BoardNet` after `for_inference()` (norms folded), for the options that the
 shipped network uses. If torch is installed, its convolution is used, which is faster; the results agree up to rounding.
 
-A network is packed as a line of JSON (configuration, and name and shape of every array in order) followed by all
-numbers in float16.
+A network is packed as a line of JSON (configuration, the number of bytes of the set of taught positions, and name and
+shape of every other array in order), followed by these bytes and all numbers in float16.
 """
 
 import importlib
@@ -13,6 +13,8 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from regard.models.board.taught_positions import column_codes, contains, position_keys
 
 Array = np.ndarray
 
@@ -37,7 +39,8 @@ class NumpyNetwork:
         line, _, numbers = packed.partition(b"\n")
         head = json.loads(line)
         self.config: dict[str, Any] = head["config"]
-        flat, end = np.frombuffer(numbers, np.float16).astype(np.float32), 0
+        self.taught = np.frombuffer(numbers[: head["taught"]], np.uint8)
+        flat, end = np.frombuffer(numbers[head["taught"] :], np.float16).astype(np.float32), 0
         self.weights: dict[str, Array] = {}
         for name, shape in head["arrays"]:
             start, end = end, end + int(np.prod(shape))
@@ -80,20 +83,28 @@ class NumpyNetwork:
         size, table = tuple(self.config.get("opening_table", ())), self.weights.get("opening_table.table")
         if table is None or size[:2] != planes.shape[2:]:
             return np.zeros(len(planes), np.float32)
-        rows, columns, stones = size
+        rows, columns, _ = size
         groups = np.array(list(combinations(range(columns), min(GROUP, columns))))
         numbers = {tuple(group): number for number, group in enumerate(groups.tolist())}
         mirrored = [numbers[tuple(columns - 1 - column for column in reversed(group))] for group in groups.tolist()]
-        heights = planes.sum((1, 2)).astype(np.int64)  # (N, columns)
-        own = (planes[:, 0] * (1 << np.arange(rows - 1, -1, -1))[:, None]).sum(1).astype(np.int64)
-        patterns = (own + (1 << heights))[:, groups]  # (N, G, 5)
+        patterns = column_codes(planes)[:, groups]  # (N, G, 5)
         digits = 1 << (rows + 1) * np.arange(groups.shape[1] - 1, -1, -1)
         code = np.minimum(
             (patterns * digits).sum(-1) + (np.arange(len(groups)) << (rows + 1) * groups.shape[1]),
             (patterns[..., ::-1] * digits).sum(-1) + (np.array(mirrored) << (rows + 1) * groups.shape[1]),
         )
         values = table[(code * SCATTER >> SHIFT) & (len(table) - 1)]
-        return np.asarray(values.sum(1) * (heights.sum(1) <= stones), np.float32)
+        return np.asarray(values.sum(1) * self.covers(planes), np.float32)
+
+    def covers(self, planes: Array) -> Array:
+        """Return which positions (N,) the opening table was taught."""
+        size = tuple(self.config.get("opening_table", ()))
+        if size[:2] != planes.shape[2:]:
+            return np.zeros(len(planes), np.bool_)
+        few = planes.sum((1, 2, 3)) <= size[2]
+        if not len(self.taught) or not few.any():
+            return np.asarray(few)
+        return np.asarray(few & contains(self.taught, position_keys(column_codes(planes), size[0] + 1)))
 
     def _conv(self, name: str, x: Array) -> Array:
         """Apply a 3×3 convolution with zero padding: nine shifted copies of the board, then one matrix product."""
@@ -176,9 +187,12 @@ def pack_network(config: dict[str, Any], weights: dict[str, Array]) -> bytes:
             "networks with group norm, attention masks or attention biases cannot be exported; "
             'train with norm="batch" and heads that attend to all squares'
         )
-    head = {"config": config, "arrays": [[name, list(array.shape)] for name, array in weights.items()]}
+    weights = dict(weights)
+    taught = weights.pop("opening_table.taught", np.zeros(0, np.uint8))
+    arrays = [[name, list(array.shape)] for name, array in weights.items()]
+    head = {"config": config, "taught": len(taught), "arrays": arrays}
     numbers = b"".join(np.ascontiguousarray(array, np.float16).tobytes() for array in weights.values())
-    return json.dumps(head).encode() + b"\n" + numbers
+    return json.dumps(head).encode() + b"\n" + taught.tobytes() + numbers
 
 
 def _torch() -> Any:

@@ -2,17 +2,22 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from regard.connectx.game.board import Board
 from regard.connectx.players.agent_file import unpack_agent
+from regard.connectx.solver.perfect_solver import Solver
+from regard.extras import MissingExtraError
 
+SOLVER_SIZE = (6, 7, 4)  # an exported solver plays perfectly on this board only
 WORKER = Path(__file__).with_name("validation_worker.py")
 SIZES = ((6, 7, 4), (5, 6, 3))
 OPPONENTS = ("itself", "random", "negamax")
@@ -23,6 +28,9 @@ class Match:
     """One episode: the submission's side (1 or 2), Kaggle's status of both sides, the submission's times in seconds.
 
     `reward` is 1, 0 or −1, or None if the submission failed; `bank` is the rest of Kaggle's 60 s of extra time.
+    `fallback` is the number of moves that were not played by the exported player, because it had no answer in time.
+    `errors` is the number of the submission's moves that turn a win into a draw or loss, or a draw into a loss; None if
+    they are not graded. Only the moves of exported solvers are.
     """
 
     opponent: str
@@ -36,6 +44,8 @@ class Match:
     slowest_later: float
     bank: float
     problem: str = ""
+    fallback: int = 0
+    errors: int | None = None
 
     @property
     def valid(self) -> bool:
@@ -81,15 +91,45 @@ def validate(
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         if path.name.endswith(".tar.gz"):
             path = unpack_agent(path, Path(folder))
+        solver = Solver() if _exported_player(path) == "solver" else None
         worker = _Worker(folder)
         try:
             for opponent, side, size in plan() if episodes is None else episodes:
                 other = str(path) if opponent == "itself" else opponent
                 agents = [str(path), other] if side == 1 else [other, str(path)]
                 answer = worker.play({"agents": agents, "size": size, "act": act, "bank": bank})
-                yield _match(opponent, side, size, answer)
+                match = _match(opponent, side, size, answer)
+                if solver is not None and size == SOLVER_SIZE and match.valid:
+                    sides = (0, 1) if opponent == "itself" else (side - 1,)
+                    match = replace(match, errors=count_errors(answer["columns"], sides, solver))
+                yield match
         finally:
             worker.end()
+
+
+def count_errors(columns: Sequence[int], sides: Sequence[int], solver: Solver) -> int:
+    """Return how many moves of these sides (0: first player, 1: second) turn a win into less, or a draw into a loss.
+
+    >>> solver = Solver(4, 4, 3, table_bits=16)
+    >>> count_errors([0, 1, 2], (0,), solver), count_errors([0, 1, 2], (1,), solver)
+    (1, 0)
+    """
+    board, errors = Board(solver.rows, solver.columns, solver.inarow), 0
+    for column in columns:
+        if board.stones % 2 in sides:
+            scores = solver.scores(board)
+            best = max(score for score in scores if score is not None)
+            played = scores[column]
+            assert played is not None
+            errors += (played > 0) - (played < 0) < (best > 0) - (best < 0)
+        board = board.play(column)
+    return errors
+
+
+def _exported_player(file: Path) -> str | None:
+    """Return the name of the player that `regard connectx export` wrote into this file; None for other agents."""
+    match = re.search(r"^PLAYER = '(.+)'$", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    return None if match is None else match[1]
 
 
 class _Worker:
@@ -113,7 +153,7 @@ class _Worker:
         line = self.process.stdout.readline()
         answer: dict[str, Any] = json.loads(line) if line else {"ended": True}
         if "missing" in answer:
-            raise ValueError(f"validate needs kaggle-environments: pip install 'regard[kaggle]' ({answer['missing']})")
+            raise MissingExtraError("validation", "kaggle-environments", "kaggle")
         if "hung" in answer or "ended" in answer:
             self.end()
         return answer
@@ -139,5 +179,5 @@ def _match(opponent: str, side: int, size: tuple[int, int, int], answer: dict[st
         problem = "no answer in time" if mine["status"] == "TIMEOUT" else mine["stderr"].strip().rpartition("\n")[2]
     return Match(
         opponent, side, size, mine["status"], mine["reward"], theirs["status"], answer["moves"], times[0],
-        max(times[1:], default=0.0), mine["bank"], problem,
+        max(times[1:], default=0.0), mine["bank"], problem, mine["fallback"],
     )  # fmt: skip

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 GRACE = 3.0  # seconds between the signal and the end of the process
+FALLBACK_NOTICE = "regard: played by the fallback"  # as in kaggle/submission_runtime.py
 
 
 def load_agent(file: str, env: Any, bank: float, hung: Callable[[], None]) -> Callable[[Any, Any], Any]:
@@ -44,7 +45,7 @@ def load_agent(file: str, env: Any, bank: float, hung: Callable[[], None]) -> Ca
 
 
 def play_match(make: Any, match: dict[str, Any], hung: Callable[[], None]) -> dict[str, Any]:
-    """Play one match and return status, reward and times of both sides."""
+    """Play one match; return its columns, and status, reward, times and moves by the fallback of both sides."""
     size = dict(zip(("rows", "columns", "inarow"), match["size"], strict=True))
     env = make("connectx", configuration=size | {"actTimeout": match["act"]})
     problem = ""
@@ -64,9 +65,11 @@ def play_match(make: Any, match: dict[str, Any], hung: Callable[[], None]) -> di
                 "times": times,
                 "bank": state.observation.get("remainingOverageTime", 60),
                 "stderr": errors[-400:],
+                "fallback": sum(line.startswith(FALLBACK_NOTICE) for line in errors.splitlines()),
             }
         )
-    return {"sides": sides, "moves": len(env.steps) - 1, "problem": problem}
+    columns = [step[ply % 2].action for ply, step in enumerate(env.steps[1:])]
+    return {"sides": sides, "columns": columns, "moves": len(env.steps) - 1, "problem": problem}
 
 
 def main() -> None:

@@ -24,7 +24,12 @@ TEMPLATE = Path(__file__).with_name("exported_file.template")  # text of the exp
 
 
 def export(name: str, out: str | os.PathLike[str]) -> Path:
-    """Write the player of this name as a submission: a `.py`, or a `.tar.gz` that contains main.py.
+    """Write the player of this name as a submission, and return its path.
+
+    name        name of the player, as for `player`
+    out         file to write: a `.py`, or a `.tar.gz` that contains main.py
+
+    Raises ValueError if the file would be larger than Kaggle accepts.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -44,6 +49,11 @@ def export(name: str, out: str | os.PathLike[str]) -> Path:
 
 def source(name: str) -> str:
     """Return the text of the submission."""
+    if not isinstance(name, str):
+        raise TypeError(
+            f"export takes the name of a player, such as 'network:runs/mine:200', got a {type(name).__name__}; "
+            "of networks, only a BoardNet that regard.models.save has written can be exported"
+        )
     player(name)  # raises the error message for unknown names
     if name.endswith(AGENT_FILES):
         raise ValueError(f"{name!r} cannot be exported; only these kinds of players can: {', '.join(KINDS)}")

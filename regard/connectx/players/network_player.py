@@ -3,12 +3,12 @@
 The policy is the mean of the network's outputs for the board and for its mirror image, without looking ahead. With
 simulations, PUCT searches the tree (`search/puct_network_search.py`); it knows the rules, but uses no solver. In the
 search a position is evaluated without its mirror image, which would double the cost and add little. If the network has
-an opening table, the values of positions in that table weigh more than values deeper in the tree.
+an opening table, the values of positions that it was taught weigh more than values deeper in the tree.
 """
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,8 +22,9 @@ from regard.connectx.search.search_tree import NO_GUESS
 if TYPE_CHECKING:
     from regard.models import BoardNet
 
-NETWORKS = Path(__file__).parents[1] / "networks"
+NETWORKS = Path(__file__).parent.parent / "networks"  # in an exported file, __file__ has no parents[1]
 SHIPPED = "four"  # used if no network is named
+WITHOUT_TABLE = "without-table"  # name of the shipped network without its opening table
 WIDTH = 8  # leaves of a tree that are evaluated in one batch
 EXPLORATION = 1.5
 TABLE_WEIGHT = 100.0  # weight in the search of a value from the opening table; other values weigh 1
@@ -43,7 +44,8 @@ class NetworkPlayer:
     simulations         simulations of the search for a move; None without `seconds` plays by the policy alone
     seconds             time of the search for a move
     search_evaluator    evaluates the positions of the search; `evaluator` by default
-    opening_table       (rows, columns, stones) of the positions in the network's opening table; () for none
+    in_table            returns which positions, given as planes, have exact values from an opening table; None: none
+    name                name of the player
 
     >>> from regard.connectx import Board, player
     >>> player("network").choose(Board())
@@ -52,11 +54,12 @@ class NetworkPlayer:
 
     def __init__(
         self, evaluator: PositionEvaluator, simulations: int | None = None, seconds: float | None = None, *,
-        search_evaluator: PositionEvaluator | None = None, opening_table: Sequence[int] = (), name: str = "network",
+        search_evaluator: PositionEvaluator | None = None, in_table: Callable[[Any], Any] | None = None,
+        name: str = "network",
     ) -> None:  # fmt: skip
         self.evaluator, self.simulations, self.seconds, self.name = evaluator, simulations, seconds, name
         self.search_evaluator = evaluator if search_evaluator is None else search_evaluator
-        self.opening_table = tuple(opening_table)
+        self.in_table = in_table
 
     def evaluate(self, board: Board) -> tuple[list[float], float]:
         """Return the probability of every column and the value for the side to move, without a search."""
@@ -107,19 +110,24 @@ class NetworkPlayer:
         if result.score is not None and result.score.shape == legal.shape:
             guesses = np.tanh(SCORE_SHARPNESS * result.score)
         weights = np.ones(len(planes))
-        if self.opening_table[:2] == planes.shape[2:]:
-            weights[planes.sum((1, 2, 3)) <= self.opening_table[2]] = TABLE_WEIGHT
+        if self.in_table is not None:
+            weights[self.in_table(planes)] = TABLE_WEIGHT
         return result.policy, result.value, guesses, weights
 
 
 def load_network(source: str | os.PathLike[str] = SHIPPED) -> "BoardNet":
-    """Return a trained network from the folder of a run, or by the name of a network that comes with regard.
+    """Return a trained network.
+
+    source      folder of a run, or name of a network that comes with regard; "without-table" is the shipped network
+                without its opening table
 
     >>> load_network("four").config.channels
     96
     """
-    from regard.models import BoardNet, load
+    from regard.models import BoardNet, load, with_opening_table
 
+    if source == WITHOUT_TABLE:
+        return with_opening_table(load_network(SHIPPED))
     folder = Path(source)
     if not (folder / "model.json").is_file():
         shipped = networks()
@@ -131,6 +139,23 @@ def load_network(source: str | os.PathLike[str] = SHIPPED) -> "BoardNet":
     if not isinstance(net, BoardNet):
         raise ValueError(f"{folder} must contain a board network, got a {type(net).__name__}")
     return net
+
+
+def has_opening_table(source: str) -> bool:
+    """Return whether the network that `load_network` finds at this source has an opening table, without loading it.
+
+    >>> has_opening_table(""), has_opening_table("without-table")
+    (True, False)
+    """
+    folder = Path(source or SHIPPED)
+    if not (folder / "model.json").is_file():
+        folder = NETWORKS / (source or SHIPPED)
+    if not (folder / "model.json").is_file():  # no network at all, or the shipped one without its table
+        return False
+    from regard.files import read_json
+
+    saved = read_json(folder / "model.json", "a network of regard connectx train", "give another one", "config")
+    return bool(saved["config"].get("opening_table") or saved["config"].get("memory"))  # "memory" in older files
 
 
 def networks() -> list[str]:
@@ -148,9 +173,8 @@ def load_network_player(source: str | os.PathLike[str], budget: Budget = Budget(
 
     net = load_network(source or SHIPPED)
     evaluator = Evaluator(net, mirror=True)
-    return NetworkPlayer(
-        evaluator, *budget, search_evaluator=evaluator.without_mirror(), opening_table=net.config.opening_table
-    )
+    in_table = evaluator.in_table if net.config.opening_table else None
+    return NetworkPlayer(evaluator, *budget, search_evaluator=evaluator.without_mirror(), in_table=in_table)
 
 
 def _planes(board: Board) -> tuple[Any, Any]:

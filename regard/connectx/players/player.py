@@ -27,7 +27,8 @@ class Player(Protocol):
 class PlayerError(Exception):
     """A player failed: it raised an exception, took too long, or returned something that is not a legal move.
 
-    `status` is the word that Kaggle uses: ERROR, TIMEOUT or INVALID.
+    status      the word that Kaggle uses: ERROR, TIMEOUT or INVALID
+    reason      what happened
 
     >>> PlayerError("TIMEOUT", "no answer within 2 s").status
     'TIMEOUT'

@@ -6,7 +6,8 @@ minimax:5         alpha-beta, 5 plies deep           minimax:100ms   as deep as 
 mcts:1000         tree search with 1,000 play-outs   mcts:100ms      as many as the time allows
 solver            perfect play
 network           the shipped network, its policy without search
-network:200       with a search of 200 simulations   network:100ms   as many as the time allows
+network:200       network + opening table, with a search of 200 simulations; network:100ms: as many as the time allows
+network:without-table:200                            the same network without its opening table
 network:runs/a    another network, also network:runs/a:200
 path/main.py      a Kaggle agent, run in its own process (also .tar.gz)
 
@@ -15,6 +16,7 @@ This module imports nothing at its top that is slow to load, so that commands ca
 
 import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -85,9 +87,9 @@ def exported_player(name: str, seconds: float, shape: "Shape") -> Player:
         budget = budget.within(seconds)
     if not kind.data:
         return _build(parsed, budget, None)
-    from regard.connectx.players.exported_players import TimedSolverPlayer, embedded_network
+    from regard.connectx.players.exported_players import embedded_network, embedded_solver
 
-    return TimedSolverPlayer(seconds, shape) if parsed.kind == "solver" else embedded_network(budget)
+    return embedded_solver(seconds, shape) if parsed.kind == "solver" else embedded_network(budget)
 
 
 def parse_name(name: str) -> PlayerName:
@@ -107,6 +109,27 @@ def parse_name(name: str) -> PlayerName:
     if not amount[:1].isdigit() or (Path(rest) / "model.json").exists():
         return PlayerName(kind, rest, "")
     return PlayerName(kind, source, amount)
+
+
+def opening_table_note(names: Iterable[str]) -> str | None:
+    """Return a note on the players that look up openings in a table beside their network; None if there are none.
+
+    >>> opening_table_note(["random", "network", "network:200", "network:without-table:200"])
+    'network:200: network + opening table (exact values of openings, in the search)'
+    """
+    with_table = [name for name in names if _uses_opening_table(name)]
+    if not with_table:
+        return None
+    return f"{', '.join(with_table)}: network + opening table (exact values of openings, in the search)"
+
+
+def _uses_opening_table(name: str) -> bool:
+    """Return whether this is a network player that searches, and whose network has an opening table."""
+    if name.partition(":")[0] != "network" or not parse_name(name).amount:
+        return False
+    from regard.connectx.players.network_player import has_opening_table
+
+    return has_opening_table(parse_name(name).source)
 
 
 def budget_of(name: str) -> Budget:
@@ -157,7 +180,7 @@ KINDS = {
     "mcts": PlayerKind(("mcts:1000", "mcts:100ms"), "play-outs", "1000", ("connectx.search.mcts_random_rollouts",)),
     "solver": PlayerKind(("solver",), modules=(_EXPORTED, "connectx.solver.perfect_solver"), data="book"),
     "network": PlayerKind(
-        ("network", "network:200", "network:RUN:200"), "simulations", data="network",
+        ("network", "network:200", "network:without-table:200", "network:RUN:200"), "simulations", data="network",
         modules=(_EXPORTED, "connectx.players.network_player", "connectx.kaggle.numpy_network"),
     ),
 }  # fmt: skip

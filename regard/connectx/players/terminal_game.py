@@ -20,8 +20,13 @@ def play_in_terminal(
 ) -> Board:  # fmt: skip
     """Play until the game is over or the user quits, and return the last board.
 
-    `hints` returns the score of every column, such as `Solver.scores`. Hints are shown on request, or before every
-    move with `always`. `ask` reads a line from the user.
+    opponent    the other player
+    board       board to begin with
+    side        side of the user: 1 moves first, 2 second
+    hints       returns the score of every column, such as `Solver.scores`
+    always      show hints before every move, not only on request
+    console     where to print; by default the terminal
+    ask         reads a line from the user
 
     >>> from regard.connectx import player
     >>> console = Console(quiet=True)

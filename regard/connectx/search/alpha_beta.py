@@ -220,7 +220,11 @@ class SearchResult:
 
 
 class AlphaBeta:
-    """Alpha-beta search for boards of one size; its table is reused from move to move. `plain`: uncompiled Python.
+    """Alpha-beta search for boards of one size; its table is reused from move to move.
+
+    shape       size of the boards
+    table       number of entries of the table
+    plain       run uncompiled Python
 
     >>> from regard.connectx import Board
     >>> board = Board.from_moves("445566")

@@ -31,7 +31,13 @@ class RootChoice:
 def gumbel_search(
     search: Puct, simulations: int, *, considered: int = 16, scale: float = 1.0, noise: float = 1.0
 ) -> RootChoice:
-    """Run this many simulations in each game and choose its move; `noise=0` chooses without sampling.
+    """Run simulations in each game, and return the moves to play and the improved policies.
+
+    search          the games and their trees
+    simulations     number of simulations in each game
+    considered      largest number of moves that are tried
+    scale           weight of the values against the policy
+    noise           scale of the Gumbel noise; 0 chooses without sampling
 
     >>> from regard.connectx import Board
     >>> def uniform(planes, legal):

@@ -151,6 +151,11 @@ def reroot(node: int, tree: Tree, columns: int) -> None:
 class Mcts:
     """Monte Carlo tree search for boards of one size; it reuses its tree from move to move.
 
+    shape           size of the boards
+    exploration     weight of rarely visited moves
+    seed            seed of the random games
+    nodes           capacity of the tree
+
     >>> from regard.connectx import Board
     >>> board = Board.from_moves("445566")
     >>> search = Mcts(board.shape, seed=0)

@@ -42,9 +42,16 @@ Oracle = Callable[[Board], int]
 class Puct:
     """Search in many games at once.
 
-    `evaluate(planes, legal)` returns probabilities of the legal moves and values for a batch of positions, and, if it
-    can, predicted values of the moves. `oracle(board)` returns the exact value of positions with at most `oracle_empty`
-    empty squares. With few games, `width` > 1 evaluates several leaves of each tree in one batch.
+    boards                  a board for each game, all of one size
+    evaluate                function (planes, legal) that returns probabilities of the legal moves and values for a
+                            batch of positions, and, if it can, predicted values of the moves
+    exploration             weight of the policy against the values
+    oracle, oracle_empty    function that returns the exact value of a board, for boards with at most this many empty
+                            squares
+    width                   number of leaves of each tree that are evaluated in one batch; above 1 it is faster for few
+                            games
+    nodes                   initial capacity of each tree
+    seed                    seed of random moves and noise; None draws one
 
     >>> def uniform(planes, legal):
     ...     return legal / legal.sum(1, keepdims=True), np.zeros(len(legal))

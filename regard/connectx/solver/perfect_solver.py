@@ -6,13 +6,10 @@ loss is the same with a minus, a draw scores 0. (On a board with an odd number o
 more.)
 """
 
-import multiprocessing
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable
 from copy import copy
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +30,12 @@ _has_line, _playable_squares = uncompiled(has_line), uncompiled(playable_squares
 class Solver:
     """Solves positions on boards of one size.
 
-    The solver keeps a table of its results, so the next position of the same game is solved sooner. The table has 16
-    bytes times 2 to the power of `table_bits` (the default is 128 MB). `book` is "shipped" (the opening book that comes
-    with regard, for 6×7×4), None, a `Book`, or the path of a book that `regard connectx book` wrote.
+    rows, columns, inarow   size of the boards, and stones in a line that win
+    book                    "shipped" (the opening book that comes with regard, for 6×7×4), None, a `Book`, or the path
+                            of a book that `regard connectx book` wrote
+    table_bits              the table of results has 2^table_bits entries of 16 bytes (by default 128 MB)
+
+    The solver keeps a table of its results, so the next position of the same game is solved sooner.
 
     >>> from regard.connectx import Board, Solver
     >>> solver = Solver(4, 4, 3, table_bits=16)
@@ -74,6 +74,11 @@ class Solver:
         constants = (_centre_weights(rows, columns), *_flatten(self._book), *index_tables(rows, columns))
         self._arrays = (self._table, *self._work_arrays(), *constants, self._counters)
         self._ready = False
+        self._is_draw = inarow > max(rows, columns)  # no line fits on the board
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle size and book: another process makes a table of its own."""
+        return _new_solver, (self.rows, self.columns, self.inarow, self._book, self._table_bits)
 
     def _load(self, book: Book | str | Path | None) -> Book | None:
         size = (self.rows, self.columns, self.inarow)
@@ -210,23 +215,23 @@ class Solver:
             processes = min(available_cores(), len(positions) // 64 + 1)
         if processes < 1:
             raise ValueError(f"processes must be at least 1, got {processes}")
+        from regard.parallel import LocalEngine, Work  # not at the top, because an exported player has no such module
+
         self.get_ready()
-        with ExitStack() as stack:
-            results: Iterable[Scores]
-            if processes == 1:
-                results = (self.move_scores(*bits) for bits in positions)
-            else:
-                context = multiprocessing.get_context("spawn")  # numba's threads do not survive a fork
-                settings = (self.rows, self.columns, self.inarow, self._book, self._table_bits)
-                pool = stack.enter_context(ProcessPoolExecutor(processes, context, _start_worker, settings))
-                chunk = max(1, min(16, len(positions) // (4 * processes)))
-                results = pool.map(_scores_in_worker, positions, chunksize=chunk)
+        size = max(1, min(16, len(positions) // (4 * processes)))
+        parts = [slice(first, first + size) for first in range(0, len(positions), size)]
+        work: Work[slice, list[Scores]] = Work(_prepare, (self, positions), threads=None, in_advance=1)
+        scores: dict[int, list[Scores]] = {}
+        with LocalEngine(processes) as engine, engine.start(work) as pool:
+            results = pool.results(parts)
             if progress:
                 from rich.console import Console
                 from rich.progress import track
 
-                results = track(results, "solving", len(positions), console=Console(stderr=True))
-            return list(results)
+                results = track(results, "solving", len(parts), console=Console(stderr=True))  # type: ignore[assignment]
+            for part, result in results:
+                scores[part.start] = result
+        return [row for first in sorted(scores) for row in scores[first]]
 
     def _check(self, board: Board | int, mask: int | None = None) -> tuple[int, int]:
         """Return position and mask after checking them."""
@@ -262,6 +267,8 @@ class Solver:
 
     def _call(self, position: int, mask: int, guess: int, least: int = -100, most: int = 100) -> int:
         """Return the score, or IS_OVER. Bounds `least` and `most` that contain the score make the search faster."""
+        if self._is_draw:
+            return 0
         if not self._ready:
             self.get_ready()
         return self._search(np.uint64(position), np.uint64(mask), guess, least, most, *self._arrays)
@@ -295,14 +302,9 @@ def _flatten(book: Book | None) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return np.concatenate([np.zeros(0, np.uint8), *layers.values()]), starts
 
 
-_solver: Solver | None = None
+def _new_solver(rows: int, columns: int, inarow: int, book: Book | None, table_bits: int) -> Solver:
+    return Solver(rows, columns, inarow, book=book, table_bits=max(table_bits, MIN_TABLE_BITS))
 
 
-def _start_worker(rows: int, columns: int, inarow: int, book: Book | None, table_bits: int) -> None:
-    global _solver
-    _solver = Solver(rows, columns, inarow, book=book, table_bits=max(table_bits, MIN_TABLE_BITS))
-
-
-def _scores_in_worker(position: tuple[int, int]) -> Scores:
-    assert _solver is not None
-    return _solver.move_scores(*position)
+def _prepare(solver: Solver, positions: list[tuple[int, int]]) -> Callable[[slice], list[Scores]]:
+    return lambda part: [solver.move_scores(*bits) for bits in positions[part]]

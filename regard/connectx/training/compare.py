@@ -2,8 +2,9 @@
 
 A configuration is a preset with changes, `small,heads=4,sees=all+lines`, optionally followed by a slash and changes to
 the training settings, `small/learning_rate=1e-3`. Both configurations are trained by the same method with several
-seeds, alternately, so that a slower machine slows down both. The budget of each network is a time, such as 20m or 90s,
-or a number of positions, such as 500k.
+seeds, alternately. The budget of each network is CPU time of the training process, such as 20m or 90s, so that other
+work on the machine takes nothing from it, or a number of positions, such as 500k. Only a budget
+of positions repeats a comparison exactly.
 
 Every network is evaluated on held-out solved positions, and the two networks of each seed play each other from random
 openings, both sides of each, with the most probable move of the policy. The score comes with a confidence interval over
@@ -13,10 +14,13 @@ seeds and games.
 import json
 import math
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from regard import models
 from regard.connectx.arena.match import play_game
@@ -24,6 +28,7 @@ from regard.connectx.game.openings import openings
 from regard.connectx.players.network_player import NetworkPlayer, load_network
 from regard.connectx.training import run as board_run
 from regard.files import explain_damage, write_atomic
+from regard.parallel import Engine, Handle, Work, engine_or_local
 from regard.training.metrics import Metrics
 from regard.training.settings import Settings
 
@@ -32,7 +37,7 @@ GAMES_PER_SEED = 40
 
 @dataclass(frozen=True)
 class Budget:
-    """Training budget of each network: seconds or positions."""
+    """Training budget of each network: seconds of CPU time, or positions."""
 
     seconds: float | None = None
     positions: int | None = None
@@ -101,7 +106,8 @@ class Comparison:
 
         table = Table(title=f"{self.results['method']}, {self.results['seeds']} seeds")
         for column in ("configuration", "parameters", "positions", "error %", "begin", "middle", "end", "perfect %"):
-            table.add_column(column, justify="left" if column == "configuration" else "right")
+            left = column == "configuration"
+            table.add_column(column, justify="left" if left else "right", overflow="fold", no_wrap=not left)
         for name in self.results["configurations"]:
             rows = self.results["grades"][name]
 
@@ -116,30 +122,42 @@ class Comparison:
 
 def compare(
     a: str, b: str, budget: Budget, folder: Path, *, method: str = "distill", labels: str | None = None, seeds: int = 3,
-    games: int = GAMES_PER_SEED, announce: Callable[[str], None] = lambda text: None,
+    games: int = GAMES_PER_SEED, engine: Engine | None = None,
+    announce: Callable[[str], None] = lambda text: None,
     report: Callable[[Metrics], None] = lambda row: None,
 ) -> Comparison:  # fmt: skip
     """Train both configurations with every seed, evaluate the networks and let them play each other.
 
-    Runs that already exist in the folder are resumed or reused. `announce` is called with the name of each stage,
-    `report` with every row of metrics.
+    Runs that already exist in the folder are resumed or reused. With an engine of several workers, several networks are
+    trained at the same time; else they are trained one after another in this process. `announce` is called with the
+    name of each stage, `report` with every row of metrics.
     """
     if seeds < 1 or games < 2:
         raise ValueError(f"a comparison needs at least 1 seed and 2 games, got {seeds} and {games}")
     configurations = {name: parse_configuration(name, method) for name in (a, b)}
     if len(configurations) < 2:
         raise ValueError(f"a comparison needs two different configurations, got {a!r} twice")
+    if method == "distill" and labels is None:
+        raise ValueError("distillation needs labels: make some with regard connectx label and give --labels FOLDER")
+    runs = [
+        PlannedRun(f"{letter}-{seed}", name, config, _settings(method, budget, {**changes, "seed": seed}), method)
+        for seed in range(seeds)
+        for letter, (name, (config, changes)) in zip("ab", configurations.items(), strict=True)
+    ]
+    folder.mkdir(parents=True, exist_ok=True)  # after all checks
+    with engine_or_local(engine) as engine:
+        if engine.same_files and engine.workers == 1:
+            for planned in runs:
+                announce(str(planned))
+                _train(planned, folder, labels, report)
+        else:
+            _train_on_workers(
+                [planned for planned in runs if not _is_finished(planned, folder)], folder, labels, engine, announce
+            )
     evaluations: dict[str, list[Metrics]] = {a: [], b: []}
     for seed in range(seeds):
-        for letter, (name, (config, changes)) in zip("ab", configurations.items(), strict=True):
+        for letter, name in zip("ab", configurations, strict=True):
             run = folder / f"{letter}-{seed}"
-            announce(f"{name}, seed {seed}")
-            if not (run / "run.json").exists():
-                settings = _settings(method, budget, {**changes, "seed": seed})
-                plan = board_run.BoardRunConfig(method, labels=labels)
-                board_run.start_run(plan, config, settings, run, report=report)
-            elif not board_run.read_board_run(run).get("results"):
-                board_run.resume_run(run, report=report)
             with explain_damage(run / "run.json", "a finished run", "remove the folder to train it again"):
                 results = board_run.read_board_run(run)["results"]
                 costs = {key: results[key] for key in ("seconds", "steps", "positions", "parameters")}
@@ -153,9 +171,86 @@ def compare(
     return Comparison(comparison)
 
 
+@dataclass(frozen=True)
+class PlannedRun:
+    """A network to train: the folder of its run inside that of the comparison, and how it is trained."""
+
+    folder: str
+    name: str
+    config: models.BoardConfig
+    settings: Settings
+    method: str
+
+    def __str__(self) -> str:
+        return f"{self.name}, seed {self.settings.seed}"
+
+
+def _is_finished(planned: PlannedRun, folder: Path) -> bool:
+    run = folder / planned.folder
+    return (run / "run.json").exists() and bool(board_run.read_board_run(run).get("results"))
+
+
+def _train(
+    planned: PlannedRun, folder: Path, labels: str | None, report: Callable[[Metrics], None] = lambda row: None
+) -> None:
+    """Start or resume a run; a finished run stays."""
+    run = folder / planned.folder
+    if not (run / "run.json").exists():
+        plan = board_run.BoardRunConfig(planned.method, labels=labels)
+        board_run.start_run(plan, planned.config, planned.settings, run, report=report)
+    elif not _is_finished(planned, folder):
+        board_run.resume_run(run, report=report)
+
+
+def _train_on_workers(
+    runs: list[PlannedRun], folder: Path, labels: str | None, engine: Engine, announce: Callable[[str], None]
+) -> None:
+    """Train several networks at the same time, each by one worker."""
+    place = folder.resolve() if engine.same_files else None
+    source = None if labels is None else str(Path(labels).resolve()) if place else read_files(Path(labels))
+    work: Work[PlannedRun, Files] = Work(_prepare, (place, engine.share(source)), threads=torch.get_num_threads())
+    announce(f"training {len(runs)} networks on {engine.workers} workers")
+    with engine.start(work) as pool:
+        for planned, files in pool.results(runs):
+            for name, content in files.items():
+                file = folder / planned.folder / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_atomic(file, content)
+            announce(f"{planned}: trained")
+
+
+Files = dict[str, bytes]
+
+
+def read_files(folder: Path) -> Files:
+    """Return the content of the files in a folder, except hidden ones, by their names; run.json comes last."""
+    files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+    return {file.name: file.read_bytes() for file in sorted(files, key=lambda file: file.name == "run.json")}
+
+
+def _prepare(place: Path | None, labels: Handle) -> Callable[[PlannedRun], Files]:
+    """Return the function that trains a network: in the folder of the comparison, or far from it in one of its own."""
+
+    def train(planned: PlannedRun) -> Files:
+        if place is not None:
+            _train(planned, place, labels.value())
+            return {}
+        with tempfile.TemporaryDirectory(prefix="regard-") as name:
+            folder = Path(name)
+            source: Files | None = labels.value()
+            if source is not None:
+                (folder / "labels").mkdir()
+                for file, content in source.items():
+                    (folder / "labels" / file).write_bytes(content)
+            _train(planned, folder, None if source is None else str(folder / "labels"))
+            return read_files(folder / planned.folder)
+
+    return train
+
+
 def _settings(method: str, budget: Budget, changes: dict[str, Any]) -> Settings:
     if budget.seconds is not None:
-        return board_run.default_settings(method, minutes=budget.seconds / 60, **changes)
+        return board_run.default_settings(method, minutes=budget.seconds / 60, clock="cpu", **changes)
     if method != "distill":
         raise ValueError(f"a budget in positions is possible with distill only; {method} needs a time, such as 20m")
     assert budget.positions is not None

@@ -37,6 +37,7 @@ from regard import models
 from regard.connectx.data.label_storage import FULL, Labels
 from regard.connectx.game.bitboard import Shape
 from regard.connectx.game.board_batch import free_columns, planes_of
+from regard.models.board.any_network import board_output
 from regard.training.distributed import Ranks
 from regard.training.metrics import Metrics
 from regard.training.optimizers import apply_gradients, make_optimizer
@@ -55,6 +56,10 @@ Batch = tuple[Tensor, ...]
 
 class LabelBatches:
     """Batches of labelled positions; the batch of a step depends on its number only.
+
+    labels      labelled positions
+    batch       number of positions of a batch
+    seed        seed of the batches
 
     >>> from regard.connectx.data.label_storage import Labels
     >>> from regard.connectx import Board
@@ -147,9 +152,19 @@ def mirrored_inputs(
 
 
 class DistillationLoss(nn.Module):
-    """Policy, value and score loss of a network, each averaged over the batch."""
+    """Policy, value and score loss of a network, each averaged over the batch.
 
-    def __init__(self, network: models.BoardNet) -> None:
+    The network is any module that maps planes to policy and value (`regard/models/board/any_network.py`).
+
+    >>> from regard.connectx import Board, Labels
+    >>> empty = np.zeros(1, np.int64)
+    >>> scores = np.array([[-2, -1, 0, 1, 0, -1, -2]], np.int8)
+    >>> labels = Labels(Board().shape, empty, empty, scores, np.zeros(1, np.uint8))
+    >>> DistillationLoss(models.BoardNet("tiny"))(*LabelBatches(labels, batch=4, seed=0)(0)).shape   # policy, value
+    torch.Size([2])
+    """
+
+    def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
@@ -162,7 +177,7 @@ class DistillationLoss(nn.Module):
         `weight` (N, 1) weights the value and score losses of each position; equal weights if None. `keeps`
         (N, columns) marks the moves that keep the value and adds the second term of the policy loss.
         """
-        output = self.network(planes)
+        output = board_output(self.network(planes), planes)
         log_policy = output.policy.masked_fill(~legal, -1e9).log_softmax(-1)
         share = torch.ones_like(value) if weight is None else weight / weight.mean()
         policy_loss = -(policy * log_policy).sum(-1).mean()
@@ -182,16 +197,19 @@ class DistillationLoss(nn.Module):
 class WeightAverage:
     """Exponential moving average of the weights and buffers of a network."""
 
-    def __init__(self, network: models.BoardNet) -> None:
+    def __init__(self, network: nn.Module) -> None:
         self.network = network
         self.tensors = {name: value.detach().clone() for name, value in network.state_dict().items()}
 
     def update(self, decay: float) -> None:
         """Replace each average by decay · average + (1 − decay) · current value."""
         current = self.network.state_dict()
-        torch._foreach_lerp_(list(self.tensors.values()), [current[name] for name in self.tensors], 1 - decay)
+        means = {name: value for name, value in self.tensors.items() if value.is_floating_point()}
+        torch._foreach_lerp_(list(means.values()), [current[name] for name in means], 1 - decay)
+        for name in self.tensors.keys() - means.keys():  # such as the number of batches that a norm has seen
+            self.tensors[name].copy_(current[name])
 
-    def averaged_network(self) -> models.BoardNet:
+    def averaged_network(self) -> Any:
         """Return a copy of the network with averaged weights, in eval mode."""
         network = copy.deepcopy(self.network)
         network.load_state_dict(self.tensors)

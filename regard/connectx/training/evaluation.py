@@ -1,22 +1,30 @@
 """Evaluation of a network: on solved positions that it has not learnt from, and in games against fixed opponents."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from regard.connectx.data.label_storage import FULL, Labels
 from regard.connectx.game.board_batch import RUNNING, WON, Boards, planes_of
 from regard.connectx.players.registry import player
-from regard.models import BoardNet, Evaluator
+from regard.models import Evaluator
 
 THIRDS = ("begin", "middle", "end")  # thirds of a game, by the share of occupied squares
 RANDOM_PLIES = 2  # random moves at the start of every pair of games, so that the games differ
 
 
 def balanced_sample(labels: Labels, count: int) -> Labels:
-    """Return at most `count` positions of each third of a game (see `THIRDS`); equal labels give equal samples.
+    """Return at most `count` positions of each third of a game (see `THIRDS`); equal `labels` give equal samples.
 
     Within a third, all numbers of stones occur about equally often.
+
+    >>> from regard.connectx import Board
+    >>> empty = np.zeros(1, np.int64)
+    >>> labels = Labels(Board().shape, empty, empty, np.zeros((1, 7), np.int8), np.zeros(1, np.uint8))
+    >>> len(balanced_sample(labels, 10))
+    1
     """
     random = np.random.default_rng(0)
     sample = []
@@ -31,14 +39,28 @@ def balanced_sample(labels: Labels, count: int) -> Labels:
     return labels[np.sort(np.concatenate(sample))]
 
 
-def evaluate_network(net: BoardNet, labels: Labels, *, mirror: bool = False, by_ply: bool = True) -> dict[str, Any]:
-    """Return metrics of the network's most probable moves.
+def evaluate_network(
+    net: nn.Module | Callable[..., Any], labels: Labels, *, mirror: bool = False, by_ply: bool = True
+) -> dict[str, Any]:
+    """Return metrics of the network's most probable moves on `labels`, positions with exact scores.
+
+    `net` is a BoardNet, or any module or function that maps planes (N, 2, rows, columns) to policy logits (N, columns)
+    and value (N, 1), see `regard/models/board/any_network.py`.
 
     error         fraction of moves that turn a win into a draw or loss, or a draw into a loss
     perfect       fraction of moves with the best score: the fastest win or the slowest loss
     doubt         mean of −log(probability of all moves that keep the value); finer than `error`, it can distinguish
                   networks that make the same mistakes
     value_error   mean absolute error of the value
+
+    >>> from regard.connectx import Board, Labels
+    >>> empty = np.zeros(1, np.int64)
+    >>> scores = np.array([[-2, -1, 0, 1, 0, -1, -2]], np.int8)
+    >>> labels = Labels(Board().shape, empty, empty, scores, np.zeros(1, np.uint8))
+    >>> def centre(planes):
+    ...     return planes.new_tensor([0, 1, 2, 3, 2, 1, 0.0]).expand(len(planes), 7), planes.new_zeros(len(planes))
+    >>> evaluate_network(centre, labels)["error"]
+    0.0
 
     `error`, `perfect` and `doubt` are means over the three thirds of a game; error_begin, … belong to one third and,
     with `by_ply`, error_at_PLY to one number of stones. `mirror` averages the network over the board and its mirror.
@@ -72,7 +94,7 @@ def _third(labels: Labels) -> np.ndarray:
     return np.minimum(3 * labels.stones // (labels.shape.rows * labels.shape.columns), 2)
 
 
-def win_rates(network: BoardNet, opponents: tuple[str, ...], *, games: int = 100) -> dict[str, float]:
+def win_rates(network: nn.Module, opponents: tuple[str, ...], *, games: int = 100) -> dict[str, float]:
     """Return the network's score against each opponent, as {"won_against_NAME": score}; a draw counts half.
 
     The network plays the most probable move of its policy, without search. Games start with two random moves; the

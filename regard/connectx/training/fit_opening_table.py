@@ -7,6 +7,9 @@ learn the difference to the exact value. `regard/models/board/opening_table.py` 
     for each entry that a position uses         g = tanh(raw value + Σ entries) − exact value
                                                 entry −= rate · g / √(sum of all g² of this entry so far)
 
+The table has an effect on the learnt positions only (`regard/models/board/taught_positions.py`): on others, such as the
+held-out ones, its values would be wrong more often than those of the network.
+
 The other weights of the network and its policy do not change. Each number of stones gets a share of a pass proportional
 to the square root of the number of such positions.
 """
@@ -24,9 +27,11 @@ from regard.connectx.data.label_openings import MAX_STONES
 from regard.connectx.data.label_storage import Labels, bits_from_keys, canonical_keys
 from regard.connectx.data.network_values import Report, batches, network_values
 from regard.connectx.game.board_batch import checked_shape, planes_of
-from regard.connectx.solver.build_book import positions_to_solve
+from regard.connectx.solver.build_book import positions_to_solve, positions_with
 from regard.connectx.solver.perfect_solver import Solver
+from regard.models.board.taught_positions import build_set, column_codes, position_keys
 from regard.numba_functions import compiled
+from regard.parallel import Engine
 from regard.training.interrupts import stop_requested
 
 Array = np.ndarray
@@ -53,7 +58,8 @@ class Memorized:
 def memorize(
     net: models.BoardNet, solver: Solver, *, stones: int = 10, bits: int = 19, passes: int = 20,
     without: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None, seed: int = 0,
-    folder: str | os.PathLike[str] | None = None, processes: int = 1, report: Report = lambda what, done, total: None,
+    folder: str | os.PathLike[str] | None = None, processes: int = 1, engine: Engine | None = None,
+    report: Report = lambda what, done, total: None,
 ) -> Memorized:  # fmt: skip
     """Return the network with an opening table for all positions with at most `stones` stones.
 
@@ -67,6 +73,7 @@ def memorize(
         seed: seed of the order of the positions.
         folder: stores the network's raw values, so that a stopped run does not compute them again.
         processes: processes that compute the raw values.
+        engine: computes them instead of processes of this machine.
         report: called as report(stage, number done since the last call, total).
 
     >>> from regard.connectx import Solver
@@ -83,17 +90,20 @@ def memorize(
     if without is not None:
         labels = labels.without(*without)
     size = (labels.shape.rows, labels.shape.columns, stones)
-    bare, extended = models.with_opening_table(net).eval(), models.with_opening_table(net, size, bits).eval()
-    raw = network_values(bare, labels, None if folder is None else Path(folder), processes=processes, report=report)
-    entries = _entries(extended, labels, report)
-    value = labels.scores[:, 0].astype(np.float32)
     held = labels.held_out()
     learnt = ~held
+    taught = torch.from_numpy(taught_set(labels[learnt], stones, (*size[:2], solver.inarow)))
+    bare, extended = models.with_opening_table(net).eval(), models.with_opening_table(net, size, bits, taught).eval()
+    path = None if folder is None else Path(folder)
+    raw = network_values(bare, labels, path, processes=processes, engine=engine, report=report)
+    entries = _entries(extended, labels, report)
+    value = labels.scores[:, 0].astype(np.float32)
 
     table, squares = np.zeros(1 << bits, np.float32), np.full(1 << bits, INITIAL_SQUARES, np.float32)
 
     def error(which: NDArray[np.bool_]) -> float | None:
-        errors = [(_corrected(entries[which], table, raw[which, side]) - value[which]) ** 2 for side in range(2)]
+        corrections = table * np.float32(which is learnt)  # the table has no effect on held-out positions
+        errors = [(_corrected(entries[which], corrections, raw[which, side]) - value[which]) ** 2 for side in range(2)]
         return float(np.mean(errors)) if which.any() else None
 
     before = error(learnt), error(held)
@@ -138,6 +148,18 @@ def solved_openings(solver: Solver, stones: int, report: Report = lambda what, d
             values[part, 0] = np.sign(scores)
             report("solving", len(scores), len(mask))
     return Labels(shape, position, mask, values, np.zeros(len(mask), np.uint8))
+
+
+def taught_set(taught: Labels, stones: int, size: tuple[int, int, int]) -> NDArray[np.uint8]:
+    """Return the set of these positions among all positions of this board size with at most `stones` stones."""
+    layers = [positions_with(n, *size) for n in range(stones + 1)]
+    position, mask = (np.concatenate(parts) for parts in zip(*layers, strict=True))
+    keys = canonical_keys(taught.position, taught.mask, taught.shape)
+    is_taught = np.isin(canonical_keys(position, mask, taught.shape), keys)
+    # The numbers of both kinds of keys differ: these are computed from planes, as in the network.
+    parts = [planes_of(position[part], mask[part], taught.shape) for part in batches(len(mask))]
+    columns = np.concatenate([column_codes(planes) for planes in parts])
+    return build_set(np.asarray(position_keys(columns, size[0] + 1)), is_taught)
 
 
 def _entries(net: models.BoardNet, labels: Labels, report: Report) -> NDArray[np.int32]:

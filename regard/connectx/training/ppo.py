@@ -268,7 +268,7 @@ class Ppo:
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Restore the games in progress and the pool that `state` returned."""
         for name, array in self._game_arrays().items():
-            array[:] = tensors[name].numpy()
+            array[:] = np.resize(tensors[name].numpy(), array.shape)  # another number of processes has other games
         self.pool = [
             {name.split(".", 2)[2]: value for name, value in tensors.items() if name.startswith(f"pool.{n}.")}
             for n in range(int(values["pool"]))

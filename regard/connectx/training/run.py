@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from regard.connectx.training.alphazero import AlphaZero, AlphaZeroOptions
 from regard.connectx.training.distillation import Distillation, LabelBatches
 from regard.connectx.training.evaluation import balanced_sample, evaluate_network, win_rates
 from regard.connectx.training.ppo import Ppo, PpoOptions
-from regard.files import dataclass_from_json, explain_damage
-from regard.training.checkpoint import latest_checkpoint
-from regard.training.distributed import Ranks, join_ranks
+from regard.files import dataclass_from_json, explain_damage, lock_run
+from regard.parallel import Engine
+from regard.training.checkpoint import check_checkpoint, latest_checkpoint
+from regard.training.distributed import Ranks, is_restarted, join_ranks
 from regard.training.loop import Algorithm, Loop
 from regard.training.metrics import Metrics
 from regard.training.run_json import RESTORE, read_run_file, require_free_folder, write_run_file
@@ -76,6 +78,10 @@ class BoardRunConfig:
             raise ValueError("distillation needs labels: make some with regard connectx label and give --labels FOLDER")
         if self.evaluation_positions < 1:
             raise ValueError(f"evaluation_positions must be at least 1, got {self.evaluation_positions}")
+        if self.shards < 0 or self.games_per_opponent < 0:
+            raise ValueError(
+                f"expected counts of at least 0, got {self.shards} shards, {self.games_per_opponent} games"
+            )
         for name in ("head_schedule", "options"):  # JSON has lists
             object.__setattr__(self, name, tuple((key, value) for key, value in getattr(self, name)))
         object.__setattr__(self, "opponents", tuple(self.opponents))
@@ -119,6 +125,11 @@ def train(
     >>> result.results["steps"], 0 <= result.results["alone"]["error"] <= 1
     (2, True)
     """
+    if preset is not None and not isinstance(preset, str):
+        raise TypeError(
+            f"preset must be the name of a preset, got a {type(preset).__name__}; docs/research.md shows how to train "
+            "a network of your own with LabelBatches and DistillationLoss"
+        )
     config = BoardRunConfig(
         method, labels=None if labels is None else str(labels), start=None if start is None else str(start),
         options=tuple((options or {}).items()),
@@ -154,15 +165,19 @@ def extended_config(folder: str | os.PathLike[str], layers: int | None = None) -
 
 def start_run(
     config: BoardRunConfig, network: models.BoardConfig, settings: Settings, folder: str | os.PathLike[str], *,
-    device: str | None = None, tensorboard: bool = False, report: Report = lambda row: None,
+    device: str | None = None, tensorboard: bool = False, engine: Engine | None = None,
+    report: Report = lambda row: None,
 ) -> BoardTrainingResult:  # fmt: skip
     """Train a network and write the run into a new folder.
 
+    The engine plays the games of the method "zero"; by default this process does.
     A run that starts from another network needs the configuration that `network_config` returns for it.
     """
     path = Path(folder)
     if config.start is not None and network != extended_config(config.start, network.layers):
         raise ValueError(f"the configuration given differs from that of {config.start}; use network_config(start=…)")
+    if is_restarted() and (path / "run.json").is_file() and read_board_configs(path)[1:] == (network, settings):
+        return finished(path) or resume_run(path, device=device, tensorboard=tensorboard, engine=engine, report=report)
     with join_ranks(device) as ranks:
         require_free_folder(path)
         ranks.wait()
@@ -172,25 +187,34 @@ def start_run(
             path.mkdir(parents=True, exist_ok=True)
             _write(path, config, network, settings)
         ranks.wait()
-        return _train(config, network, settings, path, ranks, tensorboard, report)
+        with lock_run(path) if ranks.first else nullcontext():
+            return _train(config, network, settings, path, ranks, tensorboard, report, engine=engine)
 
 
 def resume_run(
     folder: str | os.PathLike[str], *, new_labels: bool = False, device: str | None = None, tensorboard: bool = False,
-    report: Report = lambda row: None,
+    engine: Engine | None = None, report: Report = lambda row: None,
 ) -> BoardTrainingResult:  # fmt: skip
     """Continue a stopped run from its last checkpoint; `new_labels` also uses labels made since it started."""
     path = Path(folder)
     if read_board_run(path).get("results"):
         raise ValueError(f"{path} is finished; to train longer, start a new run with --start {path}")
-    config, network, settings = read_board_configs(path)
-    with join_ranks(device) as ranks:
+    with join_ranks(device) as ranks, lock_run(path) if ranks.first else nullcontext():
+        config, network, settings = read_board_configs(path)
         if new_labels and config.labels is not None:
             config = replace(config, shards=len(shards(Path(config.labels))))
             if ranks.first:
                 _write(path, config, network, settings)
             ranks.wait()
-        return _train(config, network, settings, path, ranks, tensorboard, report, reevaluate_best=new_labels)
+        return _train(
+            config, network, settings, path, ranks, tensorboard, report, reevaluate_best=new_labels, engine=engine
+        )
+
+
+def finished(folder: str | os.PathLike[str]) -> BoardTrainingResult | None:
+    """Return the result of a finished run, without training; None if the run is not finished."""
+    results = read_board_run(folder).get("results")
+    return BoardTrainingResult(Path(folder), results, os.environ.get("RANK", "0") == "0") if results else None
 
 
 def default_settings(method: str, **changes: Any) -> Settings:
@@ -247,15 +271,16 @@ def _write(
 
 def _train(
     config: BoardRunConfig, board_config: models.BoardConfig, settings: Settings, path: Path, ranks: Ranks,
-    tensorboard: bool, report: Report, *, reevaluate_best: bool = False,
+    tensorboard: bool, report: Report, *, reevaluate_best: bool = False, engine: Engine | None = None,
 ) -> BoardTrainingResult:  # fmt: skip
     training_labels, held_out = _load_labels(config, path, ranks)
+    check_checkpoint(path, models.BoardNet, board_config)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         network = models.BoardNet(board_config)
         if config.start is not None and latest_checkpoint(path / "checkpoints") is None:
             network = models.deepen(_starting_network(config.start), board_config.layers)
-    algorithm, report_every = _make_algorithm(config, network, training_labels, settings, ranks)
+    algorithm, report_every = _make_algorithm(config, network, training_labels, settings, ranks, engine)
     sample = balanced_sample(held_out, config.evaluation_positions)
 
     def evaluate(network: models.BoardNet) -> Metrics:
@@ -268,11 +293,13 @@ def _train(
 
     # `doubt` separates networks that are taught good moves. A network trained by self-play grows certain of whatever
     # it plays, so that `doubt` would select the first one.
-    state = Loop(
-        algorithm, evaluate, settings, path, ranks, report, tensorboard, report_every,
+    loop = Loop(
+        algorithm, evaluate, settings, path, ranks, report, tensorboard, report_every=report_every,
         selection_metric="doubt" if config.method == "distill" else "error", evaluation_split="grade",
         evaluate_on_all_ranks=False, reevaluate_best=reevaluate_best,
-    ).run()  # fmt: skip
+    )  # fmt: skip
+    with closing(algorithm) if isinstance(algorithm, AlphaZero) else nullcontext():
+        state = loop.run()
     network = load_network(path).float()
     results = {
         "steps": state.step, "positions": state.count, "seconds": round(state.seconds, 1),
@@ -288,8 +315,9 @@ def _train(
 
 
 def _make_algorithm(
-    config: BoardRunConfig, network: models.BoardNet, labels: Labels | None, settings: Settings, ranks: Ranks
-) -> tuple[Algorithm, int]:
+    config: BoardRunConfig, network: models.BoardNet, labels: Labels | None, settings: Settings, ranks: Ranks,
+    engine: Engine | None,
+) -> tuple[Algorithm, int]:  # fmt: skip
     """Return the algorithm, and the number of updates between two rows of training metrics."""
     if config.method == "distill":
         assert labels is not None
@@ -298,7 +326,7 @@ def _make_algorithm(
         return Distillation(network, batches, settings, ranks, schedule), 20
     if config.method == "ppo":
         return Ppo(network, settings, ranks, PpoOptions(**dict(config.options))), 1
-    return AlphaZero(network, settings, ranks, AlphaZeroOptions(**dict(config.options))), 10
+    return AlphaZero(network, settings, ranks, AlphaZeroOptions(**dict(config.options)), engine), 10
 
 
 def _load_labels(config: BoardRunConfig, path: Path, ranks: Ranks) -> tuple[Labels | None, Labels]:
