@@ -9,4 +9,8 @@ and `mastery_checklist` summarizes them. Every text is in English and Chinese. N
 
 import lazy_loader
 
+from regard.extras import require
+
+require("lab", "the course", "fsrs", "platformdirs")
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -18,6 +18,7 @@ from .exercise import exercises as exercises
 from .exercise import find_exercise as find_exercise
 from .grader.grade import grade as grade
 from .grader.verdict import Verdict as Verdict
+from .learning_path import learning_path as learning_path
 from .mastery_checklist import checklist as checklist
 from .progress import Progress as Progress
 from .sandbox.run_in_child_process import Limits as Limits

@@ -3,7 +3,8 @@
 An arrangement is a list of arrows (from, to), or the boxes in an order. It is not compared with one solution. The
 values are followed along the arrows from box to box, and the first box that gets an input it cannot use is reported.
 So every valid arrangement is accepted: queries scaled before the product or scores after it, the mask before or after
-the scaling, keys scaled instead of queries.
+the scaling or left out, keys scaled instead of queries. A step on the wrong side of softmax is reported before anything
+else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,6 @@ class Value:
     kind: Kind
     split: bool = False
     scaled: bool = False
-    masked: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,10 @@ class Piece:
 @dataclass(frozen=True)
 class Diagram:
     """The boxes of a diagram, and one correct arrangement of them.
+
+    name, title     name of the diagram, and title in both languages
+    pieces          the boxes by name
+    answer          arrows (from, to) of one correct arrangement
 
     >>> diagram = DIAGRAMS["self-attention"]
     >>> diagram.title["en"], diagram.answer[:3]
@@ -85,15 +89,22 @@ class InvalidInput(ValueError):
 def check_edges(diagram: Diagram, edges: Sequence[Edge]) -> DiagramResult:
     """Return whether the arrows compute attention.
 
+    diagram     the diagram to assemble
+    edges       the learner's arrows (from, to)
+
     >>> check_edges(DIAGRAMS["self-attention"], DIAGRAMS["self-attention"].answer).correct
     True
     """
-    pieces = diagram.pieces
+    for name in (name for edge in edges for name in edge):
+        if name not in diagram.pieces:
+            raise ValueError(f"the pieces are {', '.join(diagram.pieces)}, got {name!r}")
+    late = next((name for name in AFTER_SOFTMAX if _is_after_softmax(edges, name)), None)
+    if late is not None:
+        return DiagramResult(False, _message(AFTER_SOFTMAX[late]), late)
+    used = {name for edge in edges for name in edge}
+    pieces = {name: piece for name, piece in diagram.pieces.items() if name in used or name not in OPTIONAL}
     sources: dict[str, list[str]] = {name: [] for name in pieces}
     for start, end in edges:
-        for name in (start, end):
-            if name not in pieces:
-                raise ValueError(f"the pieces are {', '.join(pieces)}, got {name!r}")
         if start in sources[end]:
             message = _message("two-arrows", start=pieces[start].label, end=pieces[end].label)
             return DiagramResult(False, message, end)
@@ -122,14 +133,20 @@ def check_edges(diagram: Diagram, edges: Sequence[Edge]) -> DiagramResult:
 def check_order(diagram: Diagram, order: Sequence[str]) -> DiagramResult:
     """Return whether the boxes in this order compute attention; each box takes the latest suitable values before it.
 
+    diagram     the diagram to assemble
+    order       names of the boxes in the learner's order
+
     >>> order = ["input", "w_q", "w_k", "w_v", "product", "scale", "softmax", "mask", "sum", "output"]
     >>> check_order(DIAGRAMS["self-attention"], order).piece
-    'softmax'
+    'mask'
     """
-    if sorted(order) != sorted(diagram.pieces):
-        missing = [name for name in diagram.pieces if name not in order]
+    if sorted({*order, *OPTIONAL}) != sorted(diagram.pieces) or len(set(order)) < len(order):
+        missing = [name for name in diagram.pieces if name not in (*order, *OPTIONAL)]
         extra = [name for name in order if name not in diagram.pieces or list(order).count(name) > 1]
         raise ValueError(f"an order has every piece once; missing: {missing or 'none'}, too many: {extra or 'none'}")
+    late = next((name for name in AFTER_SOFTMAX if name in order[order.index("softmax") :]), None)
+    if late is not None:
+        return DiagramResult(False, _message(AFTER_SOFTMAX[late]), late)
     latest: dict[Kind, Value] = {}
     for name in order:
         try:
@@ -141,6 +158,27 @@ def check_order(diagram: Diagram, order: Sequence[str]) -> DiagramResult:
     return DiagramResult(True, _message("correct"))
 
 
+def _is_after_softmax(edges: Sequence[Edge], name: str) -> bool:
+    """Return whether arrows lead from softmax to the box, and none lead back."""
+
+    def reachable(start: str) -> set[str]:
+        found: set[str] = set()
+        waiting = [start]
+        while waiting:
+            ends = {end for begin, end in edges if begin == waiting[-1]} - found
+            waiting.pop()
+            found |= ends
+            waiting.extend(ends)
+        return found
+
+    return name in reachable("softmax") and "softmax" not in reachable(name)
+
+
+AFTER_SOFTMAX = {
+    "scale": "scale-late",
+    "mask": "mask-late",
+}  # boxes before softmax, and the message if they are after it
+OPTIONAL = ("mask",)  # boxes that a diagram may leave out
 PROJECTED: tuple[Kind, ...] = ("q", "k", "v")
 # For an order of boxes: the kinds that each input accepts, the preferred kind last.
 ACCEPTED_KINDS: Mapping[str, tuple[tuple[Kind, ...], ...]] = {
@@ -214,13 +252,11 @@ def _mask(diagram: Diagram, inputs: Sequence[Value]) -> Value:
     if inputs[0].kind in ("weights", "context"):
         raise InvalidInput("mask-late")
     _require(inputs[0], "scores", "mask")
-    return replace(inputs[0], masked=True)
+    return inputs[0]
 
 
 def _softmax(diagram: Diagram, inputs: Sequence[Value]) -> Value:
     _require(inputs[0], "scores", "softmax")
-    if not inputs[0].masked:
-        raise InvalidInput("softmax-unmasked")
     if not inputs[0].scaled:
         raise InvalidInput("softmax-unscaled")
     return Value("weights", split=inputs[0].split)

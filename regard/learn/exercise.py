@@ -4,15 +4,22 @@
         statement.en.md, statement.zh.md    the task; its first line is the title; tests run its examples
         hints.en.md, hints.zh.md            hints, the last one nearly the solution, separated by lines of ---
         starter.py                          code to start from
-        reference.py                        the solution shown after passing, which also gives the expected results
-        cases.py                            NAMES, USES and cases(rng), see below
+        reference.py                        the solution shown after passing
+        cases.py                            NAMES, USES, RESULTS and cases(rng), see below
+        model.py                            the computation in NumPy, correct and with mistakes in its parts
         drive.py                            optional: drive(code, *arguments), if a case needs more than one call
-        mistakes.toml                       known mistakes, each an edit of the reference
+        mistakes.toml                       mistakes with a text of their own, each with an edit of the reference
         correct/*.py                        other correct solutions
 
-`cases.py` defines `NAMES`, the functions or classes the learner must define; `USES`, "numpy" or "torch"; optionally
-`MUST_CALL`, names of which the code must call at least one (for an einsum exercise, matmul is not accepted); and
-`cases(rng)`, which returns a list of `Case` with new shapes and values for every seed.
+`cases.py` defines `NAMES`, the functions or classes the learner must define; `USES`, "numpy" or "torch"; `RESULTS`,
+the names of the returned values; optionally `MUST_CALL`, names of which the code must call at least one (for an einsum
+exercise, matmul is not accepted), and `FORBIDDEN`, names that it must not use; and `cases(rng)`, which returns a list
+of `Case` with new shapes and values for every seed. A `drive.py` may raise `ForbiddenStep` when the code does what the
+statement forbids.
+
+`model.py` defines `PARTS`, the mistakes that can be made in each part of the computation, and
+`model(made, *arguments)`, which computes the results with the mistakes `made` (see regard/learn/mistakes). Without a
+mistake it gives the expected results.
 
 A mistake in `mistakes.toml` has a title and an advice in each language, and edits of the reference:
 
@@ -21,7 +28,7 @@ A mistake in `mistakes.toml` has a title and an advice in each language, and edi
     zh = ["softmax 的轴弄错了", "……"]
     edits = [["axis=-1", "axis=0"]]
 
-The edits show how the mistake differs from the reference; the rest of the code is the same.
+The edits make a program with this mistake, with which the tests check that the mistake is recognised.
 """
 
 import ast
@@ -120,12 +127,28 @@ class Exercise:
         """Return names of which the code must call at least one; empty for most exercises."""
         return getattr(self._definition, "MUST_CALL", ())
 
+    @property
+    def forbidden(self) -> Sequence[str]:
+        """Return the names that the statement forbids, such as "torch.*.linear"; empty for most exercises."""
+        return getattr(self._definition, "FORBIDDEN", ())
+
+    @property
+    def results(self) -> Sequence[str]:
+        """Return the names of the values that the code returns, such as "weights" or "weights of forward"."""
+        results: Sequence[str] = self._definition.RESULTS
+        return results
+
     def cases(self, seed: int) -> "list[Case]":
         """Return the test cases that this seed generates."""
         import numpy as np
 
         cases: list[Case] = self._definition.cases(np.random.default_rng(seed))
         return cases
+
+    @cached_property
+    def model(self) -> "ModuleType":
+        """Return the module model.py: `PARTS`, and `model(made, *arguments)` in NumPy."""
+        return self._load("model")
 
     @cached_property
     def mistakes(self) -> list[Mistake]:
@@ -143,7 +166,10 @@ class Exercise:
 
     @cached_property
     def _definition(self) -> "ModuleType":
-        spec: Any = importlib.util.spec_from_file_location(f"cases_of_{self.name}", self.folder / "cases.py")
+        return self._load("cases")
+
+    def _load(self, name: str) -> "ModuleType":
+        spec: Any = importlib.util.spec_from_file_location(f"{name}_of_{self.name}", self.folder / f"{name}.py")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module

@@ -1,6 +1,6 @@
 """The checklist of mastery: four tasks that the learner must have completed.
 
-Assemble the diagrams, calculate drills of level 3 or above by hand without a mistake, pass both core exercises, and
+Assemble the diagrams, calculate drills of level 3 or above by hand without a mistake, pass the core exercises, and
 master most interview cards.
 """
 
@@ -13,7 +13,7 @@ from regard.learn.cards.spaced_repetition import Deck
 from regard.learn.diagram import DIAGRAMS
 from regard.learn.progress import Progress
 
-CORE_EXERCISES = ("self-attention", "multi-head")  # names of exercises, without their number
+CORE_EXERCISES = ("self-attention", "multi-head", "layer-class")  # names of exercises, without their number
 HAND_DRILL_LEVEL = 3
 HAND_DRILLS = 3  # number of kinds of drills, of HAND_DRILL_LEVEL or above, that must be passed
 MASTERED_PERCENT = 80  # percentage of all cards that must be mastered
@@ -24,7 +24,8 @@ TITLES = {
         f"手算：{HAND_DRILLS} 种 {HAND_DRILL_LEVEL} 级以上的题目全对",
     ),
     "exercises": bilingual(
-        "Pass both core exercises: self-attention and multi-head", "通过两道核心编程题：自注意力与多头注意力"
+        "Pass the core exercises: self-attention, multi-head, and the layer as a class",
+        "通过三道核心编程题：自注意力、多头注意力、写成一个类",
     ),
     "cards": bilingual(f"Master {MASTERED_PERCENT} % of the cards", f"掌握 {MASTERED_PERCENT}% 的面试卡片"),
 }

@@ -1,14 +1,15 @@
 """A learner's progress, in one readable JSON file.
 
-    {"version": 1, "exercises": {…}, "cards": {…}, "drills": {…}, "flow": {…}, "settings": {…}}
+    {"version": 1, "exercises": {…}, "cards": {…}, "drills": {…}, "flow": {…}, "path": {…}, "settings": {…}}
 
-Each section belongs to one part of the course and maps names to entries; "flow" holds the diagrams. The file is
-`learn.json` in the folder `REGARD_HOME`, or in the user's data folder. Sections and entries that this version does not
-know are kept.
+Each section belongs to one part of the course and maps names to entries; "flow" holds the diagrams, "path" the stages
+of the learning path that only the page can record. The file is `learn.json` in the folder `REGARD_HOME`, or in the
+user's data folder. Sections and entries that this version does not know are kept.
 
 The command line and the page may use the file at the same time. Every write locks the folder, reads the file again,
 applies only the entries changed in this process, and replaces the file atomically. A file that cannot be read is
-renamed, never overwritten.
+renamed, never overwritten. The file ends with a checksum; if it does not match, the learner is told, since the file may
+be edited by hand.
 """
 
 import json
@@ -23,16 +24,17 @@ from typing import Any
 
 import platformdirs
 
-from regard.files import lock_folder, write_atomic
+from regard.files import json_checksum, lock_folder, parse_json, with_checksum, write_atomic
 from regard.learn.diagram import DIAGRAMS
 from regard.learn.drills.drill import Drill, StepResult, all_passed
 from regard.learn.exercise import Exercise, exercises
 from regard.learn.grader.verdict import Verdict
 
 VERSION = 1
-COURSE_SECTIONS = ("exercises", "cards", "drills", "flow")  # the sections that `Progress.clear` can empty
+COURSE_SECTIONS = ("exercises", "cards", "drills", "flow", "path")  # the sections that `Progress.clear` can empty
 COUNTS = ("attempts", "hints", "level", "tries", "reviews")  # fields of entries that must be whole numbers
 SECTIONS = (*COURSE_SECTIONS, "settings")
+RECORDED_STAGES = ("intuition", "formula", "break")  # stages of the learning path that `Progress.record_stage` saves
 
 Section = dict[str, Any]
 
@@ -61,7 +63,14 @@ class ExerciseRecord:
 
 @dataclass
 class Progress:
-    """Progress of one learner, by section; `notice` tells the learner about a file that could not be read.
+    """Progress of one learner, by section.
+
+    file                        file of the progress
+    exercises, cards, drills    what the learner did in each part of the course
+    flow, path                  the same for the diagrams and the learning path
+    settings                    options that the learner chose, such as the language
+    unknown_sections            sections of the file that a newer version wrote; they are kept
+    notice                      what to tell the learner about a file that could not be read, or None
 
     The sections are plain dictionaries: change them, then call `save`. The `record_…` methods save at once.
 
@@ -81,6 +90,7 @@ class Progress:
     cards: Section = field(default_factory=dict)
     drills: Section = field(default_factory=dict)
     flow: Section = field(default_factory=dict)
+    path: Section = field(default_factory=dict)
     settings: Section = field(default_factory=dict)
     unknown_sections: dict[str, Any] = field(default_factory=dict)
     notice: str | None = None
@@ -101,7 +111,7 @@ class Progress:
     def to_json(self) -> str:
         """Return all sections as JSON, in the format of the file."""
         sections = {name: getattr(self, name) for name in SECTIONS}
-        document = {"version": VERSION, **sections, **self.unknown_sections}
+        document = with_checksum({"version": VERSION, **sections, **self.unknown_sections})
         return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
     def clear(self, *sections: str) -> None:
@@ -170,6 +180,13 @@ class Progress:
                 "last": now.isoformat(timespec="seconds"),
             }
 
+    def record_stage(self, stage: str, now: datetime) -> None:
+        """Save that a stage of the learning path was completed; the first time counts."""
+        if stage not in RECORDED_STAGES:
+            raise ValueError(f"the recorded stages are {', '.join(RECORDED_STAGES)}, got {stage!r}")
+        with self._locked_update():
+            self.path.setdefault(stage, {"done": now.isoformat(timespec="seconds")})
+
     def _update_exercise(self, exercise: Exercise, **changes: Any) -> None:
         defaults = {"passed": None, "attempts": 0, "hints": 0, "last": None, "file": None}
         self.exercises[exercise.name] = {**defaults, **self.exercises.get(exercise.name, {}), **changes}
@@ -191,6 +208,8 @@ class Progress:
         except UnreadableProgress as error:
             self.notice = _rename_unreadable(self.file, error)
             document = {name: deepcopy(getattr(self, name)) for name in SECTIONS} | self.unknown_sections
+        if document.pop("checksum", None) not in (None, json_checksum(document)):
+            self.notice = f"{self.file} was changed outside of regard, or is damaged; check your progress"
         for name in SECTIONS:
             section, saved, current = document.get(name, {}), self._saved.get(name, {}), getattr(self, name)
             self._saved[name] = deepcopy(section)
@@ -206,7 +225,7 @@ class Progress:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_bytes())
     except FileNotFoundError:
         return {}
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -223,9 +242,13 @@ def _read(path: Path) -> dict[str, Any]:
         if not isinstance(section, dict):
             raise UnreadableProgress(f'the section "{name}" must be a JSON object')
         for entry in section.values() if name in COURSE_SECTIONS else ():
-            if not isinstance(entry, dict) or any(not isinstance(entry.get(count, 0), int) for count in COUNTS):
+            if not isinstance(entry, dict) or any(not _is_count(entry.get(count, 0)) for count in COUNTS):
                 raise UnreadableProgress(f'the section "{name}" must have entries with whole numbers, got {entry!r}')
     return document
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1_000_000_000
 
 
 def _rename_unreadable(path: Path, error: UnreadableProgress) -> str:

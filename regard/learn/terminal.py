@@ -92,7 +92,7 @@ def print_verdict(verdict: Verdict, language: Language, console: Console) -> Non
         console.print()
         sides = Table(box=None, pad_edge=False, padding=(0, 4, 0, 0), header_style="dim")
         which = verdict.failing.which
-        part = "" if which is None else phrase("which", language, which=which)
+        part = "" if which is None else phrase("which", language, which=which[language].replace("`", ""))
         sides.add_column(phrase("expected", language) + part)
         sides.add_column(phrase("yours", language))
         sides.add_row(Text(verdict.failing.expected, style="green"), Text(verdict.failing.yours, style="red"))

@@ -18,6 +18,7 @@ from regard.cli import main
 from regard.languages import LANGUAGES
 from regard.learn import all_cards, find_card, find_topic, topics
 from regard.learn.cards.card import FOLDER, LAB_VIEWS, MISCONCEPTIONS, TOPICS, Card
+from regard.learn.cards.interview import draw_questions
 
 CARDS = all_cards()
 each_card = pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
@@ -183,3 +184,14 @@ def test_unknown_card_and_topic_names_are_rejected() -> None:
         find_card("formulas")
     with pytest.raises(ValueError, match=r"the topics are mechanism, .*, got 'mask'"):
         find_topic("mask")
+
+
+def test_an_interview_starts_with_the_mechanism() -> None:
+    cards = all_cards()
+    for seed in range(20):
+        first, *rest = draw_questions(cards, seed)
+        assert first in cards[:4]
+        assert len({card.topic for card in (first, *rest)}) == len(rest) + 1
+    one_topic = [card for card in cards if card.topic == cards[0].topic]
+    drawn = draw_questions(one_topic, 1, len(one_topic))
+    assert {card.id for card in drawn} == {card.id for card in one_topic}

@@ -134,9 +134,11 @@ def test_reset_of_a_section_asks_for_confirmation(
     assert left() == list(COURSE_SECTIONS)
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert "Deleted the progress of: all drills, all cards" in said(capsys, "reset", "--cards", "--drills")
-    assert left() == ["exercises", "flow"]
+    assert left() == ["exercises", "flow", "path"]
     assert "name what to delete" in said(capsys, "reset", "softmax", "--cards", code=2)
-    assert "全部练习、全部手算题、全部卡片、全部流程图" in said(capsys, "reset", "--all", "--yes", "--lang", "zh")
+    assert "全部练习、全部手算题、全部卡片、全部流程图、学习路径" in said(
+        capsys, "reset", "--all", "--yes", "--lang", "zh"
+    )
     assert left() == []
     assert Progress.load().settings == {"language": "zh"}
 

@@ -27,6 +27,8 @@ def changed(diagram: Diagram, remove: str, add: str) -> list[tuple[str, str]]:
         (ONE, "product>scale scale>mask mask>softmax", "product>mask mask>scale scale>softmax"),  # mask first
         (ONE, "w_q>product product>scale scale>mask", "w_q>scale scale>product product>mask"),  # queries scaled
         (ONE, "w_k>product product>scale scale>mask", "w_k>scale scale>product product>mask"),  # keys scaled
+        (ONE, "scale>mask mask>softmax", "scale>softmax"),  # without a mask
+        (MANY, "scale>mask mask>softmax", "scale>softmax"),
         (MANY, "w_q>split_q split_q>product product>scale scale>mask",
          "w_q>scale scale>split_q split_q>product product>mask"),  # scaled before the split
         (MANY, "split_q>product product>scale scale>mask", "split_q>scale scale>product product>mask"),
@@ -44,10 +46,13 @@ def test_the_order_of_the_arrows_does_not_matter(edges: list[tuple[str, str]]) -
 @pytest.mark.parametrize(
     ("diagram", "remove", "add", "piece", "says"),
     [
-        (ONE, "scale>mask mask>softmax softmax>sum", "scale>softmax softmax>mask mask>sum", "softmax",
+        (ONE, "scale>mask mask>softmax softmax>sum", "scale>softmax softmax>mask mask>sum", "mask",
          "The mask comes before softmax"),
-        (ONE, "product>scale scale>mask softmax>sum", "product>mask softmax>scale scale>sum", "softmax",
+        (ONE, "product>scale scale>mask softmax>sum", "product>mask softmax>scale scale>sum", "scale",
          "The scaling comes before softmax"),
+        # the error about softmax comes first, before the mask that is left out and the missing arrow
+        (ONE, "product>scale scale>mask mask>softmax softmax>sum w_v>sum", "product>softmax softmax>scale scale>sum",
+         "scale", "The scaling comes before softmax"),
         (ONE, "w_k>product w_v>sum", "w_v>product w_k>sum", "product", "the values take no part"),
         (ONE, "w_v>sum", "w_k>sum", "sum", "K and V are mixed up"),
         (ONE, "input>w_k w_k>product", "w_q>w_k w_k>product", "w_k", "W_k projects the input X"),
@@ -103,6 +108,7 @@ def test_accepted_orders_respect_the_dependencies(diagram: Diagram, data: st.Dat
         "input w_q w_k w_v product scale mask softmax sum output",
         "input w_v w_k w_q product mask scale softmax sum output",
         "input w_q scale w_k product mask softmax w_v sum output",
+        "input w_q w_k w_v product scale softmax sum output",
     ],
 )
 def test_valid_orders_are_accepted(order: str) -> None:

@@ -44,7 +44,7 @@ def test_progress_is_one_readable_file(file: Path) -> None:
     state.settings["name"] = "注意"
     assert state.save() == file
     assert '"name": "注意"' in file.read_text(encoding="utf-8")
-    assert list(json.loads(file.read_text())) == ["version", "exercises", "cards", "drills", "flow", "settings"]
+    assert list(json.loads(file.read_text())) == ["version", *COURSE_SECTIONS, "settings", "checksum"]
     assert json.loads(Progress.load().to_json()) == json.loads(file.read_text())
     assert [path.name for path in file.parent.iterdir()] == ["learn.json"]
 
@@ -95,12 +95,12 @@ def test_clear_empties_only_the_named_sections(file: Path) -> None:
     state.save()
     state.clear("cards", "drills")
     state.save()
-    assert [part for part in COURSE_SECTIONS if getattr(Progress.load(), part)] == ["exercises", "flow"]
+    assert [part for part in COURSE_SECTIONS if getattr(Progress.load(), part)] == ["exercises", "flow", "path"]
     state.clear()
     state.save()
     assert not any(getattr(Progress.load(), part) for part in COURSE_SECTIONS)
     assert Progress.load().settings == {"language": "zh"}
-    with pytest.raises(ValueError, match="the sections are exercises, cards, drills, flow, got 'settings'"):
+    with pytest.raises(ValueError, match="the sections are exercises, cards, drills, flow, path, got 'settings'"):
         state.clear("settings")
 
 
@@ -137,6 +137,18 @@ def test_an_unreadable_file_is_renamed(file: Path, broken: str) -> None:
     state.cards["a"] = {}
     state.save()
     assert Progress.load().cards == {"a": {}}
+    assert Progress.load().notice is None
+
+
+def test_a_changed_number_is_reported_and_kept(file: Path) -> None:
+    state = Progress.load()
+    state.flow["x"] = {"done": True, "tries": 12}
+    state.save()
+    file.write_text(file.read_text().replace("12", "13"))
+    state = Progress.load()
+    assert state.notice == f"{file} was changed outside of regard, or is damaged; check your progress"
+    assert state.flow["x"]["tries"] == 13
+    state.save()
     assert Progress.load().notice is None
 
 
@@ -284,8 +296,9 @@ def test_the_checklist_follows_the_progress(file: Path) -> None:
         "flow": True, "hand": True, "exercises": False, "cards": True,
     }  # fmt: skip
     assert (items["hand"].have, items["hand"].need) == (3, 3)  # softmax is of level 1
-    assert (items["exercises"].have, items["exercises"].need) == (1, 2)
+    assert (items["exercises"].have, items["exercises"].need) == (1, 3)
     state.exercises["07-multi-head"]["passed"] = "2030-01-02"
+    state.exercises["08-layer-class"] = {"passed": "2030-01-02"}
     assert all(item.done for item in checklist(state))
 
 

@@ -68,7 +68,14 @@ MISCONCEPTIONS: Mapping[int, Bilingual] = {
 
 @dataclass(frozen=True)
 class Card:
-    """One question. `shows` is a command of regard, or a view of the lab as `lab: VIEW`.
+    """One question of an interview.
+
+    id, topic                   name of the card and of its topic
+    question, answer, detail    texts in both languages: the question, the short answer, and more about it
+    shows                       command of regard that shows the answer, or a view of the lab as `lab: VIEW`
+    misconceptions              numbers of the mistaken beliefs that the card corrects
+    premises                    numbers that the texts assume
+    checks                      pairs of a number in the texts and a Python expression that gives it
 
     >>> from regard.learn import find_card
     >>> find_card("formula").shows.startswith("regard trace")
@@ -89,6 +96,9 @@ class Card:
 @dataclass(frozen=True)
 class Topic:
     """The cards of one file.
+
+    name, title     name of the file, and title in both languages
+    cards           its cards, in the order of learning
 
     >>> from regard.learn import find_topic
     >>> len(find_topic("masks").cards) >= 3

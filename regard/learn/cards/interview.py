@@ -9,6 +9,7 @@ from regard.learn.cards.card import Card
 from regard.learn.cards.spaced_repetition import GRADES, Grade
 
 QUESTION_COUNT = 10
+OPENING_CARDS = 4  # cards at the beginning of the first topic that can open an interview
 SECONDS_PER_QUESTION = 120.0  # seconds for one question
 
 POINTS: dict[Grade, int] = {grade: points for points, grade in enumerate(GRADES)}  # again 0 … easy 3
@@ -37,6 +38,8 @@ class TopicResult:
 def draw_questions(cards: Sequence[Card], seed: int, questions: int = QUESTION_COUNT) -> list[Card]:
     """Return questions across the topics, determined by the seed; every topic comes once before any comes twice.
 
+    The first question is one of the first cards of the first topic: what the mechanism is.
+
     >>> from regard.learn.cards.card import all_cards
     >>> cards = draw_questions(all_cards(), seed=1)
     >>> len(cards), len({card.topic for card in cards})
@@ -46,13 +49,17 @@ def draw_questions(cards: Sequence[Card], seed: int, questions: int = QUESTION_C
         raise ValueError(f"an interview has 1 to {len(cards)} questions, got {questions}")
     random = Random(seed)
     topics = list(dict.fromkeys(card.topic for card in cards))
+    opening = random.choice([card for card in cards if card.topic == topics[0]][:OPENING_CARDS])
     stacks = {topic: [card for card in cards if card.topic == topic] for topic in topics}
     for stack in stacks.values():
         random.shuffle(stack)
-    drawn_cards: list[Card] = []
+    stacks[opening.topic].remove(opening)
+    drawn_cards = [opening]
+    asked = {opening.topic}  # topics of the current round
     while len(drawn_cards) < questions:
         random.shuffle(topics)
-        drawn_cards += [stacks[topic].pop() for topic in topics if stacks[topic]]
+        drawn_cards += [stacks[topic].pop() for topic in topics if stacks[topic] and topic not in asked]
+        asked = set()
     return drawn_cards[:questions]
 
 

@@ -6,6 +6,7 @@ this; this module holds the deck, the order of the cards, and the rule when a ca
 the time, and intervals have no random part: the same grades at the same times give the same deck.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -38,7 +39,10 @@ class MasteryCount:
 
 
 class Deck:
-    """Cards and their review history: `memory` maps a card's id to JSON values, and is changed in place.
+    """Cards and their review history.
+
+    cards       the cards to learn
+    memory      review history: maps a card's id to JSON values; changed in place
 
     >>> from regard.learn.cards.card import all_cards
     >>> noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -126,7 +130,9 @@ def _read_entry(id: str, entry: Mapping[str, Any]) -> "fsrs.Card":
         stability, difficulty = float(entry["stability"]), float(entry["difficulty"])
         due, last = (datetime.fromisoformat(entry[name]).astimezone(UTC) for name in ("due", "last_review"))
         step = None if entry["step"] is None else int(entry["step"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if not (0 < stability < math.inf and 0 < difficulty < math.inf):
+            raise ValueError(f"stability {stability}, difficulty {difficulty}")
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"the entry of the card {id!r} cannot be read ({error!r}); delete it in learn.json") from None
     return fsrs.Card(0, state, step, stability, difficulty, due, last)
 

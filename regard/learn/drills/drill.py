@@ -99,6 +99,11 @@ class StepResult:
 class Drill:
     """A statement, the given matrices, and the steps to calculate.
 
+    kind, level, seed   what `drill` was called with; the same three give the same numbers
+    title, statement    texts in both languages
+    inputs              the given matrices by name
+    steps               the steps to calculate
+
     >>> from regard.learn import drill
     >>> task = drill(level=1, seed=0, kind="weighted-sum")
     >>> print(task.statement["en"])

@@ -1,11 +1,16 @@
-"""Compare a result with the expected one: type, shape, dtype, NaN, then values. Only the first difference counts."""
+"""Compare a result with the expected one: type, shape, dtype, NaN, then values. Only the first difference counts.
 
+A list is accepted where a tuple is expected. float32 and float64 are both accepted; a value in the narrower of the two
+types is compared with its tolerance.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from regard.learn.sandbox.serialization import Array
+from regard.learn.sandbox.serialization import Array, Other
 
 TOLERANCE = {"float64": (1e-7, 1e-9), "float32": (1e-4, 1e-5)}  # relative and absolute tolerance by dtype
 
@@ -38,21 +43,33 @@ def compare_values(expected: Any, yours: Any, which: int | None = None) -> Diffe
     >>> ours = Array(np.zeros((2, 3)), "numpy", "float64")
     >>> compare_values(ours, Array(np.zeros((3, 2)), "numpy", "float64")).kind
     'shape'
-    >>> compare_values(ours, ours) is None
+    >>> compare_values((ours, ours), [ours, ours]) is None
     True
     """
     if yours is None and expected is not None:
         return Difference("none", expected, None, which)
-    if isinstance(expected, tuple) and not isinstance(expected, Array):
-        if not isinstance(yours, tuple | list) or isinstance(yours, Array):
-            return Difference("count", expected, yours, which)
-        if len(expected) != len(yours):
-            return Difference("count", expected, yours, which)
-        parts = (compare_values(e, y, i) for i, (e, y) in enumerate(zip(expected, yours, strict=True)))
-        return next((part for part in parts if part), None)
     if isinstance(expected, Array):
         return _compare_arrays(expected, yours, which)
-    return None if expected == yours else Difference("values", expected, yours, which)
+    if is_sequence(expected):
+        if not is_sequence(yours) or len(expected) != len(yours):
+            return Difference("count" if which is None else "kind", expected, yours, which)
+        return _first(
+            compare_values(e, y, i if which is None else which)
+            for i, (e, y) in enumerate(zip(expected, yours, strict=True))
+        )
+    if isinstance(expected, dict) and isinstance(yours, dict) and expected.keys() == yours.keys():
+        return _first(compare_values(expected[key], yours[key], which) for key in expected)
+    same = type(expected) is type(yours) and expected == yours
+    return None if same else Difference("values", expected, yours, which)
+
+
+def is_sequence(value: Any) -> bool:
+    """Return whether a value is a tuple or a list; an `Array` and an `Other` are named tuples, but single values."""
+    return isinstance(value, tuple | list) and not isinstance(value, Array | Other)
+
+
+def _first(differences: Iterable[Difference | None]) -> Difference | None:
+    return next((difference for difference in differences if difference), None)
 
 
 def _compare_arrays(expected: Array, yours: Any, which: int | None) -> Difference | None:
@@ -62,11 +79,14 @@ def _compare_arrays(expected: Array, yours: Any, which: int | None) -> Differenc
         return Difference("kind", expected, yours, which)
     if yours.values.shape != expected.values.shape:
         return Difference("shape", expected, yours, which)
-    if yours.dtype != expected.dtype:
+    if yours.dtype != expected.dtype and not {yours.dtype, expected.dtype} <= set(TOLERANCE):
         return Difference("dtype", expected, yours, which)
     if (np.isnan(yours.values) & ~np.isnan(expected.values)).any():
         return Difference("nan", expected, yours, which)
-    relative, absolute = TOLERANCE.get(expected.dtype, (0.0, 0.0))
+    narrower = "float32" if "float32" in (yours.dtype, expected.dtype) else expected.dtype
+    relative, absolute = TOLERANCE.get(narrower, (0.0, 0.0))
+    if narrower == "float32":  # rounding errors of a sum depend on its largest terms
+        absolute *= max(1.0, float(np.max(np.abs(expected.values), initial=0.0, where=np.isfinite(expected.values))))
     with np.errstate(all="ignore"):
         close = np.isclose(yours.values, expected.values, rtol=relative, atol=absolute, equal_nan=True)
     return None if close.all() else Difference("values", expected, yours, which)

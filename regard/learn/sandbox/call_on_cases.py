@@ -8,8 +8,8 @@ Each outcome is a dict: {"value": packed, "mutated": whether the call changed it
 message, line, text}}. Values are packed at once, before a later call can change them.
 """
 
-import ast
 import linecache
+import sys
 import traceback
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -26,7 +26,10 @@ def call_all(
     be executed, return {"failed": error}; if it does not define a required name, {"missing": name}.
     """
     linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
-    code: dict[str, Any] = {"__name__": "answer", "__file__": FILE}
+    module = ModuleType("answer")
+    module.__file__ = FILE
+    sys.modules["answer"] = module  # dataclasses and type hints look up the module of a class
+    code = module.__dict__
     try:
         exec(compile(source, FILE, "exec"), code)
     except BaseException as error:
@@ -71,16 +74,4 @@ def describe_error(error: BaseException) -> dict[str, Any]:
         "message": str(error)[:500],
         "line": line,
         "text": text[:200],
-    }
-
-
-def called_names(source: str) -> set[str]:
-    """Return the last part of every name that a source calls: {"einsum"} for torch.einsum(…) and einsum(…).
-
-    >>> sorted(called_names("y = torch.einsum('i,i', x, sum(x))"))
-    ['einsum', 'sum']
-    """
-    functions = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    return {
-        f.attr if isinstance(f, ast.Attribute) else f.id for f in functions if isinstance(f, ast.Attribute | ast.Name)
     }

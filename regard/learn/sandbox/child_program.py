@@ -1,174 +1,227 @@
-"""Program of the child process that runs a learner's code: `python -I child_program.py REQUEST RESULT READY_FD`.
+"""Program of the process that runs a learner's code, started by `run_in_child_process`.
 
-It imports NumPy or torch, restricts itself, signals that it is ready (the learner's time starts here), runs the code on
-every case and writes the outcomes. It does not know the expected results: the parent compares.
+The process enters namespaces and forks. Its child imports NumPy or torch, gives up every right in layers, reports
+which layers are active (the learner's time starts here), runs the code on every case and writes the outcomes to the
+report pipe. The process itself stays outside as a supervisor: it ends everything that the child started, then itself.
+The child does not know the expected results: the parent compares.
 
-There are two kinds of restrictions. Kernel limits bound processor time, memory, file size, core dumps and processes. A
-Python audit hook, which cannot be removed, refuses to start processes, send signals, open sockets, load native code,
-import regard, read files outside the libraries, or write outside the temporary folder. This stops accidents and simple
-tricks. It is not a security boundary: malicious code that uses torch's internals can bypass the hook, and then has the
-rights of the user who started it.
+Each layer is independent of the others; one that does not exist on this machine is reported with the reason.
+`regard.learn.sandbox.layers` says what each does.
 """
 
-import importlib.util
+import gc
+import json
 import os
-import signal  # noqa: F401  (imported here so that _replace_functions finds them)
-import subprocess  # noqa: F401
+import signal
 import sys
-import sysconfig
-import time  # noqa: F401
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 OUT_OF_MEMORY = 77  # exit code: not enough memory to write the outcomes
-
-LIBRARIES = ("numpy", "torch", "einops")
-READABLE_FILES = (
-    "/dev/null",
-    "/dev/urandom",
-    "/proc/self/statm",
-    "/proc/self/status",
-    "/proc/cpuinfo",
-    "/proc/meminfo",
-)
-REFUSED_EVENTS = (
-    "ctypes.", "fcntl.", "ftplib.", "http.", "imaplib.", "nntplib.", "os.chdir", "os.chroot", "os.exec", "os.fork",
-    "os.forkpty", "os.kill", "os.killpg", "os.link", "os.posix_spawn", "os.spawn", "os.startfile", "os.symlink",
-    "os.system", "poplib.", "pty.spawn", "resource.", "shutil.chown", "shutil.make_archive", "shutil.unpack_archive",
-    "signal.pthread_kill", "smtplib.", "socket.", "sqlite3.", "subprocess.Popen", "syslog.", "telnetlib.", "urllib.",
-    "webbrowser.",
-)  # fmt: skip
-FILE_CHANGES = (
-    "os.chflags", "os.chmod", "os.chown", "os.lockf", "os.mkdir", "os.remove", "os.rename", "os.rmdir",
-    "os.setxattr", "os.removexattr", "os.truncate", "os.utime", "shutil.copyfile", "shutil.copymode",
-    "shutil.copystat", "shutil.copytree", "shutil.move", "shutil.rmtree", "tempfile.mkdtemp", "tempfile.mkstemp",
-)  # fmt: skip
-FUNCTIONS_WITHOUT_EVENT = {
-    "_posixsubprocess": ("fork_exec",),
-    "os": (
-        "chroot", "mkfifo", "mknod", "pidfd_open", "sched_setaffinity", "sched_setparam", "sched_setscheduler",
-        "setns", "setpgid", "setpriority", "setsid", "setuid", "unshare",
-    ),
-    "signal": ("pidfd_send_signal",),
-    "subprocess": ("_fork_exec",),
-    "time": ("clock_settime",),
-    "torch": ("from_file",),
-}  # fmt: skip
+SIGNALLED = 128  # exit code of a child that was ended by a signal, plus the number of the signal
+FINDERS = "__editable__"  # modules with the folders of editable installations
+PARENT_DEATH_SIGNAL, DUMPABLE, CHILD_SUBREAPER = 1, 4, 36  # prctl
 
 
-def main(request: str, result: str, ready: int) -> None:
-    """Read the request, run it with restrictions, write the result, and exit at once even if threads are running."""
-    here = Path(__file__).parent
-    serialization, call_code = (_load(here / f"{name}.py") for name in ("serialization", "call_on_cases"))
-    message = serialization.unpack(Path(request).read_bytes(), serialization.native)
-    import einops  # noqa: F401
+def main(settings: dict[str, Any], message: bytes, report: int) -> None:
+    """Enter namespaces and run the request, whose packed form is `message`, in a child process.
 
-    if message["uses"] == "torch":
+    `report` is the descriptor of the pipe for the outcomes.
+    """
+    gc.disable()  # importing the libraries creates hundreds of thousands of objects, none of them garbage
+    from regard.learn.sandbox import mount_namespace
+
+    linux = sys.platform == "linux"
+    if linux:
+        _prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    settings["is_root"] = os.geteuid() == 0
+    states: dict[str, str] = {"cgroup": _enter_cgroup(settings["cgroup"])}
+    if linux:
+        states |= mount_namespace.enter_namespaces(set(settings["disabled"]))
+        _prctl(CHILD_SUBREAPER, 1)
+    child = os.fork()
+    if child:
+        os.close(report)
+        _supervise(child, settings["seconds"])
+    if linux:
+        _prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    run(report, settings, message, states)
+
+
+def run(report: int, settings: dict[str, Any], message: bytes, states: dict[str, str]) -> None:
+    """Import the libraries, restrict this process, run the code, write the outcomes, and exit at once."""
+    from regard.learn.sandbox import call_on_cases, serialization
+
+    values = serialization.unpack(message, serialization.native)
+    if values["uses"] == "torch":
         import torch
 
         torch.set_num_threads(1)
         torch.manual_seed(0)
-    result_file = open(result, "wb")  # noqa: SIM115  (the audit hook refuses to open it later)
-    limit(message["seconds"], message["memory"], message["file_size"])
-    _install_audit_hook(os.getcwd(), str(here.parents[1]))
-    os.write(ready, b"!")
-    os.close(ready)
+    states = restrict(settings, states, values["uses"])
+    call_all, result_size = call_on_cases.call_all, settings["result_size"]
+    settings.clear()
+    _forget_places()
+    gc.freeze()
+    gc.enable()
+    os.write(report, json.dumps(states).encode() + b"\n")
     try:
-        outcomes = call_code.call_all(
-            message["source"], message["names"], message["drive"], message["cases"], serialization
-        )
+        outcomes = call_all(values["source"], values["names"], values["drive"], values["cases"], serialization)
         packed = serialization.pack(outcomes)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
-    result_file.write(packed if len(packed) <= message["file_size"] else serialization.pack({"large": len(packed)}))
-    result_file.close()
+    rest = memoryview(packed if len(packed) <= result_size else serialization.pack({"large": len(packed)}))
+    while rest:
+        rest = rest[os.write(report, rest) :]
     os._exit(0)
 
 
-def limit(seconds: float, memory: int, file_size: int) -> None:
-    """Set kernel limits of this process: `seconds` and `memory` are allowed beyond the amounts used so far."""
-    import resource
+def restrict(settings: dict[str, Any], states: dict[str, str], uses: str) -> dict[str, str]:
+    """Apply every layer; return for each why it is not active, "" if it is."""
+    from regard.learn.sandbox import (
+        audit_hook,
+        file_view,
+        landlock,
+        mount_namespace,
+        privileges,
+        process_limits,
+        seccomp,
+    )
 
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = int(used.ru_utime + used.ru_stime + seconds) + 2
-    limits = [
-        (resource.RLIMIT_CPU, cpu),
-        (resource.RLIMIT_FSIZE, file_size),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NPROC, 0),  # no new processes or threads; BLAS runs on one thread
-    ]
-    if os.path.exists("/proc/self/statm"):  # macOS ignores this limit
-        with open("/proc/self/statm") as sizes:
-            used_bytes = int(sizes.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        limits.append((resource.RLIMIT_AS, used_bytes + memory))
-    for which, value in limits:
-        resource.setrlimit(which, (value, value))
+    regard = os.path.dirname(os.path.dirname(settings["modules"]))
+    libraries, roots = file_view.library_folders(), file_view.readable_roots()
+    hidden = file_view.hidden_paths(libraries, regard)
+    copies = [path for path in hidden if os.path.basename(path) == "regard"]
+    sys.path[:] = [path for path in sys.path if any(f"{path}/".startswith(f"{folder}/") for folder in libraries)]
+    disabled, states, is_root = set(settings["disabled"]), dict(states), settings["is_root"]
+    threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
 
+    def apply(layer: str, function: Callable[..., Any], *arguments: Any) -> None:
+        if layer in disabled:
+            states[layer] = "switched off"
+            return
+        try:
+            function(*arguments)
+            states[layer] = ""
+        except Exception as error:  # NotAvailable, OSError: this machine lacks the layer; the others still hold
+            states[layer] = str(error) or type(error).__name__
 
-def _install_audit_hook(folder: str, regard: str) -> None:
-    """Install an audit hook that refuses the operations listed in the module's docstring; it cannot be removed."""
-    realpath, fspath, isdir, fsdecode = os.path.realpath, os.fspath, os.path.isdir, os.fsdecode
-    folder, regard = realpath(folder), realpath(regard)
-    paths = sysconfig.get_paths()
-    libraries = {realpath(paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    libraries |= {realpath(Path(sys.modules[name].__file__ or "").parent) for name in LIBRARIES if name in sys.modules}
-
-    def within(path: str, roots: set[str]) -> bool:
-        return any(path == root or path.startswith(root + "/") for root in roots)
-
-    def place(path: Any) -> str:
-        return realpath(fsdecode(fspath(path)))
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "import":
-            if str(arguments[0]).partition(".")[0] == "regard":
-                raise ImportError(f"an exercise may not import {arguments[0]}; write the code yourself")
-        elif event == "open":
-            path, _, flags = arguments
-            if isinstance(path, int):
-                return
-            writes = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND))
-            real = place(path)
-            inside = within(real, {folder})
-            library = within(real, libraries) and not within(real, {regard})
-            if not inside and (writes or not (library or real in READABLE_FILES) or isdir(real)):
-                raise PermissionError(f"an exercise may not {'write' if writes else 'read'} {path}")
-        elif event in FILE_CHANGES:
-            for path in arguments:
-                if isinstance(path, str | bytes | os.PathLike) and not within(place(path), {folder}):
-                    raise PermissionError(f"an exercise may not change {path!r}")
-        elif event.startswith(REFUSED_EVENTS):
-            raise PermissionError(f"an exercise may not use {event}")
-
-    _replace_functions()
-    sys.addaudithook(hook)
-
-
-def _replace_functions() -> None:
-    """Replace the functions of FUNCTIONS_WITHOUT_EVENT, which the audit hook cannot see, by one that refuses."""
-
-    def refuse(*arguments: Any, **options: Any) -> Any:
-        raise PermissionError("an exercise may not start processes, map files or change the system")
-
-    for module, names in FUNCTIONS_WITHOUT_EVENT.items():
-        for name in names:
-            if module in sys.modules and hasattr(sys.modules[module], name):
-                setattr(sys.modules[module], name, refuse)
+    process_limits.limit_memory(settings["memory"])  # reads /proc, which is not visible later
+    if not states.get("mount", "needs Linux"):
+        disk = settings["disk"], settings["files"]
+        apply("mount", mount_namespace.enter_file_tree, settings["root"], roots, hidden, *disk)
+        if states["mount"]:
+            os.chdir(settings["work"])
+    if sys.platform == "linux":
+        privileges.empty_bounding_set()
+    states["identity"] = ""
+    if is_root:
+        outside, own = bool(states.get("mount", "-")), not states.get("user", "-")
+        apply("identity", privileges.leave_root, [os.__file__, *libraries], outside, own)
+    counted_alone = not states["identity"] and (is_root or not states.get("user", "-"))
+    work = os.getcwd()
+    os.environ.update(HOME=work, TMPDIR=work)
+    for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"):
+        os.environ.pop(name, None)
+    if sys.platform == "linux":
+        _prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)  # the kernel forgets it when the user id changes
+        with suppress(OSError):
+            privileges.drop_capabilities()
+    more = process_limits.THREADS if counted_alone else 0
+    apply("limits", process_limits.limit, settings["seconds"], settings["file_size"], more)
+    apply("landlock", landlock.restrict, work, roots, copies)
+    if threads > 1 and not states["landlock"]:
+        states["landlock"] = f"does not cover the {threads - 1} threads that the libraries started"
+    apply("seccomp", seccomp.restrict)
+    apply("audit", audit_hook.install, work, libraries, regard, uses)
+    return states
 
 
-def _load(path: Path) -> ModuleType:
-    spec: Any = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    load: Callable[[ModuleType], None] = spec.loader.exec_module
-    load(module)
-    return module
+def _supervise(child: int, seconds: float) -> NoReturn:
+    """Wait for the child, end all processes that it left, and exit with its code; SIGTERM ends it early."""
+
+    class Stop(BaseException):
+        pass
+
+    def stop(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Stop
+
+    signal.signal(signal.SIGTERM, stop)
+    if sys.platform == "linux":
+        _prctl(DUMPABLE, 0)  # the child may not inspect the supervisor
+    os.close(1)  # so that the pipes end with the child
+    os.close(2)
+    code = int(SIGNALLED + signal.SIGKILL)
+    try:
+        _, status, used = os.wait4(child, 0)
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else SIGNALLED + os.WTERMSIG(status)
+        if code == SIGNALLED + signal.SIGKILL and used.ru_utime + used.ru_stime > seconds:
+            code = SIGNALLED + signal.SIGXCPU  # the first process of a PID namespace is not sent SIGXCPU
+    except Stop:
+        os.kill(child, signal.SIGKILL)
+    # Orphans of the child belong to this process (a "subreaper"), unless a PID namespace has ended them already.
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) is not None:
+            for process in _children():
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, signal.SIGKILL)
+            os.waitpid(-1, 0)
+    os._exit(code)
 
 
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+def _children() -> list[int]:
+    """Return the processes whose parent is this one; on other systems than Linux, none are known."""
+    found = []
+    with suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                with suppress(OSError), open(f"/proc/{name}/stat") as file:
+                    if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
+                        found.append(int(name))
+    return found
+
+
+def _forget_places() -> None:
+    """Remove the modules of the sandbox and the names of folders outside from this interpreter."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "regard" or name.startswith(FINDERS)]:
+        module = vars(sys.modules.pop(name))
+        for attribute in ("__cached__", "__file__", "__loader__", "__path__", "__spec__", "MAPPING", "NAMESPACES"):
+            module.pop(attribute, None)
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not _knows_folders(finder)]
+    sys.path_hooks[:] = [hook for hook in sys.path_hooks if not _knows_folders(hook)]
+    vars(sys.modules["__main__"]).pop("Finder", None)
+    for folder in [folder for folder in sys.path_importer_cache if not folder.startswith(tuple(sys.path))]:
+        del sys.path_importer_cache[folder]
+    sys.argv[:] = [""]
+    sys.orig_argv[:] = [""]
+    sys.executable = ""
+
+
+def _knows_folders(finder: Any) -> bool:
+    """Return whether an import finder is that of the sandbox's modules or of an editable installation."""
+    kind = finder if isinstance(finder, type) else type(finder)
+    return kind.__module__ == "__main__" or getattr(finder, "__module__", "").startswith(FINDERS)
+
+
+def _enter_cgroup(folder: str | None) -> str:
+    """Move this process into the cgroup that the parent made; return why not, "" on success."""
+    if folder is None:
+        return ""
+    try:
+        with open(os.path.join(folder, "cgroup.procs"), "w") as file:
+            file.write("0")
+        return ""
+    except OSError as error:
+        return error.strerror or "cannot be entered"
+
+
+def _prctl(option: int, value: int) -> None:
+    from regard.learn.sandbox.system_calls import libc_call
+
+    with suppress(OSError):
+        libc_call("prctl", option, value, 0, 0, 0)

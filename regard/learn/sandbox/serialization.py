@@ -7,7 +7,7 @@ A value is a JSON tree followed by the raw numbers of its arrays:
 The output of a learner's process is not trusted. `np.load` would allocate as much memory as the header of an .npz
 claims; here an array cannot be larger than the bytes present.
 
-The child loads this file by its path, so it must not import regard.
+The child loads this file without the rest of regard.
 """
 
 import json
@@ -17,11 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from regard.learn.sandbox.visible_text import visible_text
+
 DTYPES = {
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "float32", "float64", "complex64", "complex128",
 }  # fmt: skip
 MAX_DEPTH = 12  # nesting of tuples, lists and dicts
+MAX_TREE = 4 << 20  # bytes of JSON that are parsed; arrays are not in it
+MAX_NAME = 100  # characters of the name of a type or dtype
 
 
 class Array(NamedTuple):
@@ -60,8 +64,10 @@ def unpack(data: bytes, build: Callable[[np.ndarray, str, str], Any] = Array) ->
     """
     try:
         (length,) = struct.unpack_from("<Q", data)
+        if length > MAX_TREE:
+            raise ValueError(f"a tree may have {MAX_TREE} bytes, got {length}")
         tree = json.loads(data[8 : 8 + length])
-        return _value(tree, memoryview(data)[8 + length :], build)
+        return _value(tree, Numbers(memoryview(data)[8 + length :]), build)
     except (struct.error, KeyError, TypeError, IndexError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError("not a packed value") from error
 
@@ -91,7 +97,7 @@ def _tree(value: Any, numbers: list[bytes], depth: int) -> dict[str, Any]:
         return {kind: [_tree(item, numbers, depth + 1) for item in value]}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": {key: _tree(item, numbers, depth + 1) for key, item in value.items()}}
-    if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
+    if any(base.__module__.partition(".")[0] == "torch" for base in type(value).__mro__) and hasattr(value, "detach"):
         plain = value.detach().cpu()
         dtype = str(plain.dtype).removeprefix("torch.")
         return _array((plain if dtype in DTYPES else plain.float()).numpy(), "torch", dtype, numbers)
@@ -101,6 +107,8 @@ def _tree(value: Any, numbers: list[bytes], depth: int) -> dict[str, Any]:
 
 
 def _array(values: np.ndarray, library: str, dtype: str, numbers: list[bytes]) -> dict[str, Any]:
+    if values.dtype == np.longdouble:
+        values, dtype = values.astype(np.float64), "float64"
     if values.dtype.name not in DTYPES:
         return {"other": f"an array of {values.dtype.name}"}
     shape = list(values.shape)  # before ascontiguousarray, which adds an axis to a scalar
@@ -118,14 +126,29 @@ def _other(value: Any) -> dict[str, str]:
     return {"other": type(value).__name__}
 
 
-def _value(tree: dict[str, Any], numbers: memoryview, build: Callable[[np.ndarray, str, str], Any]) -> Any:
+class Numbers:
+    """The bytes after the tree. They are read once and in order: a few bytes cannot become gigabytes of values."""
+
+    def __init__(self, data: memoryview) -> None:
+        self.data, self.read = data, 0
+
+    def take(self, position: list[int]) -> memoryview:
+        """Return the bytes at a position (start, length)."""
+        start, length = position
+        if not self.read == start <= start + length <= len(self.data):
+            raise ValueError(f"expected bytes from {self.read} to at most {len(self.data)}, got {start} + {length}")
+        self.read = start + length
+        return self.data[start : start + length]
+
+
+def _value(tree: dict[str, Any], numbers: Numbers, build: Callable[[np.ndarray, str, str], Any]) -> Any:
     ((kind, content),) = tree.items()
     if kind == "plain":
         return content
     if kind == "other":
-        return Other(str(content))
+        return Other(visible_text(str(content), MAX_NAME))
     if kind == "bytes":
-        return bytes(_slice(content, numbers))
+        return bytes(numbers.take(content))
     if kind in ("tuple", "list"):
         items = [_value(item, numbers, build) for item in content]
         return tuple(items) if kind == "tuple" else items
@@ -134,12 +157,5 @@ def _value(tree: dict[str, Any], numbers: memoryview, build: Callable[[np.ndarra
     if kind != "array" or content[0] not in DTYPES:
         raise ValueError(f"expected an array of a known dtype, got the kind {kind!r}")
     stored, shape, position, library, dtype = content
-    values = np.frombuffer(_slice(position, numbers), dtype=stored).reshape(shape)
-    return build(values, str(library), str(dtype))
-
-
-def _slice(position: list[int], numbers: memoryview) -> memoryview:
-    start, length = position
-    if not 0 <= start <= start + length <= len(numbers):
-        raise ValueError(f"an array must end within {len(numbers)} bytes, got start {start} and length {length}")
-    return numbers[start : start + length]
+    values = np.frombuffer(numbers.take(position), dtype=stored).reshape(shape)
+    return build(values, visible_text(str(library), MAX_NAME), visible_text(str(dtype), MAX_NAME))

@@ -4,6 +4,7 @@ from regard.learn.grader.case import Case, case
 
 NAMES = ["softmax"]
 USES = "numpy"
+RESULTS = ["weights"]
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
@@ -18,9 +19,11 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("as many rows as columns", "行数等于列数", rng.normal(size=(columns, columns))),
         case("more rows than columns", "行数多于列数", rng.normal(size=(columns + 2, columns))),
         case("three axes", "三个轴", rng.normal(size=(batch, rows, columns))),
+        case("four axes", "四个轴", rng.normal(size=(2, batch, rows, columns))),
         case("a batch of one", "批大小为 1", rng.normal(size=(1, rows, columns))),
         case("a single score in each row", "每行只有一个分数", rng.normal(size=(rows, 1))),
         case("one score is −∞", "其中一个分数是 −∞", hidden),
         case("scores in the thousands", "分数上千", x * 1000),
+        case("high scores close together", "分数很高但相差不大", x + 2000),
         case("rows far apart: one near 0, one near −2000", "各行相差很大：一行接近 0，一行接近 −2000", far_apart),
     ]

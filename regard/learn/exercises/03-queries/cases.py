@@ -4,6 +4,7 @@ from regard.learn.grader.case import Case, case
 
 NAMES = ["attention"]
 USES = "numpy"
+RESULTS = ["output", "weights"]
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
@@ -17,6 +18,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         )
         return size * q, k, v
 
+    high = made(B)
+    high[0][..., 0], high[1][..., 0] = 60, 60  # every score is high, and they differ little
     small = (np.round(rng.normal(size=shape), 1) for shape in ((2, 2), (3, 2), (3, 2)))
     return [
         case("two queries, three keys", "两个查询，三个键", *small),
@@ -28,5 +31,6 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("a single query", "只有一个查询", *made(B, L=1)),
         case("a single key", "只有一个键", *made(B, S=1)),
         case("more queries than keys", "查询多于键", *made(B, L=S + 3)),
+        case("high scores close together", "分数很高但相差不大", *high),
         case("scores in the thousands", "分数上千", *made(B, size=3000.0)),
     ]

@@ -4,6 +4,7 @@ from regard.learn.grader.case import Case, case
 
 NAMES = ["scaled_scores"]
 USES = "numpy"
+RESULTS = ["scores"]
 
 
 def cases(rng: np.random.Generator) -> list[Case]:

@@ -4,6 +4,12 @@ from regard.learn.grader.case import Case, case
 
 NAMES = ["MultiHeadAttention"]
 USES = "torch"
+RESULTS = [
+    "output of scaled_dot_product_attention",
+    "weights of scaled_dot_product_attention",
+    "output of forward",
+    "weights of forward",
+]
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
@@ -16,6 +22,9 @@ def cases(rng: np.random.Generator) -> list[Case]:
         parameters |= {f"{name}.bias": 0.5 * rng.normal(size=D) for name in ("w_q", "w_k", "w_v", "w_o")}
         heads = tuple(rng.normal(size=(B, H, n, d_k)) for n in (L, S, S))
         for_heads = rng.random((B, 1, L, S)) < 0.6 if mask else None
+        if mask == "high":  # exp of these scores overflows in float32, and the hidden key has by far the highest
+            heads[0][..., 0], heads[1][..., 0], heads[1][..., -1, 0] = 16, 16, 32
+            for_heads[..., 0], for_heads[..., -1] = True, False
         for_x = None
         if mask == "causal":
             for_x = np.tri(S, dtype=bool)
@@ -34,5 +43,6 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("a causal mask (S, S)", "因果掩码 (S, S)", *made(mask="causal")),
         case("padding (B, 1, 1, S)", "填充掩码 (B, 1, 1, S)", *made(mask="padding")),
         case("a batch of one, one head", "批大小为 1，一个头", *made(B=1, H=1)),
+        case("scores above 100", "分数超过 100", *made(mask="high")),
         case("an empty row", "有一个空行", *made(mask="empty")),
     ]

@@ -4,6 +4,8 @@ from regard.learn.grader.case import Case, case
 
 NAMES = ["linear_loop", "linear_reshape"]
 USES = "torch"
+FORBIDDEN = ["torch.*.linear", "torch.*.Linear", "torch.*.LazyLinear", "torch.*.Bilinear", "torch.*.bilinear"]
+RESULTS = ["linear_loop", "linear_reshape"]
 
 
 def cases(rng: np.random.Generator) -> list[Case]:

@@ -4,6 +4,7 @@ from regard.learn.grader.case import Case, case
 
 NAMES = ["sinusoidal_positions"]
 USES = "numpy"
+RESULTS = ["table"]
 
 
 def cases(rng: np.random.Generator) -> list[Case]:

@@ -4,6 +4,7 @@ from regard.learn.grader.case import Case, case
 
 NAMES = ["layer_norm"]
 USES = "numpy"
+RESULTS = ["y"]
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
@@ -19,6 +20,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("two tokens of width 3", "两个宽度为 3 的词元", *(np.round(a, 1) for a in made(2, 3))),
         case("a batch of sequences", "一批序列", *made(B, S, D)),
         case("as many tokens as channels", "词元数等于宽度", *made(D, D)),
+        case("four axes", "四个轴", *made(2, B, S, D)),
         case("a batch of one", "批大小为 1", *made(1, S, D)),
         case("one token without a sequence", "单个词元，没有序列轴", *made(D)),
         case("numbers in the thousands", "数值上千", *made(S, D, size=5000.0)),

@@ -4,6 +4,7 @@ from regard.learn.grader.case import Case, case
 
 NAMES = ["encoder_layer"]
 USES = "torch"
+RESULTS = ["y"]
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
