@@ -2,6 +2,9 @@ from .charts.chart import Chart as Chart
 from .claim import Claim as Claim
 from .claim import Conclusion as Conclusion
 from .claim import Size as Size
+from .overview import Overview as Overview
+from .overview import overviews as overviews
+from .overview import save_summary as save_summary
 from .registry import NAMES as NAMES
 from .registry import claim_named as claim_named
 from .registry import claims as claims

@@ -9,19 +9,22 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from regard.claims.charts.chart import Chart
-from regard.languages import Bilingual
+from regard.languages import Bilingual, bilingual
 
 Row = dict[str, Any]  # one measurement: numbers, texts, booleans or None by name
 Settings = Mapping[str, Any]
 Size = Literal["tiny", "default", "full"]
 SIZES: tuple[Size, ...] = ("tiny", "default", "full")
-Verdict = Literal["holds", "holds when", "does not hold here"]
+Verdict = Literal["holds", "holds when", "does not hold here", "undecided"]
+Answer = Literal["yes", "no", "undecided"]
 
 VERDICTS_IN_CHINESE: Mapping[Verdict, str] = {
     "holds": "成立",
     "holds when": "有条件成立",
     "does not hold here": "此处不成立",
+    "undecided": "未决",
 }
+REASONS_IN_CHINESE = {"not learnt": "未学会", "not run": "未运行"}
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,45 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """The answer to one statement of a claim.
+
+    effect      measured effect, with the interval that decides; None for facts and for what was not measured
+    threshold   smallest effect of interest; None for facts
+    below       whether the effect must be below the threshold
+    seeds       number of seeds that decide: those measured, or for "undecided" an estimate; None if there is none
+    required    whether the claim does not hold if this statement is false
+    confidence  confidence of the interval, higher than 95 % if the claim compares several things
+    """
+
+    name: Bilingual
+    answer: Answer
+    effect: Figure | None = None
+    threshold: float | None = None
+    below: bool = False
+    seeds: int | None = None
+    required: bool = False
+    confidence: float = 0.95
+
+    @property
+    def threshold_text(self) -> str:
+        """Return the threshold as text, "" if there is none."""
+        if self.effect is None or self.threshold is None:
+            return ""
+        number = f"{_format(self.threshold, self.effect.unit)} {self.effect.unit}".rstrip()
+        return f"{'<' if self.below else '>'} {number}"
+
+
+@dataclass(frozen=True)
 class Conclusion:
     """Result of the rule of a claim, applied to the measured rows.
 
     verdict     whether the claim holds
     sentence    the verdict explained in one sentence
-    figures     the numbers that the verdict follows from
+    figures     further numbers of the experiment
     notes       further findings that are texts rather than numbers
+    findings    the answers to the statements, which the verdict follows from
+    reason      why the verdict is "undecided", if not for want of seeds: "not learnt"
 
     >>> from regard.claims import claim_named, find
     >>> claim_named("mask").judge(find("mask").rows).verdict
@@ -64,6 +99,27 @@ class Conclusion:
     sentence: Bilingual
     figures: tuple[Figure, ...] = ()
     notes: tuple[Bilingual, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    reason: Literal["", "not learnt"] = ""
+
+    @property
+    def effect(self) -> Figure | None:
+        """Return the first measured effect, which stands for the claim in tables."""
+        return next((one.effect for one in self.findings if one.effect is not None), None)
+
+    @property
+    def verdict_in_words(self) -> Bilingual:
+        """Return the verdict with its reason.
+
+        >>> Conclusion("undecided", {"en": "", "zh": ""}, reason="not learnt").verdict_in_words["en"]
+        'undecided: not learnt'
+        """
+        en, zh = str(self.verdict), VERDICTS_IN_CHINESE[self.verdict]
+        return (
+            bilingual(f"{en}: {self.reason}", f"{zh}：{REASONS_IN_CHINESE[self.reason]}")
+            if self.reason
+            else bilingual(en, zh)
+        )
 
 
 @dataclass(frozen=True)
@@ -85,7 +141,7 @@ class Claim:
 
     >>> from regard.claims import claim_named
     >>> claim_named("mask").sizes["default"]["seeds"]
-    3
+    10
     """
 
     name: str

@@ -6,20 +6,34 @@ from regard.claims.claim import Claim
 
 NAMES = (
     "linear-last-dim",
+    "linear-as-loop",
     "scale",
+    "temperature",
     "softmax",
     "stable-softmax",
     "learned-mean",
     "not-only-nlp",
     "heads-not-speed",
     "quadratic",
+    "memory-at-length",
     "rnn-vs-transformer",
     "positions",
     "residual-norm",
     "mask",
+    "dropout-in-weights",
     "connectx-attention",
     "errata",
 )
+COMPUTED = {  # experiments without training, in a folder of their own
+    "linear-last-dim",
+    "linear-as-loop",
+    "temperature",
+    "stable-softmax",
+    "quadratic",
+    "memory-at-length",
+    "dropout-in-weights",
+    "errata",
+}
 
 
 def claim_named(name: str) -> Claim:
@@ -30,7 +44,8 @@ def claim_named(name: str) -> Claim:
     """
     if name not in NAMES:
         raise ValueError(f"there is no claim {name!r}; the claims are {', '.join(NAMES)}")
-    claim: Claim = import_module(f"regard.claims.experiments.{name.replace('-', '_')}").CLAIM
+    folder = "experiments.computed" if name in COMPUTED else "experiments"
+    claim: Claim = import_module(f"regard.claims.{folder}.{name.replace('-', '_')}").CLAIM
     return claim
 
 
@@ -38,6 +53,6 @@ def claims() -> list[Claim]:
     """Return all claims.
 
     >>> len(claims())
-    14
+    18
     """
     return [claim_named(name) for name in NAMES]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.claims.claim import SIZES, Claim, Conclusion, Row, Settings, Size
-from regard.files import dataclass_from_json, explain_damage, read_json, write_atomic
+from regard.files import dataclass_from_json, explain_damage, json_checksum, read_json, write_atomic
 
 FORMAT = 1
 EXPLANATION = "a result file of a claim", "run the claim again"  # kind of file, and advice if it is damaged
@@ -40,11 +40,16 @@ class Part:
 class Result:
     """The content of a result file.
 
-    `expected_parts`, "wanted" in the file, is the number of parts of the complete run; an interrupted run has fewer.
+    claim, size         name of the claim, and size of the run: "tiny", "default" or "full"
+    settings, seeds     settings of the run, and number of repetitions
+    expected_parts      number of parts of the complete run, "wanted" in the file; an interrupted run has fewer
+    machine             processor, versions and threads
+    command             command that repeats the run
+    parts               what was measured
 
     >>> result = find("mask", SHIPPED)
     >>> result.size, result.seeds, result.complete
-    ('default', 3, True)
+    ('default', 10, True)
     """
 
     claim: str
@@ -87,7 +92,9 @@ class Result:
         parts = ",\n".join(f"  {_to_json(part)}" for part in content.pop("parts"))
         names = {"expected_parts": "wanted"}
         lines = [f" {json.dumps(names.get(name, name))}: {_to_json(value)}" for name, value in content.items()]
-        return write_atomic(file, "{\n" + ",\n".join(lines) + f',\n "parts": [\n{parts}\n ]\n}}\n')
+        text = "{\n" + ",\n".join(lines) + f',\n "parts": [\n{parts}\n ]'
+        checksum = json_checksum(json.loads(text + "}"))  # of the numbers as written
+        return write_atomic(file, f'{text},\n "checksum": "{checksum}"\n}}\n')
 
 
 def read(file: str | os.PathLike[str]) -> Result:
@@ -113,8 +120,11 @@ def read(file: str | os.PathLike[str]) -> Result:
             rows = part["rows"]
             _check(isinstance(rows, list) and all(isinstance(row, dict) for row in rows), "rows that are objects")
             values = [value for row in rows for value in row.values()]
-            plain = all(value is None or isinstance(value, str | int | float | bool) for value in values)
+            plain = all(
+                value is None or (isinstance(value, str | int | float) and value != math.inf) for value in values
+            )
             _check(plain, "rows of numbers, texts, booleans and null")
+            _check(isinstance(part["seconds"], int | float) and part["seconds"] >= 0, "seconds of at least 0")
         return Result(
             expected_parts=content.pop("wanted"),
             parts=tuple(dataclass_from_json(Part, {**part, "rows": tuple(part["rows"])}) for part in parts),
@@ -123,7 +133,10 @@ def read(file: str | os.PathLike[str]) -> Result:
 
 
 def find(name: str, folder: str | os.PathLike[str] | None = None) -> Result | None:
-    """Return the stored result of a claim, or None; without `folder`, look in ./claims, then in the shipped results.
+    """Return the stored result of a claim, or None if there is none.
+
+    name        name of the claim
+    folder      folder to look in; by default ./claims, then the shipped results
 
     >>> find("mask", "no-such-folder") is None
     True
@@ -139,13 +152,8 @@ def stored_conclusion(
 ) -> tuple[Conclusion | None, Result | None]:
     """Return the conclusion, None unless the stored result is complete, and the result, None if there is none."""
     result = find(claim.name, folder)
-    with explain_damage(f"the stored result of {claim.name}", "of this version of the claim", "run the claim again"):
+    with explain_damage(f"{claim.name}.json", "a result of this version of the claim", "run the claim again"):
         return (claim.judge(result.rows) if result is not None and result.complete else None), result
-
-
-def is_timing_unreliable(claim: Claim, result: Result) -> bool:
-    """Return whether times were measured while other processes used the machine."""
-    return claim.timed and (result.load is None or result.load > int(result.machine["cores"]) + 1)
 
 
 def _check(condition: bool, expected: str) -> None:

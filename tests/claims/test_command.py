@@ -1,6 +1,7 @@
 """The command `regard claims`, the shipped results, and the page made from them."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ def test_list_of_claims(capsys: pytest.CaptureFixture[str]) -> None:
     output = capsys.readouterr().out
     assert all(name in output for name in NAMES)
     assert main(["claims", "--out", "nowhere", "--lang", "zh"]) == 0
-    assert capsys.readouterr().out.count("尚未运行") == len(NAMES)
+    assert re.sub(r"\s", "", capsys.readouterr().out).count("未运行") == len(NAMES)
 
 
 def test_run_then_show_then_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,11 +52,23 @@ def test_run_then_show_then_report(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (tmp_path / "errata.png").read_bytes().startswith(b"\x89PNG")
     assert main(["claims", "show", "errata", "--lang", "zh"]) == 0
     assert "结论: 此处不成立" in capsys.readouterr().out
+    assert main(["claims", "show", "errata", "--rows"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == find("errata").rows  # type: ignore[union-attr]
     assert main(["claims", "report", "page.md", "--out", "claims"]) == 0
     page = (tmp_path / "page.md").read_text()
     assert page.count("\n## ") == len(NAMES)
-    assert page.count("Verdict: not run yet") == len(NAMES) - 2
+    assert page.count("Verdict: undecided: not run") == len(NAMES) - 2
+    assert page.count("| **undecided: not run** |") == len(NAMES) - 2
     assert sorted(path.name for path in (tmp_path / "page").iterdir()) == ["errata.svg", "stable-softmax.svg"]
+
+
+def test_summary_of_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["claims", "report", "--pdf"]) == 0
+    content = (tmp_path / "claims.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert content.count(b"/Type /Page ") + content.count(b"/Type /Page\n") == 1
+    assert main(["claims", "report", "one.svg", "--pdf"]) == 0
+    assert all(claim_named(name).title["en"] in (tmp_path / "one.svg").read_text() for name in NAMES)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +78,7 @@ def test_run_then_show_then_report(tmp_path: Path, capsys: pytest.CaptureFixture
         (["run", "scale", "--all"], "name the claims to run, or give --all"),
         (["run", "scaling"], "there is no claim 'scaling'"),
         (["run", "scale", "--full", "--tiny"], "give either --full or --tiny, got both"),
+        (["show", "scale", "--rows", "--out", "nowhere"], "there is no result of scale"),
         (["show", "softmaxx"], "there is no claim"),
         (["show", "scale", "--out", "nowhere", "--picture", "x.png"], "no complete result of scale"),
         (["--lang", "fr"], "--lang must be en or zh"),

@@ -39,7 +39,7 @@ def test_run_judge_and_draw(name: str, tmp_path: Path) -> None:
 
 
 def test_every_experiment_is_registered_with_all_sizes() -> None:
-    files = {path.stem.replace("_", "-") for path in FOLDER.glob("*.py")} - {"--init--"}
+    files = {path.stem.replace("_", "-") for path in FOLDER.rglob("*.py")} - {"--init--"}
     assert files == set(NAMES)
     for name in NAMES:
         claim = claim_named(name)

@@ -1,6 +1,7 @@
 """Runs of claims: parts are stored and resumed, and result files are checked."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,11 @@ def test_malformed_result_files_are_reported(tmp_path: Path) -> None:
     result = Result("x", "tiny", {"n": (1, 2)}, 1, 1, machine, "regard", (Part(0, {}, 1.0, ({"a": None},)),))
     result.save(file)
     good = json.loads(file.read_text())
+    file.write_text(file.read_text().replace('"seconds": 1.0', '"seconds": 2.0'))
+    with pytest.raises(ValueError, match="the checksum does not match"):
+        read(file)
+    result.save(file)
+    del good["checksum"]  # as in files of earlier versions
     assert read(file).rows == [{"a": None, "seed": 0}]
     bad: list[tuple[Any, str]] = [
         ([], "expected a JSON object"),
@@ -84,6 +90,8 @@ def test_malformed_result_files_are_reported(tmp_path: Path) -> None:
         ({**good, "machine": {}}, "a description of the machine"),
         ({**good, "parts": [{}]}, "seed, part, seconds and rows"),
         ({**good, "parts": [{**good["parts"][0], "rows": [{"a": [1]}]}]}, "rows of numbers, texts"),
+        ({**good, "parts": [{**good["parts"][0], "rows": [{"a": math.inf}]}]}, "rows of numbers, texts"),
+        ({**good, "parts": [{**good["parts"][0], "seconds": -1.0}]}, "seconds of at least 0"),
     ]
     for content, message in bad:
         file.write_text(json.dumps(content))

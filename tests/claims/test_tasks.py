@@ -1,5 +1,6 @@
 """Tasks, models and training loop of the experiments."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -8,7 +9,7 @@ from torch import nn
 
 from regard.claims.experiments import connectx_attention as board
 from regard.claims.experiments import mask, not_only_nlp, positions, rnn_vs_transformer
-from regard.claims.experiments.errata import ITEMS as ERRATA
+from regard.claims.experiments.computed.errata import ITEMS as ERRATA
 from regard.claims.experiments.heads_not_speed import OFFSETS, make_batch, map_distance
 from regard.claims.experiments.learned_mean import FixedWeights
 from regard.claims.experiments.softmax import WAYS
@@ -75,8 +76,16 @@ def test_answers_of_the_recall_tasks() -> None:
     tokens, targets = rnn_vs_transformer.recall_task(8, 16)
     for row, answer in zip(tokens.tolist(), targets[:, -1].tolist(), strict=True):
         assert row[row.index(row[-1]) + 1] == answer
-    bits, odd = rnn_vs_transformer.parity_task(8, 5)
-    assert torch.equal(odd[:, -1], bits.sum(1) % 2)
+    tokens, targets = rnn_vs_transformer.delay_task(8, 7)
+    assert torch.equal(targets[:, 4:], tokens[:, :3])
+    assert (targets[:, :4] == -100).all()
+
+
+def test_sequential_steps_grow_with_the_length_only_in_the_lstm() -> None:
+    rows = rnn_vs_transformer._count_steps({"lengths": [4, 16]})
+    steps = {(row["model"], row["length"]): row["steps"] for row in rows}
+    assert steps["Transformer", 4] == steps["Transformer", 16]
+    assert steps["LSTM", 16] - steps["LSTM", 4] >= 12
 
 
 def test_transformer_and_lstm_have_as_many_parameters() -> None:
@@ -111,7 +120,7 @@ def test_relations_and_distances_between_maps() -> None:
 
 
 def test_positions_are_labelled_by_the_solver() -> None:
-    planes, legal, keeping, result = board.solved_positions(12, 28, 0)
+    planes, legal, keeping, result, *_ = board.solved_positions("6×7, 4", 12, (26, 30), 0)
     solver = Solver(table_bits=20)
     for at in range(12):
         own, theirs = (
@@ -123,6 +132,27 @@ def test_positions_are_labelled_by_the_solver() -> None:
         best = max(sign for sign in signs if sign is not None)
         assert [sign == best for sign in signs] == keeping[at].tolist()
         assert result[at] == best
+
+
+def test_open_lines_are_found() -> None:
+    planes = np.zeros((2, 6, 7))
+    assert board.open_line(planes, 4) == (4, 0)
+    planes[1, 3:, 2] = 1
+    assert board.open_line(planes, 4) == (1, 4)
+    planes = np.zeros((2, 6, 7))
+    for column, height in ((1, 1), (2, 2), (4, 4)):
+        planes[1, 6 - height :, column] = 1
+        planes[:, 6 - height, column] = (1, 0)
+    planes[0, 4:, 3] = (0, 0)
+    planes[1, 4:, 3] = 1  # the stone on them completes a rising line
+    assert board.open_line(planes, 4) == (2, 4)
+
+
+def test_directional_alibi_tells_left_from_right() -> None:
+    bias = positions.DirectionalAlibi(2)
+    heads, distance = torch.arange(2)[:, None], torch.tensor([-1, 1])  # a key to the right, a key to the left
+    right_minus_left = bias.values(heads, distance) @ torch.tensor([1.0, -1.0])
+    assert right_minus_left[0] < 0 < right_minus_left[1]
 
 
 def test_heads_that_follow_lines_are_recognised() -> None:

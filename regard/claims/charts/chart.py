@@ -14,6 +14,9 @@ from regard.pictures import Picture
 class Chart:
     """Panels side by side under one title.
 
+    title       title in both languages
+    panels      plots and tables, drawn side by side
+
     >>> from regard.claims import claim_named, find
     >>> chart = claim_named("mask").draw(find("mask").rows)
     >>> chart.title["en"], len(chart.panels)

@@ -1,12 +1,12 @@
 """Plots from result rows: means over the seeds with their intervals, over numbers or over categories."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from regard.claims.charts.labels import label
 from regard.claims.charts.panels import Plot, Point, ReferenceLine, Series
 from regard.claims.claim import Row
-from regard.claims.statistics.confidence_intervals import interval
+from regard.claims.statistics.confidence_intervals import Scale, interval
 from regard.claims.statistics.rows import by_seed, values, where
 from regard.languages import bilingual
 
@@ -18,15 +18,22 @@ def chance_line(value: float, category: str | None = None) -> ReferenceLine:
     return ReferenceLine(value, CHANCE, category)
 
 
-def point(x: float | str, values: Iterable[float], *, log: bool = False) -> Point:
-    """Return the mean and interval over seeds at x; no interval if `log` is set and it reaches 0.
+def point(x: float | str, values: Iterable[float], scale: Scale = "plain") -> Point:
+    """Return the mean and interval over seeds at x, without an interval for a single seed.
 
-    >>> point(2, [1.0, 3.0]).mean, point(2, [1.0, 3.0], log=True).low
-    (2.0, None)
+    >>> point(2, [1.0, 4.0]).mean, point(2, [1.0, 4.0], "ratio").mean
+    (2.5, 2.0)
     """
-    mean, low, high = interval(list(values))
-    drawable = high < float("inf") and not (log and low <= 0)
-    return Point(x, mean, low if drawable else None, high if drawable else None)
+    mean, low, high = interval(list(values), scale)
+    return Point(x, mean, *((low, high) if high < float("inf") and low > -float("inf") else (None, None)))
+
+
+def _scale(rows: Sequence[Row], y: str, options: Mapping[str, Any]) -> Scale:
+    """Return the scale of a column: shares are drawn in percent, and positive numbers on a log axis are ratios."""
+    numbers = [row[y] for row in rows if row.get(y) is not None]
+    if options.get("percent"):
+        return "share" if all(0 <= number <= 1 for number in numbers) else "difference"
+    return "ratio" if "y" in options.get("log", "") and min(numbers, default=0) > 0 else "plain"
 
 
 def lines(rows: Sequence[Row], x: str, y: str, by: str, **options: Any) -> Plot:
@@ -42,8 +49,8 @@ def lines(rows: Sequence[Row], x: str, y: str, by: str, **options: Any) -> Plot:
     for key in values(rows, by):
         own = [row for row in where(rows, **{by: key}) if row.get(x) is not None and row.get(y) is not None]
         if own:
-            log = "y" in options.get("log", "")
-            points = (point(at, by_seed(own, y, **{x: at}).values(), log=log) for at in sorted(values(own, x)))
+            scale = _scale(own, y, options)
+            points = (point(at, by_seed(own, y, **{x: at}).values(), scale) for at in sorted(values(own, x)))
             series.append(Series(label(key), tuple(points)))
     return Plot("lines", tuple(series), **options)
 
@@ -62,7 +69,8 @@ def bars(rows: Sequence[Row], x: str, y: str, by: str | None = None, **options: 
     for key in values(rows, by) if by else [None]:
         own = where(rows, **{by: key}) if by else list(rows)
         seeds = {category: by_seed(own, y, **{x: category}) for category in categories}
-        points = tuple(point(str(category), each.values()) for category, each in seeds.items() if each)
+        scale = _scale(own, y, options)
+        points = tuple(point(str(category), each.values(), scale) for category, each in seeds.items() if each)
         series.append(Series(label(y if key is None else key), points))
     names = {str(category): label(category) for category in categories}
     return Plot("bars", tuple(series), **{"categories": names, **options})

@@ -1,11 +1,13 @@
 """Attention on the Connect Four board: does it improve play, do more heads help, and do heads follow lines?
 
 Positions come from random play with few squares left, so that the solver labels thousands in seconds. Only positions
-are used in which one legal move keeps the result of perfect play (win, draw or loss) and another worsens it.
+are used in which one legal move keeps the result of perfect play (win, draw or loss) and another worsens it. All
+networks see the stones only: planes with lines as input would contain what attention should find. They are compared by
+seed: the same positions in the same batches.
 """
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,161 +18,249 @@ from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import bars
 from regard.claims.charts.labels import label
 from regard.claims.charts.panels import ReferenceLine
-from regard.claims.claim import Conclusion, Row, Settings, Verdict
-from regard.claims.definition import Definition, enumerate_in_words
-from regard.claims.statistics.confidence_intervals import interval
-from regard.claims.statistics.rows import difference, figure, figures, over_seeds, values, where
-from regard.claims.tasks.fit import Evaluation, fit, match_parameters, parameter_count
+from regard.claims.claim import Conclusion, Row, Settings
+from regard.claims.definition import Definition
+from regard.claims.statistics.rows import by_seed, differences, figures, per_seed, values, where
+from regard.claims.statistics.statements import Reference, Statement, conclude
+from regard.claims.statistics.timing import best_times
+from regard.claims.tasks.fit import fit, match_parameters, parameter_count
 from regard.connectx import Boards, Solver
+from regard.costs.measurement import profile_call
 from regard.models import BoardConfig, BoardNet, attention_pattern
-from regard.watching import watch
+from regard.watching import intervene, watch
+from regard.watching.interventions.kinds import ablate
 
-WITHOUT, MATCHED = "no attention", "no attention, equal parameters"
+WITHOUT, MATCHED, EQUAL_TIME = "no attention", "no attention, equal parameters", "no attention, equal CPU time"
+MASKED, MAIN = "line-masked heads", "6 heads"
+VARIANTS: dict[str, dict[str, Any]] = {
+    WITHOUT: {"attn_every": None, "heads": 1},
+    MATCHED: {"attn_every": None, "heads": 1},
+    EQUAL_TIME: {"attn_every": None, "heads": 1},
+    MAIN: {"heads": 6},
+    "1 head": {"heads": 1},
+    "24 heads": {"heads": 24},
+    MASKED: {"heads": 24, "sees": ("row", "column", "rising", "falling")},
+}
+SHAPES = {"6×7, 4": (6, 7, 4), "7×8, 5": (7, 8, 5)}  # rows, columns, stones in a row
+FIRST, SECOND = SHAPES
 DIRECTIONS = ("row", "column", "rising", "falling")
+NONE = "none"
 STRONG = 1.5  # a head follows a direction if its weight there is 1.5 times that of permuted maps
+GAIN = 0.005  # smallest difference of the share of errors that counts
+LEARNT = 0.85  # accuracy that the main network must reach
 DEFINITION = Definition("connectx-attention")
 text = DEFINITION.text
 
 
-@lru_cache(maxsize=2)
-def solved_positions(count: int, fewest: int, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return solved positions: planes (N, 2, 6, 7), legal columns, columns that keep the result, results (−1, 0, 1)."""
-    solver = Solver(table_bits=20)
-    planes: list[Tensor] = []
-    legal, keeping, result = [], [], []
+class Positions(NamedTuple):
+    """Solved positions.
+
+    planes      own stones and the opponent's (N, 2, rows, columns)
+    legal       columns that can be played (N, columns)
+    keeping     columns that keep the result (N, columns)
+    result      result of perfect play, −1, 0 or 1 (N,)
+    direction   of the line that can be completed at once, by either player, as index of `DIRECTIONS`; 4 for none
+    length      number of stones in that line, 0 for none
+    """
+
+    planes: Tensor
+    legal: Tensor
+    keeping: Tensor
+    result: Tensor
+    direction: Tensor
+    length: Tensor
+
+
+@lru_cache(maxsize=4)
+def solved_positions(board: str, count: int, stones: tuple[int, int], seed: int) -> Positions:
+    """Return distinct solved positions from random play; `stones` are those on 6×7, a larger board has as many free."""
+    rows, columns, inarow = SHAPES[board]
+    stones = stones[0] + rows * columns - 42, stones[1] + rows * columns - 42
+    solver = Solver(rows, columns, inarow, table_bits=20)
     rng = np.random.default_rng(seed)
-    while len(planes) < count:
-        boards = Boards(512, seed=int(rng.integers(2**31)))
-        for _ in range(int(rng.integers(fewest, fewest + 8))):
+    items: list[tuple[Any, ...]] = []
+    seen: set[tuple[int, int]] = set()
+    while len(items) < count:
+        boards = Boards(512, rows, columns, inarow, seed=int(rng.integers(2**31)))
+        for _ in range(int(rng.integers(stones[0], stones[1] + 1))):
             boards.step(boards.random_columns())
-        batch_planes, batch_legal = boards.planes(), boards.legal()
+        planes, legal = boards.planes(), boards.legal()
         for at in np.flatnonzero(boards.status == 0):
-            scores = solver.move_scores(int(boards.position[at]), int(boards.mask[at]))
+            key = int(boards.position[at]), int(boards.mask[at])
+            if key in seen or len(items) == count:
+                continue
+            seen.add(key)
+            scores = solver.move_scores(*key)
             signs = [None if score is None else int(np.sign(score)) for score in scores]
             best = max(sign for sign in signs if sign is not None)
             keeps = [sign == best for sign in signs]
-            if sum(keeps) < int(batch_legal[at].sum()) and len(planes) < count:
-                planes.append(torch.from_numpy(batch_planes[at].copy()))
-                legal.append(torch.from_numpy(batch_legal[at].copy()))
-                keeping.append(torch.tensor(keeps))
-                result.append(float(best))
-    return torch.stack(planes), torch.stack(legal), torch.stack(keeping), torch.tensor(result)
+            if sum(keeps) < int(legal[at].sum()):
+                line = open_line(planes[at], inarow)
+                items.append((planes[at].copy(), legal[at].copy(), keeps, float(best), *line))
+    return Positions(*(torch.from_numpy(np.array(column)) for column in zip(*items, strict=True)))
 
 
-def variants(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Return, by name of the variant, its changes to the main network (6 heads, attention after every second block)."""
-    changes: dict[str, dict[str, Any]] = {WITHOUT: {"attn_every": None}, MATCHED: {"attn_every": None}}
-    for heads in settings["heads"]:
-        changes[f"{heads} head{'s' if heads > 1 else ''}"] = {"heads": heads}
-    for every in settings["every"]:
-        changes[f"attention every {every}"] = {"attn_every": every}
-    return changes
+def open_line(planes: Any, inarow: int) -> tuple[int, int]:
+    """Return direction and length of the longest line that one stone completes, (4, 0) if there is none.
+
+    The first row of the planes is the top of the board.
+
+    >>> planes = np.zeros((2, 6, 7)); planes[0, 5, 1:4] = 1
+    >>> open_line(planes, 4)
+    (0, 4)
+    """
+    rows, columns = planes.shape[1:]
+    taken = planes.sum(0) > 0
+    best = (4, 0)
+    for column in range(columns):
+        empty = np.flatnonzero(~taken[:, column])
+        if not len(empty):
+            continue
+        row = int(empty[-1])
+        for stones in planes:
+            for direction, (down, right) in enumerate(((0, 1), (1, 0), (-1, 1), (1, 1))):
+                length = 1
+                for sign in (-1, 1):
+                    r, c = row + sign * down, column + sign * right
+                    while 0 <= r < rows and 0 <= c < columns and stones[r, c]:
+                        length, r, c = length + 1, r + sign * down, c + sign * right
+                if length >= inarow and length > best[1]:
+                    best = direction, length
+    return best
 
 
 def make_network(settings: Settings, variant: str) -> BoardNet:
-    """Return an untrained network; the variant MATCHED replaces attention by channels with as many parameters."""
+    """Return an untrained network; MATCHED replaces attention by channels with as many parameters."""
     config: dict[str, Any] = {
-        "channels": settings["channels"], "heads": settings["main"], "layers": settings["layers"],
-        "attn_every": 2, "head_channels": 16, "value_hidden": 32,
+        "channels": settings["channels"], "layers": settings["layers"], "attn_every": 1, "head_channels": 16,
+        "value_hidden": 32, **VARIANTS[variant],
     }  # fmt: skip
-    if variant == MATCHED:
-        network = match_parameters(
-            lambda channels: BoardNet(BoardConfig(**{**config, "channels": channels, "heads": 1, "attn_every": None})),
-            parameter_count(BoardNet(BoardConfig(**config))),
-            range(8, 2 * settings["channels"]),
-        )
-        assert isinstance(network, BoardNet)
-        return network
-    changes = variants(settings)[variant]
-    if changes.get("attn_every", 2) is None:
-        config["heads"] = 1
-    return BoardNet(BoardConfig(**{**config, **changes}))
+    if variant != MATCHED:
+        return BoardNet(BoardConfig(**config))
+    network = match_parameters(
+        lambda channels: BoardNet(BoardConfig(**{**config, "channels": channels})),
+        parameter_count(make_network(settings, MAIN)),
+        range(8, 2 * settings["channels"]),
+    )
+    assert isinstance(network, BoardNet)
+    return network
 
 
-def share_keeping(net: nn.Module, planes: Tensor, legal: Tensor, keeping: Tensor) -> float:
-    """Return the share of positions in which the network's most probable move keeps the result of perfect play."""
-    choice = net(planes, legal).policy.argmax(-1, keepdim=True)
-    return float(keeping.gather(1, choice).float().mean())
+def right_moves(net: nn.Module, positions: Positions) -> Tensor:
+    """Return, for each position, whether the network's most probable move keeps the result of perfect play."""
+    with torch.no_grad():
+        choice = net(positions.planes, positions.legal).policy.argmax(-1, keepdim=True)
+    return positions.keeping.gather(1, choice)[:, 0].float()
 
 
-_TRAINED: dict[tuple[str, int, str], tuple[BoardNet, list[Evaluation]]] = {}  # the current seed's networks
+_TRAINED: dict[tuple[str, int, str, str], BoardNet] = {}  # networks of the current seed
 
 
-def train_network(settings: Settings, variant: str, seed: int) -> tuple[BoardNet, list[Evaluation]]:
-    """Return the trained network and its evaluations, from memory if it was already trained with this seed."""
-    key = (repr(sorted(settings.items())), seed, variant)
+def train_network(settings: Settings, board: str, variant: str, seed: int) -> BoardNet:
+    """Return the trained network, from memory if it was already trained with this seed."""
+    key = (repr(sorted(settings.items())), seed, board, variant)
     if key in _TRAINED:
         return _TRAINED[key]
-    planes, legal, keeping, result = solved_positions(settings["positions"], settings["fewest"], 2 * seed)
-    test = solved_positions(settings["test"], settings["fewest"], 2 * seed + 1)
+    train = _positions(settings, board, "positions")
     torch.manual_seed(seed)
     net = make_network(settings, variant)
+    order = torch.Generator().manual_seed(seed)  # the batches do not depend on the network
 
     def loss() -> Tensor:
-        indices = torch.randint(len(planes), (settings["batch"],))
-        batch = planes[indices], legal[indices], keeping[indices]
-        mirror = torch.rand(len(indices)) < 0.5
+        indices = torch.randint(len(train.planes), (settings["batch"],), generator=order)
+        mirror = torch.rand(len(indices), generator=order) < 0.5
+        batch = train.planes[indices], train.legal[indices], train.keeping[indices]
         x, may, good = (torch.where(mirror.view(-1, *[1] * (t.dim() - 1)), t.flip(-1), t) for t in batch)
         output = net(x, may)
         log_keeping = (output.policy.log_softmax(-1).masked_fill(~good, 0) / good.sum(-1, keepdim=True)).sum(-1)
-        return F.mse_loss(output.value[:, 0], result[indices]) - log_keeping.mean()
+        return F.mse_loss(output.value[:, 0], train.result[indices].float()) - log_keeping.mean()
 
-    evaluations = fit(
-        net, loss, settings["steps"], evaluations=settings["marks"], learning_rate=settings["rate"],
-        score=lambda: share_keeping(net, *test[:3]),
-    )  # fmt: skip
+    steps = settings["steps"]
+    if variant == EQUAL_TIME:
+        times = step_times(settings, board, (MAIN, WITHOUT))
+        steps = max(round(steps * times[MAIN] / times[WITHOUT]), 1)
+    fit(net, loss, steps, learning_rate=settings["rate"])
     for old in [old for old in _TRAINED if old[1] != seed]:
         del _TRAINED[old]
-    _TRAINED[key] = net.eval(), evaluations
-    return _TRAINED[key]
+    _TRAINED[key] = net.eval()
+    return net
+
+
+def _positions(settings: Settings, board: str, which: str) -> Positions:
+    """Return the positions for training ("positions") or testing ("test"), the same for all seeds."""
+    return solved_positions(board, settings[which], tuple(settings["stones"]), int(which == "test"))
+
+
+def step_times(settings: Settings, board: str, variants: tuple[str, ...]) -> dict[str, float]:
+    """Return the CPU seconds of one training step, forward and backward, of each variant."""
+    x = torch.rand(settings["batch"], 2, *SHAPES[board][:2]).round()
+    networks = {variant: make_network(settings, variant) for variant in variants}
+    calls = {name: lambda net=net: net(x).policy.logsumexp(-1).sum().backward() for name, net in networks.items()}
+    return best_times(calls, settings["repeats"])
 
 
 def parts(settings: Settings) -> list[Settings]:
-    trained: list[Settings] = [{"what": "trained", "variant": variant} for variant in variants(settings)]
-    return [*trained, {"what": "arena"}, {"what": "lines", "net": "trained"}, {"what": "lines", "net": "untrained"}]
+    trained: list[Settings] = [{"what": "trained", "board": FIRST, "variant": variant} for variant in VARIANTS]
+    trained += [{"what": "trained", "board": SECOND, "variant": variant} for variant in (MATCHED, MAIN)]
+    lines: list[Settings] = [{"what": "lines", "net": net} for net in ("trained", "untrained")]
+    return [*trained, *lines, {"what": "ablation"}, {"what": "cost"}]
 
 
 def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
-    main = f"{settings['main']} heads"
-    if part["what"] == "trained":
-        net, evaluations = train_network(settings, part["variant"], seed)
-        count = parameter_count(net)
-        return [
-            {"step": one.step, "seconds": one.seconds, "accuracy": one.score, "end": one is evaluations[-1],
-             "parameters": count, "main": part["variant"] == main}
-            for one in evaluations
-        ]  # fmt: skip
-    if part["what"] == "arena":
-        opponents = {other: train_network(settings, other, seed)[0] for other in (WITHOUT, MATCHED)}
-        net = train_network(settings, main, seed)[0]
-        return [{"against": name, "score": play_games(settings, net, other, seed)} for name, other in opponents.items()]
-    trained = part["net"] == "trained"
-    net = train_network(settings, main, seed)[0] if trained else make_network(settings, main).eval()
-    planes = solved_positions(settings["test"], settings["fewest"], 2 * seed + 1)[0][: settings["looked"]]
+    if part["what"] == "cost":
+        return _measure_cost(settings)
+    if part["what"] == "ablation":
+        return _measure_ablation(settings, seed)
+    if part["what"] == "lines":
+        trained = part["net"] == "trained"
+        net = train_network(settings, FIRST, MAIN, seed) if trained else make_network(settings, MAIN).eval()
+        with torch.no_grad(), watch(net) as seen:
+            net(_positions(settings, FIRST, "test").planes[: settings["looked"]])
+        maps = torch.cat([call.weights().mean(0) for call in seen.calls])
+        return weight_along_lines(maps, settings["permutations"])
+    net = train_network(settings, part["board"], part["variant"], seed)
+    test = _positions(settings, part["board"], "test")
+    right = right_moves(net, test)
+    rows: list[Row] = [{"line": "all", "accuracy": float(right.mean()), "parameters": parameter_count(net)}]
+    for number, direction in enumerate((*DIRECTIONS, NONE)):
+        for length in test.length[test.direction == number].unique().tolist():
+            own = right[(test.direction == number) & (test.length == length)]
+            rows.append({"line": direction, "length": length, "accuracy": float(own.mean()), "positions": len(own)})
+    return rows
+
+
+def _measure_ablation(settings: Settings, seed: int) -> list[Row]:
+    """Measure how much accuracy each head adds on positions with an open line of each direction."""
+    net, test = train_network(settings, FIRST, MAIN, seed), _positions(settings, FIRST, "test")
     with torch.no_grad(), watch(net) as seen:
-        net(planes)
-    return weight_along_lines(torch.cat([call.weights().mean(0) for call in seen.calls]), settings["permutations"])
+        net(test.planes[:1])
+    before = right_moves(net, test)
+    rows: list[Row] = []
+    for call in seen.calls:
+        for head in range(VARIANTS[MAIN]["heads"]):
+            with intervene(net, {call.name: ablate([head])}):
+                loss = before - right_moves(net, test)
+            for number, direction in enumerate(DIRECTIONS):
+                own = test.direction == number
+                if own.any():
+                    rows.append(
+                        {"head": f"{call.name}/{head}", "direction": direction, "loss": float(loss[own].mean())}
+                    )
+    return rows
 
 
-def play_games(settings: Settings, first: BoardNet, second: BoardNet, seed: int) -> float:
-    """Return the first network's mean points (win 1, draw ½) in greedy play from both sides of random openings."""
-    points = []
-    for opening in (first, second):
-        boards = Boards(settings["games"], seed=seed)
-        for _ in range(8):
-            boards.step(boards.random_columns())
-        started = boards.status == 0
-        turn = opening
-        while (boards.status == 0).any():
-            with torch.no_grad():
-                legal = torch.from_numpy(boards.legal())
-                policy = turn(torch.from_numpy(boards.planes())).policy.masked_fill(~legal, -1e9)
-            before = boards.status.copy()
-            status = boards.step(policy.argmax(-1).numpy())
-            for at in np.flatnonzero((before == 0) & (status != 0) & started):
-                points.append(0.5 if status[at] == 2 else float(turn is first))
-            turn = second if turn is first else first
-    return float(np.mean(points))
+def _measure_cost(settings: Settings) -> list[Row]:
+    """Measure peak memory of inference with 6×7 squares, and CPU time of a training step."""
+    times = step_times(settings, FIRST, (MAIN, WITHOUT))
+    x = torch.rand(settings["batch"], 2, 6, 7).round()
+    rows: list[Row] = []
+    for variant, seconds in times.items():
+        net = make_network(settings, variant).eval()
+        with torch.no_grad():
+            net(x)
+            peak = profile_call(lambda net=net: net(x)).peak  # type: ignore[misc]
+        rows.append({"variant": variant, "seconds": seconds, "peak": peak})
+    return rows
 
 
 def weight_along_lines(maps: Tensor, permutations: int) -> list[Row]:
@@ -202,75 +292,87 @@ def weight_along_lines(maps: Tensor, permutations: int) -> list[Row]:
     ]  # fmt: skip
 
 
-def heads_along_lines(rows: list[Row], net: str) -> tuple[list[float], set[str]]:
-    """Return the share of heads that follow a direction, for each seed, and the directions that are followed."""
-    shares, directions = [], set()
-    for seed in values(rows, "seed"):
+def heads_along_lines(rows: list[Row], net: str) -> list[float]:
+    """Return, for each seed, the share of heads that follow a direction (p < 0.05, Bonferroni within the network)."""
+    shares = []
+    for seed in values(where(rows, what="lines", net=net), "seed"):
         own = where(rows, what="lines", net=net, seed=seed)
         follows = [row for row in own if row["p"] < 0.05 / len(own) and row["ratio"] >= STRONG]
         shares.append(len(values(follows, "head")) / len(values(own, "head")))
-        directions |= set(values(follows, "direction"))
-    return shares, directions
+    return shares
 
 
-def accuracy_at_equal_time(rows: list[Row], variant: str) -> dict[int, float]:
-    """Return, for each seed, the accuracy of a variant at the time when the fastest variant was done."""
-    accuracy = {}
-    for seed in values(rows, "seed"):
-        own = where(rows, what="trained", seed=seed)
-        limit = min(row["seconds"] for row in own if row["end"])
-        run = where(own, variant=variant)
-        accuracy[seed] = ([row for row in run if row["seconds"] <= limit] or run[:1])[-1]["accuracy"]
-    return accuracy
+def heads_for_one_direction(rows: list[Row]) -> list[float]:
+    """Return, for each seed, the share of heads without which one direction loses `GAIN` more than the others."""
+    shares = []
+    for seed in values(where(rows, what="ablation"), "seed"):
+        own = where(rows, what="ablation", seed=seed)
+        special = 0
+        for head in values(own, "head"):
+            losses = sorted(row["loss"] for row in where(own, head=head))
+            special += losses[-1] - sum(losses[:-1]) / max(len(losses) - 1, 1) > GAIN
+        shares.append(special / len(values(own, "head")))
+    return shares
+
+
+def gain_on_lines(rows: list[Row], board: str) -> list[float]:
+    """Return, for each seed, how much more attention gains with an open line than without."""
+    gains = {}
+    for variant in (MAIN, MATCHED):
+        own = where(rows, what="trained", board=board, variant=variant)
+        lines = [row for row in own if row["line"] in DIRECTIONS]
+        accuracy = {
+            seed: sum(row["accuracy"] * row["positions"] for row in where(lines, seed=seed))
+            / sum(row["positions"] for row in where(lines, seed=seed))
+            for seed in values(lines, "seed")
+        }
+        without = by_seed(own, "accuracy", line=NONE)
+        gains[variant] = {seed: accuracy[seed] - without[seed] for seed in accuracy.keys() & without.keys()}
+    return [gains[MAIN][seed] - gains[MATCHED][seed] for seed in sorted(gains[MAIN].keys() & gains[MATCHED].keys())]
 
 
 def judge(rows: list[Row]) -> Conclusion:
-    ends, arena = where(rows, what="trained", end=True), where(rows, what="arena")
-    names = values(ends, "variant")
-    by_heads = sorted((name for name in names if name[0].isdigit()), key=lambda name: int(name.split()[0]))
-    main = str(values(where(ends, main=True), "variant")[0])
-    gain = difference(ends, "accuracy", {"variant": main}, {"variant": MATCHED})
-    with_attention, without = (accuracy_at_equal_time(rows, variant) for variant in (main, WITHOUT))
-    gain_in_time = interval([with_attention[seed] - without[seed] for seed in with_attention])
-    more_heads = difference(ends, "accuracy", {"variant": by_heads[-1]}, {"variant": by_heads[0]})
-    shares, directions = heads_along_lines(rows, "trained")
-    following, untrained = interval(shares), interval(heads_along_lines(rows, "untrained")[0])
+    ends, costs = where(rows, what="trained", line="all"), where(rows, what="cost")
+
+    def gain(key: str, first: str, second: str, board: str = FIRST) -> Statement:
+        own = where(ends, board=board)
+        effect = differences(own, "accuracy", {"variant": first}, {"variant": second})
+        names = {"first": label(first), "second": label(second), "board": label(board)}
+        return Statement(text(f"statements.{key}", **names), effect, GAIN, "difference")
+
+    def cost_ratio(name: str) -> list[float]:
+        with_attention, without = (by_seed(costs, name, variant=variant) for variant in (MAIN, WITHOUT))
+        return [with_attention[seed] / without[seed] for seed in with_attention]
+
+    statements = [
+        gain("better", MAIN, MATCHED),
+        gain("better", MAIN, EQUAL_TIME),
+        gain("better", MAIN, WITHOUT),
+        gain("better", "24 heads", "1 head"),
+        gain("better", MAIN, MATCHED, SECOND),
+        *(Statement(text("statements.lines", board=label(board)), gain_on_lines(rows, board), GAIN, "difference")
+          for board in SHAPES),
+        Statement(text("statements.follow"), heads_along_lines(rows, "trained"), 0.5, "share"),
+        Statement(text("statements.ablation"), heads_for_one_direction(rows), 0.5, "share"),
+        Statement(text("statements.memory"), cost_ratio("peak"), 1.5, "ratio", below=True),
+        Statement(text("statements.time"), cost_ratio("seconds"), 1.5, "ratio", below=True),
+    ]  # fmt: skip
+    reference = Reference(text("references.main"), per_seed(ends, "accuracy", board=FIRST, variant=MAIN), LEARNT)
+    by_line = [row for row in where(rows, what="trained", board=FIRST) if row["line"] != "all"]
+    lines = [line for line in (*DIRECTIONS, NONE) if where(by_line, line=line)]
     shown = (
-        *figures(ends, "accuracy", text("figures.accuracy"), "%", variant=names),
-        figure(text("figures.gain_updates", main=label(main)), gain, "%"),
-        figure(text("figures.gain_time", main=label(main)), gain_in_time, "%"),
-        *figures(arena, "score", text("figures.arena", main=label(main), against="{against}"), "%",
-                 against=(WITHOUT, MATCHED)),
-        figure(text("figures.following", net=label("trained")), following, "%"),
-        figure(text("figures.following", net=label("untrained")), untrained, "%"),
-    )  # fmt: skip
-    all_kinds = {"row", "column"} <= directions and bool({"rising", "falling"} & directions)
-    statements = {
-        "equal_parameters": gain.above,
-        "equal_time": gain_in_time.above,
-        "arena": over_seeds(arena, "score", against=MATCHED).low > 0.5,
-        "more_heads": more_heads.above,
-        "lines": following.mean >= 0.5 and all_kinds,
-    }
-    heads = {"most": label(by_heads[-1]), "fewest": label(by_heads[0])}
-    confirmed, refuted = (
-        enumerate_in_words([text(f"statements.{key}", **heads) for key, value in statements.items() if value is truth],
-                           "; ", "；")
-        for truth in (True, False)
-    )  # fmt: skip
-    verdict: Verdict = "holds when" if any(statements.values()) else "does not hold here"
-    if all(statements.values()):
-        verdict = "holds"
-    return Conclusion(verdict, text("sentences.found", confirmed=confirmed, refuted=refuted), shown)
+        *figures(where(ends, board=FIRST), "accuracy", text("figures.accuracy"), "%", variant=VARIANTS),
+        *figures(by_line, "accuracy", text("figures.line"), "%", variant=(MAIN, MATCHED), line=lines),
+    )
+    return conclude(statements, shown, references=[reference])
 
 
 def draw(rows: list[Row]) -> Chart:
-    ends, arena = where(rows, what="trained", end=True), where(rows, what="arena")
-    opponents = {WITHOUT: label("same blocks"), MATCHED: label("equal parameters")}
+    ends = where(rows, what="trained", line="all", board=FIRST)
+    losses = where(rows, what="ablation")
     return Chart(text("chart.title"), (
         bars(ends, "variant", "accuracy", title=text("chart.accuracy"), percent=True, horizontal=True),
-        bars(arena, "against", "score", title=text("chart.arena"), percent=True, categories=opponents,
-             reference_lines=(ReferenceLine(0.5, text("chart.even")),)),
+        bars(losses, "direction", "loss", title=text("chart.ablation")),
         bars(where(rows, what="lines"), "direction", "ratio", "net", title=text("chart.lines"),
              reference_lines=(ReferenceLine(1, text("chart.permuted")),)),
     ))  # fmt: skip

@@ -10,12 +10,15 @@ from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import bars, chance_line
 from regard.claims.charts.labels import label
 from regard.claims.claim import Conclusion, Row, Settings
-from regard.claims.definition import Definition, enumerate_in_words
-from regard.claims.statistics.rows import difference, figures
+from regard.claims.definition import Definition
+from regard.claims.statistics.rows import differences, figures, per_seed
+from regard.claims.statistics.statements import Reference, Statement, conclude
 from regard.claims.tasks.fit import parameter_count
 from regard.claims.tasks.retrieval import ITEMS, VALUES, Reader, majority, retrieval, softmax, train_reader
 
 TASKS = {"find one": retrieval, "most frequent": majority}
+GAIN = 0.05  # smallest difference of accuracy that counts
+LEARNT = {("find one", "attention"): 0.95, ("most frequent", "plain mean"): 0.8}  # accuracies of the reference arms
 DEFINITION = Definition("learned-mean")
 text = DEFINITION.text
 
@@ -55,20 +58,22 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 
 
 def judge(rows: list[Row]) -> Conclusion:
-    def beats(task: str, way: str) -> bool:
-        return difference(rows, "accuracy", {"task": task, "way": "attention"}, {"task": task, "way": way}).above
-
-    shown = tuple(figures(rows, "accuracy", text("figures.accuracy"), "%", task=TASKS, way=WAYS))
-    better = [task for task in TASKS if all(beats(task, way) for way in WAYS if way != "attention")]
-    if len(better) == len(TASKS):
-        return Conclusion("holds", text("sentences.holds"), shown)
-    if better:
-        named = {
-            "better": enumerate_in_words([label(task) for task in better]),
-            "others": enumerate_in_words([label(task) for task in TASKS if task not in better]),
-        }
-        return Conclusion("holds when", text("sentences.one_task", **named), shown)
-    return Conclusion("does not hold here", text("sentences.never"), shown)
+    shown = figures(rows, "accuracy", text("figures.accuracy"), "%", task=TASKS, way=WAYS)
+    statements = [
+        Statement(
+            text("statements.better", task=label(task), way=label(way)),
+            differences(rows, "accuracy", {"task": task, "way": "attention"}, {"task": task, "way": way}),
+            GAIN, "difference",
+        )
+        for task in TASKS for way in WAYS if way != "attention"
+    ]  # fmt: skip
+    references = [
+        Reference(text("references.learnt", task=label(task), way=label(way)),
+                  per_seed(rows, "accuracy", task=task, way=way), least)
+        for (task, way), least in LEARNT.items()
+    ]  # fmt: skip
+    holds, fails = text("sentences.holds"), text("sentences.never")
+    return conclude(statements, shown, references=references, holds=holds, fails=fails)
 
 
 def draw(rows: list[Row]) -> Chart:

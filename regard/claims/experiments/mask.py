@@ -8,7 +8,8 @@ from regard.claims.charts.from_rows import bars, chance_line
 from regard.claims.charts.labels import label
 from regard.claims.claim import Conclusion, Row, Settings
 from regard.claims.definition import Definition
-from regard.claims.statistics.rows import difference, figure, figures, over_seeds
+from regard.claims.statistics.rows import differences, figure, figures, per_seed, where
+from regard.claims.statistics.statements import Fact, Reference, Statement, conclude
 from regard.claims.tasks.fit import fit, share_correct, token_loss
 from regard.claims.tasks.token_models import token_model
 
@@ -58,23 +59,29 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 
 
 def judge(rows: list[Row]) -> Conclusion:
-    accuracy = {(way, when): over_seeds(rows, when, way=way) for way in WAYS for when in ("training", "generation")}
-    gain = difference(rows, "generation", {"way": "mask on"}, {"way": "mask off"})
-    leak = {way: max(row["leak"] for row in rows if row["way"] == way) for way in WAYS}
+    on, off = ({when: per_seed(rows, when, way=way) for when in ("training", "generation")} for way in WAYS)
+    leak = {way: [row["leak"] for row in where(rows, way=way)] for way in WAYS}
     shown = (
         *figures(rows, "training", text("figures.training"), "%", way=WAYS),
         *figures(rows, "generation", text("figures.generation"), "%", way=WAYS),
-        *(figure(text("figures.leak", way=label(way)), leak[way]) for way in WAYS),
+        *(figure(text("figures.leak", way=label(way)), max(leak[way])) for way in WAYS),
     )
-    masked = leak["mask on"] < 1e-4 < leak["mask off"]
-    copies = accuracy["mask off", "training"].low > 0.9 and accuracy["mask off", "generation"].high < 0.5
-    generates = accuracy["mask on", "generation"].low > 0.9
-    percent = {f"{way.split()[1]}_{when}": 100 * mean for (way, when), (mean, _, _) in accuracy.items()}
-    if copies and generates and masked:
-        return Conclusion("holds", text("sentences.holds", chance=100 / MODULUS, **percent), shown)
-    if gain.above and masked:
-        return Conclusion("holds when", text("sentences.smaller", **percent), shown)
-    return Conclusion("does not hold here", text("sentences.harmless"), shown)
+    gain = differences(rows, "generation", {"way": "mask on"}, {"way": "mask off"})
+    statements = (
+        Statement(text("statements.gain"), gain, 0.05, "difference", required=True),
+        Statement(text("statements.copies"), off["training"], 0.9, "share"),
+        Statement(text("statements.fails"), off["generation"], 0.5, "share", below=True),
+        Fact(text("statements.hidden"), [one < 1e-4 for one in leak["mask on"]], required=True),
+        Fact(text("statements.visible"), [one > 1e-4 for one in leak["mask off"]], required=True),
+    )
+    reference = Reference(text("references.mask"), on["generation"], 0.9)
+    percent = {
+        f"{way}_{when}": 100 * sum(shares) / len(shares)
+        for way, each in (("on", on), ("off", off))
+        for when, shares in each.items()
+    }
+    holds = text("sentences.holds", chance=100 / MODULUS, **percent)
+    return conclude(statements, shown, references=[reference], holds=holds, fails=text("sentences.harmless"))
 
 
 def draw(rows: list[Row]) -> Chart:

@@ -8,8 +8,9 @@ from regard.claims.charts.from_rows import lines
 from regard.claims.charts.labels import label
 from regard.claims.charts.panels import ReferenceLine
 from regard.claims.claim import Conclusion, Row, Settings
-from regard.claims.definition import Definition, enumerate_in_words
-from regard.claims.statistics.rows import figure, figures, over_seeds, values, where
+from regard.claims.definition import Definition
+from regard.claims.statistics.rows import figure, figures, per_seed, values, where
+from regard.claims.statistics.statements import Reference, Statement, conclude
 from regard.claims.statistics.timing import torch_threads
 from regard.claims.tasks.fit import fit, token_loss
 from regard.nn import MultiHeadAttention
@@ -17,7 +18,9 @@ from regard.nn import MultiHeadAttention
 VOCABULARY, LENGTH = 8, 8
 CHANCE = float(torch.tensor(float(VOCABULARY)).log())
 BOTH = ("post-norm", "pre-norm")
-WAYS = ("neither", "residual only", "norm only", *BOTH)
+WARM_UP = "post-norm, long warm-up"
+WAYS = ("neither", "residual only", "norm only", *BOTH, WARM_UP)
+WARM_UP_SHARE = {WARM_UP: 0.4}  # share of the updates in which the learning rate rises; 5 % for all others
 DEFINITION = Definition("residual-norm")
 text = DEFINITION.text
 
@@ -40,7 +43,7 @@ class Block(nn.Module):
                 x = x + part(x)
             elif self.way == "norm only":
                 x = norm(part(x))
-            elif self.way == "post-norm":
+            elif self.way in ("post-norm", WARM_UP):
                 x = norm(x + part(x))
             else:
                 x = x + part(norm(x))
@@ -94,7 +97,10 @@ def _measure_stack(settings: Settings, part: Settings, seed: int) -> list[Row]:
     for rate in settings["rates"]:
         torch.manual_seed(seed)
         model = Stack(settings["width"], part["depth"], part["way"])
-        fit(model, lambda model=model: model.loss(settings["batch"]), settings["steps"], learning_rate=rate)  # type: ignore[misc]
+        fit(
+            model, lambda model=model: model.loss(settings["batch"]), settings["steps"], learning_rate=rate,  # type: ignore[misc]
+            warm_up=WARM_UP_SHARE.get(part["way"], 0.05),
+        )  # fmt: skip
         with torch.no_grad():
             losses.append(float(model.loss(512)))
     ratio = norms[0] / norms[-1] if norms[-1] else None
@@ -106,35 +112,31 @@ def judge(rows: list[Row]) -> Conclusion:
     ends = where(rows, what="end")
     depths = sorted(values(ends, "depth"))
     deepest = where(ends, depth=depths[-1])
-    with_ratio = [way for way in WAYS if any(row["first_over_last"] is not None for row in where(deepest, way=way))]
-    shown = (
-        *figures(deepest, "loss", text("figures.loss"), depth=depths[-1:], way=WAYS),
-        *figures(deepest, "first_over_last", text("figures.gradient"), depth=depths[-1:], way=with_ratio),
-        figure(text("figures.chance"), CHANCE),
-    )
-    learned = {
-        way: [depth for depth in depths if over_seeds(ends, "loss", way=way, depth=depth).high < CHANCE / 2]
-        for way in WAYS
-    }
-    deep = [way for way in WAYS if depths[-1] in learned[way]]
-    depth_texts = [
-        text(
-            "sentences.reaches" if learned[way] else "sentences.fails",
-            way=label(way),
-            depth=max(learned[way], default=0),
+    with_ratio = [
+        way for way in WAYS
+        if where(deepest, way=way) and all(row["first_over_last"] for row in where(deepest, way=way))
+    ]  # fmt: skip
+    measured = values(deepest, "way")
+    statements = [
+        Statement(
+            text(f"statements.{'learns' if learns else 'fails'}", way=label(way), depth=depths[-1]),
+            [loss / CHANCE for loss in per_seed(deepest, "loss", way=way)], 0.5, "ratio", below=learns,
         )
-        for way in WAYS
-    ]
-    findings = {
-        "depth": depths[-1],
-        "ways": enumerate_in_words([label(way) for way in deep]),
-        "depths": enumerate_in_words(depth_texts, "; ", "；"),
-    }
-    if set(deep) == set(BOTH):
-        return Conclusion("holds", text("sentences.holds", **findings), shown)
-    if set(deep) & set(BOTH):
-        return Conclusion("holds when", text("sentences.some", **findings), shown)
-    return Conclusion("does not hold here", text("sentences.never", **findings), shown)
+        for way in WAYS for learns in [way in (*BOTH, WARM_UP)]
+    ]  # fmt: skip
+    references = [
+        Reference(text("references.shallow", depth=depths[0]),
+                  [1 - loss / CHANCE for loss in per_seed(ends, "loss", way="pre-norm", depth=depths[0])], 0.5)
+    ]  # fmt: skip
+    shown = (
+        *figures(deepest, "loss", text("figures.loss"), scale="ratio", depth=depths[-1:], way=measured),
+        *figures(deepest, "first_over_last", text("figures.gradient"), scale="ratio", depth=depths[-1:],
+                 way=with_ratio),
+        figure(text("figures.chance"), CHANCE),
+    )  # fmt: skip
+    findings = {"depth": depths[-1]}
+    holds, fails = text("sentences.holds", **findings), text("sentences.never", **findings)
+    return conclude(statements, shown, references=references, holds=holds, fails=fails)
 
 
 def draw(rows: list[Row]) -> Chart:

@@ -6,6 +6,7 @@ Both models have embeddings, two layers with 8·D² weights each, and an output 
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,18 +15,21 @@ from torch import Tensor, nn
 from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import bars, lines
 from regard.claims.charts.labels import label
-from regard.claims.claim import Conclusion, Figure, Row, Settings
-from regard.claims.definition import Definition, enumerate_in_words
-from regard.claims.statistics.confidence_intervals import Interval, interval
-from regard.claims.statistics.rows import by_seed, difference, figure, figures, values, where
-from regard.claims.statistics.timing import best_times, torch_threads
+from regard.claims.claim import Conclusion, Row, Settings
+from regard.claims.definition import Definition
+from regard.claims.statistics.confidence_intervals import power_law_exponent
+from regard.claims.statistics.rows import by_seed, differences, figures, per_seed, ratios, values, where
+from regard.claims.statistics.statements import Reference, Statement, conclude
+from regard.claims.statistics.timing import best_times
 from regard.claims.tasks.fit import Evaluation, fit, parameter_count, share_correct, token_loss
 from regard.claims.tasks.token_models import token_model
 from regard.training import phrase_pairs
 
 MODELS = ("Transformer", "LSTM")
-PARALLEL, DISTANCE, SPEED = "parallel computation", "long distance", "training speed"
+STEPS, PARALLEL, DISTANCE = "sequential steps", "parallel computation", "long distance"
 EXPRESSIVE, DATA = "expressiveness", "data"
+GAIN, RATIO, LOSS = 0.05, 1.1, 0.05  # smallest differences of accuracy, time and loss that count
+LEARNT = 0.9  # accuracy of the reference arms
 VOCABULARY = 17  # vocabulary size of the synthetic tasks
 DEFINITION = Definition("rnn-vs-transformer")
 text = DEFINITION.text
@@ -69,13 +73,13 @@ def recall_task(batch: int, length: int) -> tuple[Tensor, Tensor]:
     return torch.cat([tokens, keys.gather(1, position)], 1), _only_last(answer, 2 * pairs + 1)
 
 
-def parity_task(batch: int, length: int) -> tuple[Tensor, Tensor]:
-    """Return random bits and, at each position, the parity of the bits so far."""
-    bits = torch.randint(2, (batch, length))
-    return bits, bits.cumsum(1) % 2
+def delay_task(batch: int, length: int) -> tuple[Tensor, Tensor]:
+    """Return random tokens (0 … 15) and, at each position, the token four positions before it."""
+    tokens = torch.randint(16, (batch, length))
+    return tokens, F.pad(tokens[:, :-4], (4, 0), value=-100)
 
 
-TASKS = {"recall": recall_task, "parity": parity_task}
+TASKS = {"recall": recall_task, "delay": delay_task}
 
 
 def _only_last(answer: Tensor, length: int) -> Tensor:
@@ -101,7 +105,8 @@ def random_excerpts(ids: Tensor, batch: int, length: int) -> tuple[Tensor, Tenso
 
 
 def parts(settings: Settings) -> list[Settings]:
-    result: list[Settings] = [{"row": PARALLEL, "threads": count} for count in settings["threads"]]
+    result: list[Settings] = [{"row": STEPS}]
+    result += [{"row": PARALLEL, "threads": count} for count in settings["threads"]]
     for model in MODELS:
         result += [{"row": DISTANCE, "distance": distance, "model": model} for distance in settings["distances"]]
         result += [{"row": EXPRESSIVE, "task": task, "model": model} for task in TASKS]
@@ -110,6 +115,8 @@ def parts(settings: Settings) -> list[Settings]:
 
 
 def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
+    if part["row"] == STEPS:
+        return _count_steps(settings)
     if part["row"] == PARALLEL:
         return _measure_throughput(settings, part["threads"])
     if part["row"] == DATA:
@@ -117,7 +124,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
     if part["row"] == DISTANCE:
         make, length = distant_value_task, part["distance"]
     else:
-        make, length = TASKS[part["task"]], settings["bits"] if part["task"] == "parity" else 16
+        make, length = TASKS[part["task"]], 16
     test, targets = make(settings["test"], length)
     model = make_model(part["model"], VOCABULARY, settings["width"], test.shape[1])
 
@@ -141,29 +148,62 @@ def _row(evaluation: Evaluation, steps: int) -> Row:
     return {"step": step, "seconds": seconds, "loss": loss, "end": step == steps}
 
 
+def longest_chain(output: Tensor) -> int:
+    """Return the number of operations on the longest path of the autograd graph: steps that must follow each other.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> longest_chain((x.exp() + x.exp().exp()).sum())
+    5
+    """
+    order: list[Any] = []
+    seen: set[Any] = set()
+    stack: list[tuple[Any, bool]] = [(output.grad_fn, False)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+        elif node is not None and node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(inner, False) for inner, _ in node.next_functions]
+    depth: dict[Any, int] = {None: 0}
+    for node in order:  # inputs come before the operations that use them
+        depth[node] = 1 + max((depth[inner] for inner, _ in node.next_functions), default=0)
+    return depth[output.grad_fn]
+
+
+def _count_steps(settings: Settings) -> list[Row]:
+    """Count the sequential steps of both models for one sequence of each length."""
+    rows: list[Row] = []
+    for length in settings["lengths"]:
+        tokens = torch.randint(VOCABULARY, (1, length))
+        for kind in MODELS:
+            output = make_model(kind, VOCABULARY, 16, length).double()(tokens)  # in float32 torch fuses the LSTM
+            rows.append({"length": length, "model": kind, "steps": longest_chain(output)})
+    return rows
+
+
 def _measure_throughput(settings: Settings, threads: int) -> list[Row]:
     """Measure tokens per second, forward and in training, with the same number of tokens at every length."""
     rows: list[Row] = []
-    with torch_threads(threads):
-        for length in settings["lengths"]:
-            batch = max(settings["tokens"] // length, 1)
-            tokens = torch.randint(VOCABULARY, (batch, length))
-            models = {kind: make_model(kind, VOCABULARY, settings["timed_width"], length) for kind in MODELS}
+    for length in settings["lengths"]:
+        batch = max(settings["tokens"] // length, 1)
+        tokens = torch.randint(VOCABULARY, (batch, length))
+        models = {kind: make_model(kind, VOCABULARY, settings["timed_width"], length) for kind in MODELS}
 
-            def forward(model: nn.Module, tokens: Tensor = tokens) -> object:
-                with torch.no_grad():
-                    return model(tokens)
+        def forward(model: nn.Module, tokens: Tensor = tokens) -> object:
+            with torch.no_grad():
+                return model(tokens)
 
-            def training(model: nn.Module, tokens: Tensor = tokens) -> object:
-                return model(tokens).logsumexp(-1).mean().backward()
+        def training(model: nn.Module, tokens: Tensor = tokens) -> object:
+            return model(tokens).logsumexp(-1).mean().backward()
 
-            for when, run in (("forward", forward), ("training", training)):
-                calls = {kind: lambda model=model, run=run: run(model) for kind, model in models.items()}
-                times = best_times(calls, settings["repeats"])
-                rows += [
-                    {"length": length, "when": when, "model": kind, "rate": batch * length / times[kind]}
-                    for kind in MODELS
-                ]
+        for when, run in (("forward", forward), ("training", training)):
+            calls = {kind: lambda model=model, run=run: run(model) for kind, model in models.items()}
+            times = best_times(calls, settings["repeats"], threads=threads)
+            rows += [
+                {"length": length, "when": when, "model": kind, "rate": batch * length / times[kind]} for kind in MODELS
+            ]
     return rows
 
 
@@ -182,37 +222,60 @@ def _measure_language(settings: Settings, part: Settings) -> list[Row]:
     steps = settings["language_steps"]
     evaluations = _fit(model, loss, lambda: float(token_loss(model(tokens), targets)), settings, steps)
     count = parameter_count(model)
-    return [{**_row(one, steps), "held_out": one.score, "parameters": count} for one in evaluations]
+    goal = settings["goal"]
+    return [{**_row(one, steps), "held_out": one.score, "goal": goal, "parameters": count} for one in evaluations]
 
 
-# Each function below judges one row of the table: whether it is true ("yes", "partly", "no"), and its figures.
+def judge(rows: list[Row]) -> Conclusion:
+    statements = [*_parallel(rows), *_distance(rows), *_speed(rows), *_expressiveness(rows), *_data(rows)]
+    distances, tasks = where(rows, row=DISTANCE, end=True), where(rows, row=EXPRESSIVE, end=True)
+    farthest = max(values(distances, "distance"))
+    references = [
+        Reference(text("references.distance", distance=farthest),
+                  per_seed(distances, "accuracy", distance=farthest, model=MODELS[0]), LEARNT),
+        *(Reference(text("references.task", task=label(task)), _better_model(tasks, task), LEARNT) for task in TASKS),
+    ]  # fmt: skip
+    shown = figures(tasks, "accuracy", text("figures.accuracy"), "%", task=TASKS, model=MODELS)
+    return conclude(statements, shown, references=references)
 
 
-def _judge_parallel(rows: list[Row]) -> tuple[str, list[Figure]]:
-    """Is the Transformer's throughput in training higher at every length and number of threads?"""
-    own = where(rows, row=PARALLEL, when="training")
-    shown, faster = [], []
+def _better_model(rows: list[Row], task: str) -> list[float]:
+    """Return the accuracies of the model that is better on a task."""
+    return max((per_seed(rows, "accuracy", task=task, model=kind) for kind in MODELS), key=sum)
+
+
+# Each function below returns the statements of one row of the table.
+
+
+def _parallel(rows: list[Row]) -> list[Statement]:
+    """Sequential steps that grow with the length, and throughput in training at the greatest length."""
+    steps, own = where(rows, row=STEPS), where(rows, row=PARALLEL, when="training")
+    lengths = sorted(values(steps, "length"))
+    statements = []
+    for kind, threshold in zip(MODELS, (0.2, 0.8), strict=True):
+        counts = [by_seed(steps, "steps", model=kind, length=length) for length in lengths]
+        exponents = [power_law_exponent(lengths, [each[seed] for each in counts]) for seed in counts[0]]
+        name = text(f"statements.steps_{kind.lower()}")
+        statements.append(Statement(name, exponents, threshold, below=kind == MODELS[0]))
+    length = max(values(own, "length"))
     for threads in values(own, "threads"):
-        for length in values(own, "length"):
-            a, b = (by_seed(own, "rate", model=kind, length=length, threads=threads) for kind in MODELS)
-            ratio = interval([a[seed] / b[seed] for seed in a])
-            shown.append(figure(text("figures.throughput", length=length, threads=threads), ratio, "×"))
-            faster.append(ratio.low > 1)
-    return _answer(faster), shown
+        same = {"length": length, "threads": threads}
+        rate = ratios(own, "rate", {"model": MODELS[0], **same}, {"model": MODELS[1], **same})
+        statements.append(Statement(text("statements.throughput", **same), rate, RATIO, "ratio"))
+    return statements
 
 
-def _judge_distance(rows: list[Row]) -> tuple[str, list[Figure]]:
-    """Is the Transformer more accurate at the longest distance, after equal updates and after equal time?"""
+def _distance(rows: list[Row]) -> list[Statement]:
+    """Accuracy at the greatest distance, after equal updates and after equal CPU time."""
     own = where(rows, row=DISTANCE)
     distance = max(values(own, "distance"))
     own = where(own, distance=distance)
-    updates = difference(where(own, end=True), "accuracy", {"model": MODELS[0]}, {"model": MODELS[1]})
-    time = interval([_difference_at_equal_time(where(own, seed=seed)) for seed in values(own, "seed")])
-    shown = [
-        figure(text("figures.distance_updates", distance=distance), updates, "%"),
-        figure(text("figures.distance_time", distance=distance), time, "%"),
+    updates = differences(where(own, end=True), "accuracy", {"model": MODELS[0]}, {"model": MODELS[1]})
+    time = [_difference_at_equal_time(where(own, seed=seed)) for seed in values(own, "seed")]
+    return [
+        Statement(text("statements.distance_updates", distance=distance), updates, GAIN, "difference"),
+        Statement(text("statements.distance_time", distance=distance), time, GAIN, "difference"),
     ]
-    return _answer([updates.above, time.above]), shown
 
 
 def _difference_at_equal_time(rows: list[Row]) -> float:
@@ -226,71 +289,48 @@ def _difference_at_equal_time(rows: list[Row]) -> float:
     return float(last[0]["accuracy"] - last[1]["accuracy"])
 
 
-def _judge_speed(rows: list[Row]) -> tuple[str, list[Figure]]:
-    """Does the Transformer need less time on the largest text to a loss that both models reach?"""
+def _speed(rows: list[Row]) -> list[Statement]:
+    """CPU time to a fixed held-out loss on the largest text, for the seeds in which both models reach it."""
     own = where(rows, row=DATA)
     own = where(own, amount=max(values(own, "amount")))
-    ratios = []
+    times = []
     for seed in values(own, "seed"):
         runs = [where(own, seed=seed, model=kind) for kind in MODELS]
-        goal = max(min(row["held_out"] for row in run) for run in runs)
-        times = [min(row["seconds"] for row in run if row["held_out"] <= goal) for run in runs]
-        ratios.append(times[1] / times[0])
-    ratio = interval(ratios)
-    return _answer([ratio.low > 1]), [figure(text("figures.time_to_loss"), ratio, "×")]
+        reached = [[row["seconds"] for row in run if row["held_out"] <= row["goal"]] for run in runs]
+        if all(reached):
+            times.append(min(reached[1]) / min(reached[0]))
+    goal = own[0]["goal"]
+    return [Statement(text("statements.time_to_loss", goal=goal), times, RATIO, "ratio")]
 
 
-def _judge_expressiveness(rows: list[Row]) -> tuple[str, list[Figure]]:
-    """Is the Transformer more accurate on both tasks, with equal numbers of parameters and updates?"""
+def _expressiveness(rows: list[Row]) -> list[Statement]:
+    """Accuracy on each task, with equal numbers of parameters and updates."""
     own = where(rows, row=EXPRESSIVE, end=True)
-    better = [
-        difference(own, "accuracy", {"task": task, "model": MODELS[0]}, {"task": task, "model": MODELS[1]}).above
+    return [
+        Statement(
+            text("statements.task", task=label(task)),
+            differences(own, "accuracy", {"task": task, "model": MODELS[0]}, {"task": task, "model": MODELS[1]}),
+            GAIN, "difference",
+        )
         for task in TASKS
-    ]
-    return _answer(better), figures(own, "accuracy", text("figures.accuracy"), "%", task=TASKS, model=MODELS)
+    ]  # fmt: skip
 
 
-def _judge_data(rows: list[Row]) -> tuple[str, list[Figure]]:
-    """Is the best held-out loss lower for the LSTM with little text, and for the Transformer with much text?"""
+def _data(rows: list[Row]) -> list[Statement]:
+    """The best held-out loss: lower for the LSTM with little text, and for the Transformer with much text."""
     own = where(rows, row=DATA)
-    gaps: dict[int, Interval] = {}
-    for amount in sorted(values(own, "amount")):
-        differences = []
+    amounts = sorted(values(own, "amount"))
+    statements = []
+    for amount, better, worse in ((amounts[0], "LSTM", "Transformer"), (amounts[-1], "Transformer", "LSTM")):
+        gains = []
         for seed in values(own, "seed"):
-            runs = [where(own, seed=seed, model=kind, amount=amount) for kind in MODELS]
-            transformer, lstm = (min(row["held_out"] for row in run) for run in runs)
-            differences.append(lstm - transformer)
-        gaps[amount] = interval(differences)
-    shown = [figure(text("figures.loss_difference", amount=amount), gap) for amount, gap in gaps.items()]
-    intervals = list(gaps.values())
-    return _answer([intervals[0].below, intervals[-1].above]), shown
-
-
-def _answer(conditions: list[bool]) -> str:
-    return "yes" if all(conditions) else "partly" if any(conditions) else "no"
-
-
-TABLE = {
-    PARALLEL: _judge_parallel,
-    DISTANCE: _judge_distance,
-    SPEED: _judge_speed,
-    EXPRESSIVE: _judge_expressiveness,
-    DATA: _judge_data,
-}
-
-
-def judge(rows: list[Row]) -> Conclusion:
-    results = {name: judge_row(rows) for name, judge_row in TABLE.items()}
-    answers = [answer for answer, _ in results.values()]
-    findings = [
-        text("sentences.row", row=label(name), answer=text(f"sentences.{answer}"))
-        for name, (answer, _) in results.items()
-    ]
-    sentence = text("sentences.table", rows=enumerate_in_words(findings, "; ", "；"))
-    shown = tuple(one for _, own in results.values() for one in own)
-    if set(answers) == {"yes"}:
-        return Conclusion("holds", sentence, shown)
-    return Conclusion("does not hold here" if set(answers) == {"no"} else "holds when", sentence, shown)
+            best = {
+                kind: min(row["held_out"] for row in where(own, seed=seed, model=kind, amount=amount))
+                for kind in MODELS
+            }
+            gains.append(best[worse] - best[better])
+        statements.append(Statement(text(f"statements.data_{better.lower()}", amount=amount), gains, LOSS))
+    return statements
 
 
 def draw(rows: list[Row]) -> Chart:
@@ -298,7 +338,9 @@ def draw(rows: list[Row]) -> Chart:
         {**row, "name": f"{row['model']}, {row['threads']} thr."} for row in where(rows, row=PARALLEL, when="training")
     ]
     data = [{**row, "name": f"{row['model']}, {row['amount']}"} for row in where(rows, row=DATA)]
+    steps = where(rows, row=STEPS)
     return Chart(text("chart.title"), (
+        lines(steps, "length", "steps", "model", log="xy", title=text("chart.steps"), x_label=text("chart.tokens")),
         lines(rates, "length", "rate", "name", log="xy", title=text("chart.rate"), x_label=text("chart.tokens")),
         lines(where(rows, row=DISTANCE, end=True), "distance", "accuracy", "model", log="x", percent=True,
               title=text("chart.distance"), x_label=text("chart.noise")),

@@ -6,12 +6,14 @@ from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import chance_line, lines
 from regard.claims.claim import Conclusion, Row, Settings
 from regard.claims.definition import Definition
-from regard.claims.statistics.confidence_intervals import interval, power_law_exponent
-from regard.claims.statistics.rows import by_seed, difference, figure, figures, over_seeds, values, where
+from regard.claims.statistics.confidence_intervals import power_law_exponent
+from regard.claims.statistics.rows import by_seed, differences, figures, per_seed, ratios, values, where
+from regard.claims.statistics.statements import Reference, Statement, conclude
 from regard.claims.tasks.retrieval import VALUES, Reader, softmax, train_reader
 
 KEYS = 64  # number of keys of each softmax over random scores
 SCALED, UNSCALED = WAYS = ("divided by √d_k", "not divided")
+GAIN = 0.02  # smallest gain of accuracy that counts
 DEFINITION = Definition("scale")
 text = DEFINITION.text
 
@@ -52,30 +54,33 @@ def judge(rows: list[Row]) -> Conclusion:
     widths, trained_widths = sorted(values(random, "d_k")), sorted(values(trained, "d_k"))
     largest = widths[-1]
     variance = [by_seed(random, "variance", way=UNSCALED, d_k=d_k) for d_k in widths]
-    exponent = interval([power_law_exponent(widths, [each[seed] for each in variance]) for seed in variance[0]])
+    exponent = [power_law_exponent(widths, [each[seed] for each in variance]) for seed in variance[0]]
+    scaled = {"way": SCALED, "d_k": largest}
+    saturation = ratios(random, "gradient", {"way": UNSCALED, "d_k": largest}, scaled)
+    kept = ratios(random, "gradient", scaled, {"way": SCALED, "d_k": widths[0]})
     gain = {
-        d_k: difference(trained, "accuracy", {"way": SCALED, "d_k": d_k}, {"way": UNSCALED, "d_k": d_k})
+        d_k: differences(trained, "accuracy", {"way": SCALED, "d_k": d_k}, {"way": UNSCALED, "d_k": d_k})
         for d_k in trained_widths
     }
+    statements = [
+        *(Statement(text("statements.gain", d_k=d_k), gain[d_k], GAIN, "difference") for d_k in trained_widths[::-1]),
+        Statement(text("statements.at_least"), exponent, 0.95, required=True),
+        Statement(text("statements.at_most"), exponent, 1.05, below=True, required=True),
+        Statement(text("statements.saturates", d_k=largest), saturation, 0.1, "ratio", below=True, required=True),
+        Statement(text("statements.kept", d_k=largest), kept, 0.5, "ratio", required=True),
+    ]
+    references = [
+        Reference(text("references.scaled", d_k=d_k), per_seed(trained, "accuracy", way=SCALED, d_k=d_k), 0.9)
+        for d_k in trained_widths
+    ]
     shown = (
-        figure(text("figures.exponent"), exponent),
         *figures(random, "entropy", text("figures.entropy"), d_k=[largest], way=WAYS),
-        *figures(random, "gradient", text("figures.gradient"), d_k=[largest], way=WAYS),
-        *(figure(text("figures.gain", d_k=d_k), gain[d_k], "%") for d_k in trained_widths),
+        *figures(random, "gradient", text("figures.gradient"), scale="ratio", d_k=[largest], way=WAYS),
+        *figures(trained, "accuracy", text("figures.accuracy"), "%", d_k=trained_widths, way=WAYS),
     )
-    unscaled = over_seeds(random, "gradient", way=UNSCALED, d_k=largest)
-    scaled = over_seeds(random, "gradient", way=SCALED, d_k=largest)
-    smallest = over_seeds(random, "gradient", way=SCALED, d_k=widths[0])
-    linear = exponent.low >= 0.95 and exponent.high <= 1.05
-    saturates = unscaled.high < 0.1 * scaled.low and scaled.low > 0.5 * smallest.low
-    helped = [d_k for d_k in trained_widths if gain[d_k].above]
-    if not (linear and saturates):
-        return Conclusion("does not hold here", text("sentences.random_differs"), shown)
-    if helped == trained_widths:
-        return Conclusion("holds", text("sentences.holds"), shown)
-    key = "sentences.helps_sometimes" if helped else "sentences.helps_never"
-    listed = ", ".join(map(str, helped or trained_widths))
-    return Conclusion("holds when", text(key, d_k=listed), shown)
+    return conclude(
+        statements, shown, references=references, holds=text("sentences.holds"), fails=text("sentences.random_differs")
+    )
 
 
 def draw(rows: list[Row]) -> Chart:

@@ -8,11 +8,13 @@ from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import chance_line, lines
 from regard.claims.charts.labels import label
 from regard.claims.claim import Conclusion, Row, Settings
-from regard.claims.definition import Definition, enumerate_in_words
-from regard.claims.statistics.rows import difference, figure, figures, over_seeds, values, where
+from regard.claims.definition import Definition
+from regard.claims.statistics.rows import differences, figure, figures, over_seeds, per_seed, values, where
+from regard.claims.statistics.statements import Fact, Reference, Statement, conclude
 from regard.claims.tasks.retrieval import VALUES, Reader, Weigh, train_reader
 from regard.claims.tasks.retrieval import softmax as by_softmax
 
+GAIN = 0.05  # smallest difference of accuracy that counts
 DEFINITION = Definition("softmax")
 text = DEFINITION.text
 
@@ -79,21 +81,25 @@ def judge(rows: list[Row]) -> Conclusion:
     end = where(trained, step=steps)
     shown = (
         figure(text("figures.sum"), max(row["sum_error"] for row in properties)),
-        figure(text("figures.sharpening"), over_seeds(properties, "sharpening"), "%"),
+        figure(text("figures.sharpening"), over_seeds(properties, "sharpening", "share"), "%"),
         figure(text("figures.gradient"), max(row["slope_error"] for row in properties)),
         *figures(end, "accuracy", text("figures.accuracy"), "%", way=WAYS),
     )
-    if not all(
-        row["sum_error"] < 1e-9 and row["sharpening"] > 0 and row["slope_error"] < 1e-4 and row["slope"] > 0
-        for row in properties
-    ):
-        return Conclusion("does not hold here", text("sentences.property_missing"), shown)
-    others = [way for way in WAYS if way != "softmax"]
-    equal = [way for way in others if not difference(end, "accuracy", {"way": "softmax"}, {"way": way}).above]
-    if not equal:
-        return Conclusion("holds", text("sentences.holds", steps=steps), shown)
-    ways = enumerate_in_words([label(way) for way in equal])
-    return Conclusion("holds when", text("sentences.replaceable", ways=ways), shown)
+    differentiable = [row["slope_error"] < 1e-4 and row["slope"] > 0 for row in properties]
+    softmax = {"way": "softmax"}
+    statements: list[Statement | Fact] = [
+        *(
+            Statement(text("statements.better", way=label(way)), differences(end, "accuracy", softmax, {"way": way}),
+                      GAIN, "difference")
+            for way in WAYS if way != "softmax"
+        ),
+        Fact(text("statements.sum"), [row["sum_error"] < 1e-9 for row in properties], required=True),
+        Fact(text("statements.sharpens"), [row["sharpening"] > 0 for row in properties], required=True),
+        Fact(text("statements.gradient"), differentiable, required=True),
+    ]  # fmt: skip
+    reference = Reference(text("references.softmax"), per_seed(end, "accuracy", way="softmax"), 0.95)
+    holds, fails = text("sentences.holds", steps=steps), text("sentences.property_missing")
+    return conclude(statements, shown, references=[reference], holds=holds, fails=fails)
 
 
 def draw(rows: list[Row]) -> Chart:

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.claims.charts.labels import label
 from regard.claims.claim import Figure, Row
-from regard.claims.statistics.confidence_intervals import Interval, interval
+from regard.claims.statistics.confidence_intervals import Interval, Scale, interval
 from regard.languages import Bilingual, fill_in
 
 
@@ -41,21 +41,33 @@ def by_seed(rows: Sequence[Row], name: str, **conditions: Any) -> dict[int, floa
     return {seed: sum(own) / len(own) for seed, own in sorted(numbers.items())}
 
 
-def over_seeds(rows: Sequence[Row], name: str, **conditions: Any) -> Interval:
+def per_seed(rows: Sequence[Row], name: str, **conditions: Any) -> list[float]:
+    """Return the mean of a column for each seed, without the seeds; empty if no row meets the conditions.
+
+    >>> per_seed([{"seed": 0, "x": 1.0}, {"seed": 0, "x": 3.0}, {"seed": 1, "x": 5.0}], "x")
+    [2.0, 5.0]
+    """
+    return list(by_seed(rows, name, **conditions).values())
+
+
+def over_seeds(rows: Sequence[Row], name: str, scale: Scale = "plain", **conditions: Any) -> Interval:
     """Return the mean and interval of a column over the seeds."""
-    means = by_seed(rows, name, **conditions)
+    means = per_seed(rows, name, **conditions)
     if not means:
         raise ValueError(f"no row has {name!r} with {conditions}; a part of the result is missing")
-    return interval(list(means.values()))
+    return interval(means, scale)
 
 
-def difference(rows: Sequence[Row], name: str, first: dict[str, Any], second: dict[str, Any]) -> Interval:
-    """Return the mean and interval of first − second, paired by seed."""
+def differences(rows: Sequence[Row], name: str, first: dict[str, Any], second: dict[str, Any]) -> list[float]:
+    """Return first − second for each seed that has both; empty if none has."""
     a, b = by_seed(rows, name, **first), by_seed(rows, name, **second)
-    seeds = sorted(a.keys() & b.keys())
-    if not seeds:
-        raise ValueError(f"no seed has {name!r} with both {first} and {second}; a part of the result is missing")
-    return interval([a[seed] - b[seed] for seed in seeds])
+    return [a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())]
+
+
+def ratios(rows: Sequence[Row], name: str, first: dict[str, Any], second: dict[str, Any]) -> list[float]:
+    """Return first / second for each seed that has both; empty if none has."""
+    a, b = by_seed(rows, name, **first), by_seed(rows, name, **second)
+    return [a[seed] / b[seed] for seed in sorted(a.keys() & b.keys())]
 
 
 def figure(name: Bilingual, value: Interval | float, unit: str = "") -> Figure:
@@ -65,19 +77,23 @@ def figure(name: Bilingual, value: Interval | float, unit: str = "") -> Figure:
     return Figure(name, value, unit=unit)
 
 
-def figures(rows: Sequence[Row], column: str, name: Bilingual, unit: str = "", **axes: Iterable[Any]) -> list[Figure]:
+def figures(
+    rows: Sequence[Row], column: str, name: Bilingual, unit: str = "", scale: Scale | None = None, **axes: Iterable[Any]
+) -> list[Figure]:
     """Return the mean of a column over the seeds, for each combination of the values of `axes`.
 
-    The name has a {field} for each axis.
+    The name has a {field} for each axis. Percentages are shares and multiples (×) ratios unless a scale is given.
 
     >>> rows = [{"seed": 0, "heads": heads, "accuracy": heads / 4} for heads in (1, 2)]
     >>> name = {"en": "accuracy, {heads}", "zh": "准确率，{heads}"}
     >>> [(one.name["en"], one.value) for one in figures(rows, "accuracy", name, heads=(1, 2))]
     [('accuracy, 1', 0.25), ('accuracy, 2', 0.5)]
     """
+    by_unit: dict[str, Scale] = {"%": "share", "×": "ratio"}
+    scale = scale or by_unit.get(unit, "plain")
     result = []
     for combination in product(*axes.values()):
         conditions = dict(zip(axes, combination, strict=True))
         labels = {axis: label(value) for axis, value in conditions.items()}
-        result.append(figure(fill_in(name, **labels), over_seeds(rows, column, **conditions), unit))
+        result.append(figure(fill_in(name, **labels), over_seeds(rows, column, scale, **conditions), unit))
     return result

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 
 class Evaluation(NamedTuple):
-    """Progress of a run: updates and seconds of training so far, smoothed training loss, and score."""
+    """Progress of a run: updates and CPU seconds of training so far, smoothed training loss, and score."""
 
     step: int
     seconds: float
@@ -32,13 +32,14 @@ def fit(
     score: Callable[[], float] | None = None,
     evaluations: int = 1,
     learning_rate: float = 1e-3,
+    warm_up: float = 0.05,
 ) -> list[Evaluation]:
     """Train a model and return evenly spaced evaluations; the last one is at the end.
 
     loss            returns the loss on a fresh batch
     score           measured in eval mode at each evaluation; its time is not counted
 
-    The learning rate rises during the first 5 % of the steps, then falls to a tenth along a cosine.
+    warm_up         share of the steps during which the learning rate rises; then it falls to a tenth along a cosine
 
     >>> line = nn.Linear(1, 1)
     >>> x = torch.linspace(-1, 1, 16)[:, None]
@@ -52,10 +53,10 @@ def fit(
     results: list[Evaluation] = []
     seconds, smoothed = 0.0, float("nan")
     for step in range(1, steps + 1):
-        start = time.perf_counter()
+        start = time.process_time()
         model.train()
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate * _rate_factor((step - 1) / steps)
+            group["lr"] = learning_rate * _rate_factor((step - 1) / steps, warm_up)
         value = loss()
         optimizer.zero_grad()
         value.backward()
@@ -63,16 +64,16 @@ def fit(
         optimizer.step()
         current = float(value.detach())
         smoothed = current if step == 1 else 0.9 * smoothed + 0.1 * current
-        seconds += time.perf_counter() - start
+        seconds += time.process_time() - start
         if step == steps or int(step / steps * evaluations) > len(results):
             results.append(Evaluation(step, seconds, smoothed, _evaluate(model, score)))
     return results
 
 
-def _rate_factor(progress: float) -> float:
-    if progress < 0.05:
-        return 0.1 + 0.9 * progress / 0.05
-    return 0.1 + 0.45 * (1 + math.cos(math.pi * min((progress - 0.05) / 0.95, 1.0)))
+def _rate_factor(progress: float, warm_up: float) -> float:
+    if progress < warm_up:
+        return 0.1 + 0.9 * progress / warm_up
+    return 0.1 + 0.45 * (1 + math.cos(math.pi * min((progress - warm_up) / (1 - warm_up), 1.0)))
 
 
 def _evaluate(model: nn.Module, score: Callable[[], float] | None) -> float:

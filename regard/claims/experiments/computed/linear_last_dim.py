@@ -11,6 +11,7 @@ from regard.claims.charts.from_rows import bars
 from regard.claims.claim import Conclusion, Row, Settings
 from regard.claims.definition import Definition
 from regard.claims.statistics.rows import figure, figures, values, where
+from regard.claims.statistics.statements import Fact, conclude
 from regard.claims.statistics.timing import best_times
 
 SHAPES = {"2×5×512": (2, 5, 512), "8×32×64": (8, 32, 64), "4×128×256": (4, 128, 256)}
@@ -62,17 +63,18 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 def judge(rows: list[Row]) -> Conclusion:
     others = ("reshape", "loop over tokens")
     same = {way: [row["same_bits"] for row in where(rows, way=way)] for way in others}
-    error = max(row["error"] for row in rows)
     shown = (
         *(figure(text(f"figures.{way.split()[0]}"), sum(same[way]) / len(same[way]), "%") for way in others),
-        figure(text("figures.error"), error),
+        figure(text("figures.error"), max(row["error"] for row in rows)),
         *figures(rows, "ratio", text("figures.time"), "×", shape=values(rows, "shape"), way=others),
     )
-    if all(row["same_bits"] for row in rows):
-        return Conclusion("holds", text("sentences.holds"), shown)
-    if all(row["same_on_whole_numbers"] for row in rows) and error < ROUNDING:
-        return Conclusion("holds when", text("sentences.rounding", error=error), shown)
-    return Conclusion("does not hold here", text("sentences.different"), shown)
+    statements = (
+        Fact(text("statements.exact"), [row["same_on_whole_numbers"] for row in rows], required=True),
+        Fact(text("statements.rounding"), [row["error"] < ROUNDING for row in rows], required=True),
+        Fact(text("statements.reshape"), same["reshape"]),
+        Fact(text("statements.loop"), same["loop over tokens"]),
+    )
+    return conclude(statements, shown, holds=text("sentences.holds"), fails=text("sentences.different"))
 
 
 def draw(rows: list[Row]) -> Chart:

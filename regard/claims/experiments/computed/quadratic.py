@@ -1,4 +1,4 @@
-"""Is attention quadratic? Exponents of time and memory over length, fitted for four implementations of attention."""
+"""Is attention quadratic? Exponents of operations, memory and CPU time over length, for four ways to compute it."""
 
 import math
 from typing import Any
@@ -11,15 +11,17 @@ from regard.claims.charts.chart import Chart
 from regard.claims.charts.from_rows import lines
 from regard.claims.charts.labels import label
 from regard.claims.claim import Conclusion, Row, Settings
-from regard.claims.definition import Definition, enumerate_in_words
-from regard.claims.statistics.confidence_intervals import Interval, interval, power_law_exponent
+from regard.claims.definition import Definition
+from regard.claims.statistics.confidence_intervals import power_law_exponent
 from regard.claims.statistics.rows import by_seed, figure, over_seeds, values, where
+from regard.claims.statistics.statements import Statement, conclude
 from regard.claims.statistics.timing import best_times
 from regard.costs import cost
 
 D_K, HEADS, WINDOW = 32, 2, 256
 PARTS = ("projections", "attention")
 WAYS = ("materialised", "fused", "causal", "window")
+QUADRATIC = 1.7  # exponents above this count as quadratic
 DEFINITION = Definition("quadratic")
 text = DEFINITION.text
 
@@ -36,7 +38,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 
 
 def _measure_length(settings: Settings, tokens: int) -> list[Row]:
-    """Measure the time of attention alone, and the peak memory of the layer with torch's profiler."""
+    """Measure CPU time and operations of attention alone, and the peak memory of the layer with torch's profiler."""
     q, k, v = torch.randn(3, 1, HEADS, tokens, D_K)
     calls: dict[str, Any] = {
         "materialised": lambda: attend(q, k, v, weights=True),
@@ -54,8 +56,10 @@ def _measure_length(settings: Settings, tokens: int) -> list[Row]:
             d_model=D_K * HEADS, heads=HEADS, seq=tokens, causal=way == "causal", materialised=way == "materialised",
             mask=masks.window(keys=WINDOW) if way == "window" else None,
         )  # fmt: skip
+        computed = layer.estimates[0].computed
+        operations = sum(computed[name].forward for name in ("scores", "softmax", "weighted sum"))
         peak = layer.measure(repeats=1).measurements[0].peak
-        rows.append({"way": way, "seconds": seconds, "peak": peak})
+        rows.append({"way": way, "seconds": seconds, "peak": peak, "operations": operations})
     return rows
 
 
@@ -70,13 +74,14 @@ def _measure_projections(settings: Settings, tokens: int) -> list[Row]:
     return [{"part": name, "seconds": seconds, "width": width} for name, seconds in times.items()]
 
 
-def exponent(rows: list[Row], way: str, column: str) -> Interval:
-    """Return the exponent a (mean and interval over seeds) of a column that grows as lengthᵃ at longer lengths."""
+def exponents(rows: list[Row], way: str, column: str) -> list[float]:
+    """Return, for each seed, the exponent a of a column that grows as lengthᵃ at longer lengths."""
     own = where(rows, what="length", way=way)
     lengths = sorted(values(own, "tokens"))
     longer = lengths[len(lengths) // 2 - (len(lengths) < 4) :]
     numbers = [by_seed(own, column, tokens=tokens) for tokens in longer]
-    return interval([power_law_exponent(longer, [each[seed] for each in numbers]) for seed in numbers[0]])
+    seeds = set(numbers[0]).intersection(*numbers) if numbers else ()
+    return [power_law_exponent(longer, [each[seed] for each in numbers]) for seed in sorted(seeds)]
 
 
 def crossing(rows: list[Row]) -> float | None:
@@ -93,31 +98,23 @@ def crossing(rows: list[Row]) -> float | None:
 
 
 def judge(rows: list[Row]) -> Conclusion:
-    time = {way: exponent(rows, way, "seconds") for way in WAYS}
-    memory = {way: exponent(rows, way, "peak") for way in WAYS}
     tokens = crossing(rows)
     width = values(where(rows, what="against projections"), "width")[0]
+    statements = [
+        Statement(text(f"statements.{column}", way=label(way)), exponents(rows, way, column), QUADRATIC)
+        for column in ("operations", "peak", "seconds") for way in WAYS
+    ]  # fmt: skip
     shown = (
-        *(figure(text("figures.time", way=label(way)), time[way]) for way in WAYS),
-        *(figure(text("figures.memory", way=label(way)), memory[way]) for way in WAYS),
         figure(text("figures.crossing", width=width, predicted=2 * width), float("nan") if tokens is None else tokens),
     )
-    quadratic_time = [way for way in WAYS if 1.7 <= time[way].mean <= 2.3]
-    quadratic_memory = [way for way in WAYS if 1.7 <= memory[way].mean <= 2.3]
-    linear_memory = [way for way in WAYS if 0.7 <= memory[way].mean <= 1.3]
-    if len(quadratic_time) == len(quadratic_memory) == len(WAYS):
-        return Conclusion("holds", text("sentences.holds"), shown)
-    if quadratic_time or quadratic_memory:
-        groups = {"time": quadratic_time, "memory": quadratic_memory, "linear": linear_memory}
-        names = {name: enumerate_in_words([label(way) for way in ways]) for name, ways in groups.items()}
-        return Conclusion("holds when", text("sentences.some", **names), shown)
-    return Conclusion("does not hold here", text("sentences.never"), shown)
+    return conclude(statements, shown, holds=text("sentences.holds"), fails=text("sentences.never"))
 
 
 def draw(rows: list[Row]) -> Chart:
     lengths, against = where(rows, what="length"), where(rows, what="against projections")
     axes: dict[str, Any] = {"x_label": text("chart.x"), "log": "xy"}
     return Chart(text("chart.title"), (
+        lines(lengths, "tokens", "operations", "way", title=text("chart.operations"), **axes),
         lines(lengths, "tokens", "seconds", "way", title=text("chart.time"), **axes),
         lines(lengths, "tokens", "peak", "way", title=text("chart.memory"), **axes),
         lines(against, "tokens", "seconds", "part", title=text("chart.parts", width=against[0]["width"]), **axes),

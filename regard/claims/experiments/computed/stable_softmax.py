@@ -9,6 +9,7 @@ from regard.claims.charts.from_rows import lines
 from regard.claims.claim import Conclusion, Row, Settings
 from regard.claims.definition import Definition
 from regard.claims.statistics.rows import figure, figures, over_seeds, values, where
+from regard.claims.statistics.statements import Fact, conclude
 
 Array = np.ndarray
 DTYPES: dict[str, Any] = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
@@ -82,22 +83,25 @@ def judge(rows: list[Row]) -> Conclusion:
     limits, examples = where(rows, what="overflow"), where(rows, what="example")
     widths = sorted(values(examples, "d_model"))
     largest = widths[-1]
-    naive, stable = (over_seeds(examples, f"{kind}_nan", d_model=largest) for kind in SOFTMAX)
-    apart = max(row["apart"] for row in examples)
+    naive, stable = (over_seeds(examples, f"{kind}_nan", "share", d_model=largest) for kind in SOFTMAX)
     shown = (
         *figures(limits, "largest", text("figures.limit"), dtype=DTYPES),
         figure(text("figures.naive", d_model=largest), naive, "%"),
         figure(text("figures.stable", d_model=largest), stable, "%"),
-        figure(text("figures.difference"), apart),
+        figure(text("figures.difference"), max(row["apart"] for row in examples)),
     )
-    prevents = all(row["naive_nan"] > 0 for row in limits) and all(row["stable_nan"] == 0 for row in rows)
-    if not (prevents and apart < 1e-12):
-        return Conclusion("does not hold here", text("sentences.unstable"), shown)
+    never_nan = [all(row["stable_nan"] == 0 for row in where(rows, seed=seed)) for seed in values(rows, "seed")]
+    statements = (
+        Fact(text("statements.prevents"), never_nan, required=True),
+        Fact(text("statements.same"), [row["apart"] < 1e-12 for row in examples], required=True),
+        Fact(text("statements.overflows"), [row["naive_nan"] > 0 for row in limits], required=True),
+        Fact(text("statements.example", d_model=largest),
+             [row["naive_nan"] > 0 for row in where(examples, d_model=largest)]),
+    )  # fmt: skip
     broken = [d_model for d_model in widths if any(row["naive_nan"] for row in where(examples, d_model=d_model))]
-    if not broken:
-        return Conclusion("holds", text("sentences.example_finite"), shown)
-    numbers = {"first": broken[0], "largest": largest, "share": 100 * naive.mean}
-    return Conclusion("holds", text("sentences.holds", **numbers), shown)
+    numbers = {"first": broken[0] if broken else largest, "largest": largest, "share": 100 * naive.mean}
+    holds, fails = text("sentences.holds", **numbers), text("sentences.unstable")
+    return conclude(statements, shown, holds=holds, fails=fails)
 
 
 def draw(rows: list[Row]) -> Chart:

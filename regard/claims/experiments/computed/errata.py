@@ -12,8 +12,14 @@ from regard.claims.charts.labels import label
 from regard.claims.charts.panels import Table
 from regard.claims.claim import Conclusion, Row, Settings
 from regard.claims.definition import Definition
-from regard.claims.experiments.stable_softmax import EXAMPLE_WIDTH, document_example, example_output, naive_softmax
+from regard.claims.experiments.computed.stable_softmax import (
+    EXAMPLE_WIDTH,
+    document_example,
+    example_output,
+    naive_softmax,
+)
 from regard.claims.statistics.rows import figure, values, where
+from regard.claims.statistics.statements import Fact, conclude
 from regard.claims.tasks.document_costs import corrected
 from regard.languages import Bilingual, bilingual, fill_in
 from regard.models import BoardConfig
@@ -148,17 +154,16 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 def judge(rows: list[Row]) -> Conclusion:
     items = {about: [row["wrong"] for row in where(rows, about=about)] for about in values(rows, "about")}
     checked = [about for about, wrong in items.items() if None not in wrong]
+    statements = [Fact(label(about), [not wrong for wrong in items[about]]) for about in checked]
     wrong = [about for about in checked if all(items[about])]
     shown = (
         figure(text("figures.checked"), len(checked)),
         figure(text("figures.wrong"), len(wrong)),
         figure(text("figures.not_checked"), len(items) - len(checked)),
     )
-    if not wrong:
-        return Conclusion("holds", text("sentences.holds"), shown)
-    notes = tuple(fill_in(text("sentences.note"), **_texts(row)) for row in _first_seed(rows))
+    notes = [fill_in(text("sentences.note"), **_texts(row)) for row in _first_seed(rows)] if wrong else []
     sentence = text("sentences.wrong", wrong=len(wrong), checked=len(checked))
-    return Conclusion("does not hold here" if len(wrong) == len(checked) else "holds when", sentence, shown, notes)
+    return conclude(statements, shown, holds=text("sentences.holds"), fails=sentence, notes=notes)
 
 
 def _first_seed(rows: list[Row]) -> list[Row]:

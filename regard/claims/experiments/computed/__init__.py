@@ -1,0 +1,1 @@
+"""Experiments that compute without training a model."""
