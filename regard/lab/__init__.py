@@ -10,4 +10,8 @@ README.md in this folder explains how to add a view. Names are imported when the
 
 import lazy_loader
 
+from regard.extras import require
+
+require("lab", "the lab", "starlette", "uvicorn")
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import expect
 
 from regard.lab.server.live_page import view_names
 from regard.lab.server.saved_page import saved_page_template
-from support.lab_page import WORK_PATIENCE, Opened, needs_axe
+from support.lab_page import SVG, WORK_PATIENCE, Opened, needs_axe
 
 Open = Callable[..., Opened]
 VIEWS = view_names()
@@ -124,8 +126,9 @@ HEAD_CELLS = ("details[open] tbody td", 36)  # 6 queries × 6 keys
 BROKEN_LINKS = {
     "#/trace?heads=x&step=nothing&head=99&cell=[9,9]&edits={}": TRACE_CELLS,
     "#/trace?head=-1.5&cell=[null,7]&which=X": TRACE_CELLS,
-    "#/nothing?x=1": TRACE_CELLS,
-    "#%": TRACE_CELLS,
+    "#/nothing?x=1": (".start-street", 1),
+    "#%": (".start-street", 1),
+    "#/start?step=x&weights=[1]&layer=x&answers=[]": (".start-street", 1),
     "#/heads?mode=x&head=99&cell=[9,9]&heads=4": HEAD_CELLS,
     "#/heads?painted=x&off={}&layer=-4": HEAD_CELLS,
     "#/heads?painted=[[0,99],3]&off=[[0,1],9]&head=1.5": HEAD_CELLS,
@@ -194,7 +197,7 @@ def test_axe_finds_nothing_serious_in_minilm(opened: Open) -> None:
             "#/claims?claim=learned-mean",
             "教科书的说法，用实验检验",
             ".claims-one",
-            "learned mean torch Python Linux EPYC regard claims token",
+            "learned mean torch Python Linux EPYC Holm regard claims token",
         ),
         ("#/heads?text=猫坐在垫子上&cell=[0,0]", "每个头关注的内容不同", "main", "dmodel HTML"),
         (
@@ -211,3 +214,45 @@ def test_chinese_pages_contain_no_english(opened: Open, link: str, heading: str,
     expect(page.tab.locator(part)).to_be_visible()
     words = set(re.findall(r"[A-Za-z]{4,}", page.tab.locator(part).inner_text()))
     assert words <= set(re.findall(r"[A-Za-z]+", allowed))
+
+
+PICTURES = {view: f"#/{view}" for view in VIEWS if view != "model"} | {  # `model` has its own test
+    "reading": "#/start?step=reading",
+    "translator": "#/start?step=translator",
+    "formula": "#/start?step=formula",
+    "row": "#/start?step=row",
+    "exercise": "#/practice?tab=exercises&exercise=02-one-query",
+    "drill": "#/practice?tab=drills",
+    "card": "#/practice?tab=cards&card=formula",
+    "diagram": "#/practice?tab=diagram",
+    "interview": "#/practice?tab=interview",
+}
+
+
+@pytest.mark.parametrize("shown", PICTURES)
+def test_every_picture_has_a_title_the_project_and_the_link(opened: Open, tmp_path: Path, shown: str) -> None:
+    page = open_all(opened, PICTURES[shown])
+    page.tab.wait_for_selector("[data-keep=png]")
+    drawn = ElementTree.parse(page.kept("svg", tmp_path)).getroot()
+    width, height = (float(drawn.attrib[name]) for name in ("width", "height"))
+    frame = [text for text in drawn.findall(f"{{{SVG}}}text") if "".join(text.itertext()).strip()]
+    assert len(frame) >= 3
+    assert "regard · a workbench for attention in PyTorch" in [text.text for text in frame]
+    link = "".join(frame[-1].itertext())
+    assert link.startswith(f"{page.lab.origin}/{PICTURES[shown].partition('?')[0]}")
+    assert "key=" not in link
+    assert all(0 < float(text.attrib["y"]) < height for text in frame)
+    for part in drawn.findall(f"{{{SVG}}}svg"):  # the drawings lie within the frame
+        x, y, wide, tall = (float(part.attrib[name]) for name in ("x", "y", "width", "height"))
+        assert 0 < x < x + wide < width
+        assert 0 < y < y + tall < height
+    assert page.kept("png", tmp_path).stat().st_size > 5_000
+    assert page.tab.locator(".toast").count() == 0
+
+
+def test_an_unknown_view_is_reported_and_toasts_end_with_their_view(opened: Open) -> None:
+    page = opened("#/nope")
+    expect(page.tab.locator(".toast.wrong")).to_contain_text("nope")
+    page.tab.locator("nav [data-view=cost]").click()
+    page.settle()
+    expect(page.tab.locator(".toast")).to_have_count(0)

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from regard.connectx import Board, Solver
 from support.four_page import GAME, LATE, done_thinking, expected_stones, moves_of, press_column, stones
-from support.lab_page import WORK_PATIENCE, Opened, needs_axe
+from support.lab_page import SVG, WORK_PATIENCE, Opened, needs_axe
 
 Open = Callable[..., Opened]
 
@@ -29,6 +29,12 @@ class TestPlaying:
         expect(page.tab.locator(".winning-ring")).to_have_count(4)
         press_column(page, 1)
         assert moves_of(page) == "4455667"
+
+    def test_number_keys_play_wherever_the_focus_is(self, opened: Open) -> None:
+        page = opened("#/four?opponent=friend")
+        page.tab.keyboard.press("4")
+        page.settle()
+        assert "moves=4" in page.tab.evaluate("location.hash")
 
     def test_by_keyboard_alone(self, opened: Open) -> None:
         page = opened("#/four?opponent=friend")
@@ -230,7 +236,7 @@ class TestKept:
         drawn = page.kept("svg", tmp_path).read_text(encoding="utf-8")
         assert LATE in drawn
         assert "class=" not in drawn
-        assert set(re.findall(r"https?://[^\"]+", drawn)) == {"http://www.w3.org/2000/svg"}
+        assert {url for url in re.findall(r"https?://[^\"<]+", drawn) if not url.startswith(page.lab.origin)} == {SVG}
         assert len(page.kept("png", tmp_path).read_bytes()) > 20_000
         file = page.kept("page", tmp_path)
         before, chips = stones(page), page.tab.locator(".chip").count()

@@ -25,7 +25,7 @@ from regard.lab.models import watched_models as remembered
 from regard.lab.models.watched_models import RUNS, watch_text
 from regard.lab.server.array_encoding import encode_array
 from regard.lab.server.request_fields import FieldError
-from support.lab_page import Opened, needs_axe
+from support.lab_page import SVG, Opened, needs_axe
 
 Open = Callable[..., Opened]
 TEXT = "The cat sat on the mat"
@@ -193,6 +193,25 @@ class TestPainting:
         page.tab.get_by_role("button", name="Clear painting").click()
         page.settle()
         np.testing.assert_allclose(table(page), numpys(TEXT, 16, 4)["weights"][0], rtol=0, atol=1e-9)
+
+    def test_strokes_are_undone_one_by_one(self, opened: Open) -> None:
+        page = opened("#/heads?heads=2&d_model=4")
+        canvas, keyboard = page.tab.locator(".heads-map canvas"), page.tab.keyboard
+        canvas.focus()
+        for key in ("Space", "ArrowRight", "Space"):
+            keyboard.press(key)
+        page.settle()
+
+        def hidden() -> int:
+            page.settle()
+            return int(page.tab.locator(".hidden-count").inner_text().split()[0])
+
+        assert hidden() == 2
+        for key, count in (("z", 1), ("z", 0), ("Shift+z", 1), ("y", 2), ("z", 1)):
+            keyboard.press(f"Control+{key}")
+            assert hidden() == count
+        page.tab.get_by_role("button", name="Redo").click()
+        assert hidden() == 2
 
     def test_painting_goes_on_top_of_a_rule(self, opened: Open) -> None:
         page = opened("#/heads?mask=causal")
@@ -463,7 +482,7 @@ class TestKept:
         assert len(re.findall(r">\d\.\d{3}<", drawn)) == 4 * 36
         assert "light-dark" not in drawn
         assert "var(" not in drawn
-        assert set(re.findall(r"https?://[^\"]+", drawn)) == {"http://www.w3.org/2000/svg"}
+        assert {url for url in re.findall(r"https?://[^\"<]+", drawn) if not url.startswith(page.lab.origin)} == {SVG}
         assert page.kept("png", tmp_path).read_bytes().startswith(b"\x89PNG")
 
 

@@ -15,8 +15,10 @@ from playwright.sync_api import expect
 
 import regard
 from regard import training
-from regard.lab.api.model import compare, head, overview
+from regard.interventions import ablate, reweight
+from regard.lab.api.model import compare, head, overview, predict
 from regard.lab.models import watched_models as remembered
+from regard.lab.models.head_labels import compute_labels, head_labels
 from regard.lab.models.watched_models import load_model, watch_text
 from regard.lab.server.request_fields import FieldError
 from regard.watching import Recording, named_models
@@ -445,3 +447,67 @@ def test_loading_is_a_job_that_says_how_far_it_is(page: Opened) -> None:
     parameters = sum(p.numel() for p in load_model("phrases").named.model.parameters())
     assert job["answer"] == {"parameters": parameters, "context": 32}
     assert job["progress"] == {"doing": "run", "done": 2, "of": 3}
+
+
+class TestEdits:
+    @pytest.mark.parametrize(
+        ("edits", "code"),
+        [
+            ("off", "edits"),
+            ([[0, 0]], "edits"),
+            ([[0, 9, 0]], "edits"),
+            ([[4, 0, 0]], "edits"),
+            ([[0, 0, 99, 0, 0.5]], "edits"),
+            ([[0, 0, -1]], "edits"),
+            ([[0, 0, 0]] * 40, "edits"),
+            ([[0, 0, 0, 0, 0]], "empty-row"),  # the first token of a causal model sees itself only
+        ],
+    )
+    def test_edits_that_do_not_fit_are_reported_at_their_field(self, edits: Any, code: str) -> None:
+        with pytest.raises(FieldError) as raised:
+            predict({"model": "language", "text": "The function", "edits": edits})
+        assert (raised.value.field, raised.value.code) == ("edits", code)
+
+    def test_next_tokens_are_those_of_the_edited_model(self) -> None:
+        run = watch_text("language", "The function returns")
+        answer = predict({"model": "language", "text": "The function returns", "edits": [[0, 1, 0], [2, 0, 2, 1, 0.5]]})
+        names = [call.name for call in run.seen.calls]
+        edits = {names[0]: ablate(1), names[2]: reweight(keys=1, by=0.5, heads=0, queries=2)}
+        with torch.no_grad(), regard.intervene(run.model.named.model, edits):
+            expected = run.model.named.model(*run.inputs.args)[0, -1].double().softmax(-1)
+        assert [row[2] for row in answer["rows"]][:3] == pytest.approx(expected.topk(3).values.tolist(), abs=1e-6)
+        assert all(row[1] != row[2] for row in answer["rows"])
+
+    def test_the_vectors_of_a_sentence_move(self) -> None:
+        assert predict({"model": "minilm", "text": TEXT})["similarity"] == pytest.approx(1)
+        assert predict({"model": "minilm", "text": TEXT, "edits": [[5, 3, 2.0]]})["similarity"] < 0.9999
+
+    def test_switching_heads_off_and_blocking_an_edge_changes_the_prediction(self, opened: Open) -> None:
+        off = json.dumps([[call, number, 0] for call in (3, 5) for number in range(4) if (call, number) != (5, 0)])
+        page = shown(opened(f"#/model?model=phrases&call=5&head=0&edits={off}"))
+        assert page.tab.locator(".prediction.before").get_attribute("data-text") == "猫坐在垫子上"
+        page.tab.locator(".edit-head [data-factor='0']").click()
+        page.settle()
+        assert page.tab.locator(".edits li").count() == 8
+        assert page.tab.locator(".prediction.after.changed").get_attribute("data-text") != "猫坐在垫子上"
+        page.tab.get_by_text("Undo all changes").click()
+        page.settle()
+        line = page.tab.locator(".line[data-query='0'][data-key='1']")
+        line.dispatch_event("click")
+        page.settle()
+        assert page.tab.locator(".edits li").count() == 1
+        assert table(page)[0, 1] == 0
+        page.tab.wait_for_function("() => location.hash.includes('edits=')")
+        assert page.violations() == []
+
+
+def test_stored_labels_of_heads_are_those_of_the_atlas() -> None:
+    model = load_model("phrases")
+    assert head_labels(model) == compute_labels("phrases")
+    assert any(labels for heads in head_labels(model).values() for labels in heads)
+
+
+def test_a_model_with_other_weights_has_no_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model("phrases")
+    monkeypatch.setattr("regard.lab.models.head_labels.checksum", lambda name: 0)
+    assert head_labels(model) == {}

@@ -55,6 +55,22 @@ class TestExercises:
         page.tab.get_by_role("button", name="Next: Attention for one query").click()
         expect(page.tab.locator("h2")).to_have_text("Attention for one query")
 
+    def test_typing_completes_brackets_and_survives_a_reload(self, opened: Open) -> None:
+        page = opened("#/practice?tab=exercises")
+        field = page.tab.locator(".editor-text")
+        field.fill("")
+        field.press_sequentially("def f(x):")
+        field.press("Enter")
+        field.press_sequentially("return (x[0])")
+        expect(field).to_have_value("def f(x):\n    return (x[0])")
+        field.press("Enter")
+        field.press("Backspace")
+        field.press_sequentially("[")
+        field.press("Backspace")
+        expect(field).to_have_value("def f(x):\n    return (x[0])\n")
+        page.tab.reload()  # before the pause after which code is saved
+        expect(page.tab.locator(".editor-text")).to_have_value("def f(x):\n    return (x[0])\n")
+
     def test_progress_survives_a_restart(self, browser: Any, tmp_path: Path) -> None:
         settings = Settings(warm=False, data=tmp_path / "kept")
         source = "# mine\n" + SOFTMAX.correct["logarithm"]

@@ -160,7 +160,7 @@ def _children() -> list[int]:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except (OSError, ValueError):
                 continue
-            if b"regard/learn/sandbox/child_program.py" in command and parent == os.getpid():
+            if b"regard.learn.sandbox.child_program" in command and parent == os.getpid():
                 found.append(int(entry.name))
     return found
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
@@ -20,6 +21,7 @@ from starlette.routing import Route
 from regard.attention import Trace, embed, projections, trace_layer
 from regard.attention.reference import numpy_attention as reference
 from regard.lab import Lab, Settings, build
+from regard.lab.server import slow_connections
 from regard.lab.server.job_queue import Job, JobQueue, QueueFull
 from regard.lab.server.live_page import STATIC
 
@@ -397,3 +399,25 @@ def test_an_unexpected_error_leaves_its_traceback_in_the_terminal() -> None:
     for where in ("get", "post", "queued", "prepare", "job"):
         assert f"KeyError: 'defect in {where}'" in process.stderr
     assert "terminal" in json.loads((STATIC / "text" / "common.en.json").read_text(encoding="utf-8"))["error.failed"]
+
+
+def test_connections_that_send_nothing_are_closed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow_connections, "REQUEST_SECONDS", 0.2)
+    head = f"POST /api/trace HTTP/1.1\r\nHost: 127.0.0.1:{lab.port}\r\nContent-Length: 9\r\n\r\n{{"
+    with ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", lab.port), timeout=20)) for _ in range(20)]
+        for connection, sent in zip(slow, ["", "GET / HT", head, "GET / HTTP/1.1\r\n"] * 5, strict=True):
+            connection.sendall(sent.encode())
+        for connection in slow:
+            while connection.recv(1 << 16):  # an answer may precede the end of the connection
+                pass
+
+
+def test_a_web_socket_is_refused_without_advice(lab: Lab, capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_connection(("127.0.0.1", lab.port), timeout=20) as connection:
+        connection.sendall(
+            f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{lab.port}\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n"
+            "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode()
+        )
+        assert connection.recv(1 << 10).startswith(b"HTTP/1.1 ")
+    assert capfd.readouterr().err == ""

@@ -16,6 +16,8 @@ CODED = {
     "error.gone",
     "error.token",
     "error.saved",
+    "error.static",
+    "error.static-file",
     "error.failed",
     "error.json",
 }  # of the server as a whole

@@ -14,10 +14,24 @@ from playwright.sync_api import expect
 from regard.attention import embed, masks, projections, tokenize, trace, trace_layer
 from regard.attention.reference import numpy_attention as reference
 from regard.cli import main
-from support.lab_page import Opened, needs_axe
+from regard.lab.models.trained_layers import LAYERS
+from regard.lab.models.watched_models import watch_text
+from support.lab_page import SVG, WORK_PATIENCE, Opened, needs_axe
 
 STEPS = ["project", "split", "scores", "scale", "mask", "softmax", "context", "merge", "output"]
 Open = Callable[..., Opened]
+RANDOM = "#/trace?weights=random"  # without torch; older links have no weights and mean the same
+
+
+@pytest.fixture
+def page(opened: Open) -> Opened:
+    return settings(opened(RANDOM))
+
+
+def settings(page: Opened) -> Opened:
+    """Open the settings, which are closed at first."""
+    page.tab.get_by_role("button", name=re.compile("^(Settings|设置)$")).click()
+    return page
 
 
 def numpys(text: str, d_model: int, heads: int, mask: Any = None, seed: int = 0) -> dict[str, np.ndarray]:
@@ -76,7 +90,7 @@ class TestNumbers:
         ],
     )
     def test_every_step_is_numpys(self, opened: Open, text: str, d_model: int, heads: int, mask: str) -> None:
-        page = opened()
+        page = settings(opened(RANDOM))
         page.tab.get_by_label("Your sentence").fill(text)
         page.tab.get_by_label("Width").fill(str(d_model))
         page.tab.get_by_label("Heads").fill(str(heads))
@@ -121,7 +135,7 @@ class TestNumbers:
         assert (shown(page) == 0).all()
 
     def test_scale_off_and_temperature_saturate(self, opened: Open) -> None:
-        page = opened("#/trace?step=softmax&d_model=64&heads=1&text=The%20cat%20sat")
+        page = settings(opened("#/trace?step=softmax&d_model=64&heads=1&text=The%20cat%20sat"))
         calm = shown(page).max(-1)
         page.tab.get_by_label("Divide by").uncheck()
         page.settle()
@@ -201,14 +215,14 @@ class TestCells:
 class TestFields:
     @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
     def test_bad_input_is_said_at_the_field(self, opened: Open, locale: str) -> None:
-        page = opened(locale=locale)
+        page = settings(opened(RANDOM, locale=locale))
         for label, typed, right, english, chinese in (
             (0, "   ", "cat", "at least one word", "至少输入一个词"),
             (1, "3", "4", "3 heads do not divide a width of 8", "宽度 8 不能被 3 个头整除"),
             (1, "0", "4", "Enter a whole number from 1 to 128", "1 到 128 之间的整数"),
             (2, "999", "16", "Enter a whole number from 1 to 128", "1 到 128 之间的整数"),
         ):
-            field = page.tab.locator(".trace-controls .field").nth(label)
+            field = page.tab.locator(".trace-controls .field:not(:has(select))").nth(label)
             field.locator("input").fill(typed)
             said = field.locator(".field-message")
             expect(said).to_contain_text(english if locale == "en-US" else chinese)
@@ -220,7 +234,7 @@ class TestFields:
     def test_an_answer_to_what_was_typed_before_takes_nothing_back(self, page: Opened) -> None:
         page.tab.locator(".flow-step[data-step=scores]").click()
         held = page.hold("**/api/trace", most=1)
-        field = page.tab.locator(".trace-controls .field").nth(1)
+        field = page.tab.locator(".trace-controls .field.number").nth(0)
         field.locator("input").fill("4")
         field.locator("input").fill("0")
         expect(field.locator(".field-message")).to_contain_text("Enter a whole number from 1 to 128")
@@ -241,7 +255,8 @@ class TestFields:
 
 
 class TestKeys:
-    def test_the_whole_view_by_keyboard_alone(self, page: Opened) -> None:
+    def test_the_whole_view_by_keyboard_alone(self, opened: Open) -> None:
+        page = opened(RANDOM)
         keyboard = page.tab.keyboard
 
         def focus() -> str:
@@ -338,7 +353,7 @@ class TestLinks:
         assert page.tab.get_by_label("Seed").input_value() == "5"
 
     def test_back_goes_back(self, page: Opened) -> None:
-        page.tab.evaluate("location.hash = '#/trace?seed=4'")
+        page.tab.evaluate("location.hash = '#/trace?weights=random&seed=4'")
         page.settle()
         page.tab.go_back()
         expect(page.tab.get_by_label("Seed")).to_have_value("0")
@@ -347,7 +362,7 @@ class TestLinks:
 class TestLooks:
     @pytest.mark.parametrize("options", [{}, {"locale": "zh-CN"}])
     def test_a_phone_needs_no_sideways_scrolling(self, opened: Open, options: dict[str, Any]) -> None:
-        page = opened(viewport={"width": 390, "height": 844}, **options)
+        page = opened(RANDOM, viewport={"width": 390, "height": 844}, **options)
         for name in STEPS:
             step(page, name)
             assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
@@ -394,7 +409,7 @@ class TestLooks:
         assert background() == "rgb(0, 0, 0)"
 
     def test_reduced_motion_moves_nothing(self, opened: Open) -> None:
-        page = opened(reduced_motion="reduce")
+        page = opened(RANDOM, reduced_motion="reduce")
         durations = page.tab.evaluate(
             "[...document.querySelectorAll('button, td')].map((one) => getComputedStyle(one).transitionDuration)"
         )
@@ -446,7 +461,7 @@ def test_a_large_matrix_is_zoomed_and_moved(opened: Open) -> None:
     assert 33 <= column <= 36
     canvas.press("0")
     page.tab.wait_for_timeout(100)
-    mouse.move(box["x"] + 1, box["y"] + 1)
+    mouse.move(box["x"] + 3, box["y"] + 3)  # inside the first cell and inside the rounded corner
     assert looked() == (0, 0)
 
 
@@ -460,7 +475,7 @@ def test_a_large_matrix_is_zoomed_and_moved(opened: Open) -> None:
     ],
 )
 def test_axe_finds_nothing_serious(opened: Open, steps: Sequence[str], options: dict[str, Any]) -> None:
-    page = opened("#/trace?mask=causal", reduced_motion="reduce", **options)
+    page = settings(opened("#/trace?mask=causal", reduced_motion="reduce", **options))
     for name in steps:
         step(page, name)
         assert page.violations() == []
@@ -468,6 +483,102 @@ def test_axe_finds_nothing_serious(opened: Open, steps: Sequence[str], options: 
     page.tab.get_by_role("spinbutton").first.fill("7")
     page.tab.wait_for_selector(".field.wrong")
     assert page.violations() == []
+
+
+SIZES = {"desktop": {"width": 1360, "height": 900}, "phone": {"width": 390, "height": 844}}
+RESULT_CELLS = """() => {
+  const part = document.querySelector("[data-part=result]") ?? document.querySelector(".trace-board");
+  return [...part.querySelectorAll("td")].map((cell) => {
+    const box = cell.getBoundingClientRect();
+    const on_top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+    return [box.left, box.top, box.right, box.bottom, cell.contains(on_top)];
+  });
+}"""
+
+
+class TestTrained:
+    @pytest.mark.parametrize("size", SIZES)
+    def test_the_result_of_every_step_is_visible_without_scrolling(self, opened: Open, size: str) -> None:
+        page = opened("#/trace", viewport=SIZES[size], locale="zh-CN" if size == "phone" else "en-US")
+        page.tab.wait_for_selector("[data-part=result] td", timeout=WORK_PATIENCE)
+        assert "weights=cross-2" in page.tab.evaluate("location.hash")
+        for link in ("#/trace?weights=cross-2&mask=causal", RANDOM):
+            page.follow(link)
+            for name in STEPS:
+                page.tab.locator(f".flow-step[data-step={name}]").evaluate("(button) => button.click()")
+                page.settle()
+                assert page.tab.evaluate("scrollY") == 0
+                cells = page.tab.evaluate(RESULT_CELLS)
+                assert len(cells) >= 24
+                width, height = SIZES[size].values()
+                for left, top, right, bottom, on_top in cells:
+                    assert 0 <= left <= right <= width, (link, name)
+                    assert 0 <= top <= bottom <= height, (link, name)
+                    assert on_top, (link, name)
+
+    def test_the_numbers_are_those_of_the_model(self, opened: Open) -> None:
+        page = opened("#/trace?weights=cross-2&step=softmax&head=1&text=The%20dog%20sat")
+        page.tab.wait_for_selector("[data-part=result] td", timeout=WORK_PATIENCE)
+        for weights in ("cross-2", "encoder-1", "language-3"):
+            page.tab.get_by_label("Weights").select_option(weights)
+            page.settle()
+            page.tab.locator("[data-head='1']").click()
+            model, name = LAYERS[weights]
+            call = next(call for call in watch_text(model, "The dog sat").seen.calls if call.name == name)
+            np.testing.assert_allclose(shown(page), call.weights(batch=0)[1].numpy(), atol=2e-6)
+        # Biases are part of the sum that explains a cell.
+        step(page, "output")
+        page.tab.locator(".part-result td").nth(3).hover()
+        result = (page.tab.locator(".worked .mark-result").text_content() or "").replace("−", "-")
+        exact = float(page.tab.locator(".part-result td").nth(3).get_attribute("data-value") or "nan")
+        assert float(result) == pytest.approx(exact, abs=5.1e-4)
+        products = [float(x.replace("−", "-")) for x in page.tab.locator(".strip .chip").all_inner_texts()]
+        assert len(products) == 16
+
+    def test_undo_and_redo_by_keyboard(self, opened: Open) -> None:
+        page = opened(f"{RANDOM}&step=split")
+        before = shown(page, "Q")
+        for row, value in ((0, "2"), (1, "3")):
+            page.tab.locator(f".part-Q td[data-row='{row}'][data-column='0']").dblclick()
+            page.tab.keyboard.type(value)
+            page.tab.keyboard.press("Enter")
+            page.settle()
+        page.tab.get_by_label("Weights").select_option("encoder-1")
+        expect(page.tab.locator(".trace-heads .head")).to_have_count(4, timeout=WORK_PATIENCE)
+        page.tab.locator("main").focus()
+        changed = before.copy()
+        changed[:2, 0] = 2, 3
+        one = before.copy()
+        one[0, 0] = 2
+
+        for key, expected in (
+            ("Control+z", changed),
+            ("Control+z", one),
+            ("Control+z", before),
+            ("Control+z", before),  # nothing is left
+            ("Control+Shift+z", one),
+            ("Control+y", changed),
+            ("Control+z", one),
+        ):
+            page.tab.keyboard.press(key)
+            page.settle()
+            np.testing.assert_array_equal(shown(page, "Q"), expected, err_msg=key)
+        page.tab.get_by_role("button", name="Redo").click()
+        page.settle()
+        np.testing.assert_array_equal(shown(page, "Q"), changed)
+
+    def test_linear_as_a_loop_a_reshape_and_one_call(self, opened: Open) -> None:
+        page = opened(f"{RANDOM}&which=K")
+        page.tab.locator(".linear summary").click()
+        page.tab.wait_for_selector(".linear [data-way]", timeout=WORK_PATIENCE)
+        page.tab.get_by_label("Token").select_option("1 0")  # the last word, first in the reversed sentence
+        expected = numpys("The cat sat on the mat", 8, 2)["K"][-1]
+        for way in ("loop", "reshape", "call"):
+            row = page.tab.locator(f"[data-way={way}]")
+            values = row.locator("[data-value]").evaluate_all("(all) => all.map((e) => Number(e.dataset.value))")
+            np.testing.assert_allclose(values, expected[:6], atol=1e-6)
+            assert float(row.get_attribute("data-difference") or "nan") <= 1e-6
+        expect(page.tab.locator("[data-way=reshape]")).to_contain_text("equal to the last bit")
 
 
 class TestKept:
@@ -486,6 +597,7 @@ class TestKept:
         tab.locator(".language").click()
         expect(tab.locator("h1")).not_to_have_text(heading)
         assert tab.locator("[aria-current=step]").get_attribute("data-step") == "output"
+        settings(page)
         tab.locator(".field input[type=number]").first.fill("4")
         tab.wait_for_selector(".toast")
         assert not [url for url in requests if url.startswith("http")]
@@ -495,7 +607,7 @@ class TestKept:
         drawn = page.kept("svg", tmp_path).read_text(encoding="utf-8")
         assert drawn.startswith("<?xml")
         assert len(re.findall(r"-?−?\d+\.\d{3}<", drawn)) == 24 + 24 + 36
-        assert set(re.findall(r"https?://[^\"]+", drawn)) == {"http://www.w3.org/2000/svg"}
+        assert {url for url in re.findall(r"https?://[^\"<]+", drawn) if not url.startswith(page.lab.origin)} == {SVG}
         image = page.kept("png", tmp_path).read_bytes()
         assert image.startswith(b"\x89PNG")
         assert len(image) > 10_000
@@ -526,7 +638,7 @@ def test_masks_offered_are_masks(static: Path) -> None:
 def test_the_command_line_saves_the_same_page(opened: Open, tmp_path: Path, more: list[str]) -> None:
     file = tmp_path / "trace.html"
     assert main(["trace", "The cat sat", "--heads", "4", "--mask", "causal", "--save", str(file), *more]) == 0
-    page = opened()
+    page = opened(RANDOM)
     page.tab.goto(file.as_uri())
     page.ready()
     others = embed(tokenize(more[1]), 8) if more else None
@@ -543,3 +655,16 @@ def test_the_command_line_saves_the_same_page(opened: Open, tmp_path: Path, more
 def test_only_pages_are_saved(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "The cat", "--save", "trace.png"]) == 2
     assert "--save writes a page" in capsys.readouterr().err
+
+
+def test_old_numbers_are_dimmed_after_rejected_input(opened: Open) -> None:
+    page = opened("#/trace?weights=random&step=scores")
+    dimmed = "getComputedStyle(document.querySelector('.matrix')).filter.includes('opacity(0.4)')"
+    page.tab.locator(".trace-more").click()
+    heads = page.tab.locator(".trace-controls input[type=number]").first
+    heads.fill("3")
+    expect(heads).to_have_attribute("aria-invalid", "true")
+    assert page.tab.evaluate(dimmed)
+    heads.fill("4")
+    expect(heads).not_to_have_attribute("aria-invalid", "true")
+    assert not page.tab.evaluate(dimmed)

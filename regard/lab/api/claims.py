@@ -19,7 +19,7 @@ from regard.lab.server.routes import get, post_job, setting
 
 if TYPE_CHECKING:
     from regard.claims import Claim
-    from regard.claims.claim import Figure
+    from regard.claims.claim import Figure, Finding
 
 POLL_SECONDS = 0.1
 
@@ -27,9 +27,9 @@ POLL_SECONDS = 0.1
 def all_claims(_: Fields, folder: Path | None = None) -> dict[str, Any]:
     """Return all claims with their stored results, in the order of `regard.claims`.
 
-    >>> claim = all_claims({}, Path("nowhere"))["claims"][1]
+    >>> claim = all_claims({}, Path("nowhere"))["claims"][0]
     >>> claim["name"], claim["state"]
-    ('scale', 'not-run')
+    ('linear-last-dim', 'not-run')
     """
     from regard.claims import claims
 
@@ -75,7 +75,7 @@ def run_claim(name: str, job: Job) -> dict[str, Any]:
 def _as_json(claim: "Claim", folder: Path | None) -> dict[str, Any]:
     """Return a claim, its experiment, rule, result and verdict as JSON."""
     from regard.claims import SHIPPED, find
-    from regard.claims.result import is_timing_unreliable, stored_conclusion
+    from regard.claims.result import stored_conclusion
 
     content = {name: getattr(claim, name) for name in ("name", "title", "source", "experiment", "rule", "timed")}
     content |= {"says": claim.statement, "command": f"regard claims run {claim.name}"}
@@ -87,7 +87,6 @@ def _as_json(claim: "Claim", folder: Path | None) -> dict[str, Any]:
         content["result"] = {name: getattr(result, name) for name in same_names} | {
             "parts": len(result.parts),
             "wanted": result.expected_parts,
-            "noisy": is_timing_unreliable(claim, result),
             "shipped": folder is None and result == find(claim.name, SHIPPED),
         }
         if conclusion is None:
@@ -96,6 +95,9 @@ def _as_json(claim: "Claim", folder: Path | None) -> dict[str, Any]:
             **content,
             "state": "judged",
             "verdict": conclusion.verdict.replace(" ", "-"),
+            "words": conclusion.verdict_in_words,
+            "effect": None if conclusion.effect is None else _figure(conclusion.effect),
+            "findings": [_finding(one) for one in conclusion.findings],
             "sentence": conclusion.sentence,
             "figures": [_figure(one) for one in conclusion.figures],
             "notes": conclusion.notes,
@@ -106,6 +108,18 @@ def _as_json(claim: "Claim", folder: Path | None) -> dict[str, Any]:
     except LookupError as error:
         reason = f"the result of {claim.name} was written by another version: it has no {error}"
     return {**content, "state": "unreadable", "why": reason}
+
+
+def _finding(one: "Finding") -> dict[str, Any]:
+    """Return a statement with its answer, effect, threshold as text, and the number of seeds that decide it."""
+    return {
+        "name": one.name,
+        "answer": one.answer,
+        "effect": None if one.effect is None else _figure(one.effect),
+        "threshold": one.threshold_text,
+        "seeds": one.seeds,
+        "confidence": one.confidence,
+    }
 
 
 def _figure(one: "Figure") -> dict[str, Any]:

@@ -11,9 +11,7 @@ import numpy as np
 from regard.attention import embed, projections, trace_layer
 from regard.lab.models.watched_models import (
     LONGEST,
-    Heads,
     WatchedRun,
-    heads_disabled,
     watch_lock,
     watch_text,
     without_warnings,
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MOST_TOKENS, MOST_WIDTH, MOST_HEADS = 64, 128, 16
+Heads = tuple[tuple[int, int], ...]  # pairs of layer and head
 
 
 # -- self-attention ------------------------------------------------------------------------------------------------
@@ -133,6 +132,9 @@ def alignment(fields: Fields) -> dict[str, Any]:
 
 
 def _align(watched: WatchedRun, off: Heads) -> dict[str, Any]:
+    from regard import intervene
+    from regard.interventions import ablate
+
     run, calls = watched.model.run, watched.seen.calls
     assert run is not None
     cross = [i for i, call in enumerate(calls) if call.name.endswith(".cross")]
@@ -143,7 +145,8 @@ def _align(watched: WatchedRun, off: Heads) -> dict[str, Any]:
         layers, heads = len(cross), calls[cross[0]].shape[1]
         if any(layer >= layers or head >= heads for layer, head in off):
             raise FieldError("off", "off", f"layers must be below {layers} and heads below {heads}, got {list(off)}")
-        with heads_disabled(run.model, off):
+        by_layer = {layer: [head for other, head in off if other == layer] for layer, _ in off}
+        with intervene(run.model, {calls[cross[layer]].name: ablate(heads) for layer, heads in by_layer.items()}):
             after = _token_probabilities(watched)
             rewritten = without_warnings(lambda: run.generate(watched.text))
     return {

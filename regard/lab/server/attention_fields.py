@@ -31,27 +31,31 @@ def head_width(d_model: int, heads: int, most_heads: int) -> int:
         raise FieldError("heads", "heads-divide", str(error), heads=heads, width=d_model, near=near) from None
 
 
-def mask(fields: Fields, count: int) -> masks.Mask | None:
-    """Return the mask of the field `mask`, checked on `count` tokens, or None when nothing is hidden."""
+def mask(fields: Fields, count: int, keys: int | None = None) -> masks.Mask | None:
+    """Return the mask of the field `mask`, or None when nothing is hidden; checked on `count` queries and `keys` keys.
+
+    Without `keys` there are as many keys as queries.
+    """
     rule = text(fields, "mask", "none", 400).strip()
     if rule in ("", "none"):
         return None
     try:
         parsed = masks.parse(rule)
-        visible_pairs(parsed, count)  # some masks are valid for certain lengths only
+        visible_pairs(parsed, count, keys)  # some masks are valid for certain lengths only
     except (ValueError, TypeError) as error:
         raise FieldError("mask", "mask", str(error), reason=str(error)) from None
     return parsed
 
 
-def visible_pairs(rule: masks.Mask | None, count: int) -> np.ndarray:
-    """Return the (L, S) matrix of visible pairs of `count` tokens under the mask.
+def visible_pairs(rule: masks.Mask | None, count: int, keys: int | None = None) -> np.ndarray:
+    """Return the (L, S) matrix of visible pairs of `count` queries and `keys` keys, by default as many, under the mask.
 
     >>> visible_pairs(masks.causal(), 2).tolist()
     [[True, False], [True, True]]
     """
+    shape = (count, count if keys is None else keys)
     if rule is None:
-        return np.ones((count, count), dtype=bool)
-    zeros = np.zeros((count, 1))
-    visible = trace(zeros, zeros, zeros, rule).visible
-    return np.broadcast_to(np.asarray(visible, dtype=bool), (count, count)).copy()
+        return np.ones(shape, dtype=bool)
+    queries, zeros = np.zeros((count, 1)), np.zeros((shape[1], 1))
+    visible = trace(queries, zeros, zeros, rule).visible
+    return np.broadcast_to(np.asarray(visible, dtype=bool), shape).copy()

@@ -14,7 +14,7 @@ import regard
 
 STATIC = Path(__file__).parents[1] / "static"
 PICTURES = Path(__file__).parents[2] / "pictures" / "page"  # the heatmap, shared with the HTML page of regard.pictures
-ORDER = ("trace", "heads", "model", "geometry", "cost", "practice", "four", "claims")
+ORDER = ("start", "trace", "heads", "model", "geometry", "cost", "practice", "breakit", "four", "claims")
 LANGUAGES = ("en", "zh")
 
 

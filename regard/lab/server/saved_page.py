@@ -26,7 +26,12 @@ PLACEHOLDER = "{{saved}}"  # replaced by the view's state and responses; static/
 def saved_page(
     view: str, state: Mapping[str, Any], answers: Mapping[str, Any], *, title: str = "regard lab", language: str = "en"
 ) -> str:
-    """Return a view as HTML; `answers` maps requests (`METHOD path body`, see static/kit/api.js) to their answers.
+    """Return a view as one HTML page that needs no server.
+
+    view                name of the view, such as "trace"
+    state               values of its fields
+    answers             maps requests (`METHOD path body`, see static/kit/api.js) to their answers
+    title, language     title and language ("en" or "zh") of the page
 
     >>> "<script type=\\"importmap\\">" in saved_page("trace", {}, {})
     True
@@ -57,18 +62,22 @@ def saved_page_template(view: str, title: str = "regard lab", language: str = "e
     facts = page_facts()
     styles = [STATIC / "style.css", *(STATIC / "views" / f"{name}.css" for name in facts["styles"] if name == view)]
     facts |= {"styles": [], "views": [view]}
-    modules = collect_modules("app.js") | collect_modules(f"views/{view}.js")
-    encoded = {name: base64.b64encode(source.encode()).decode() for name, source in modules.items()}
-    imports = {name: f"data:text/javascript;base64,{source}" for name, source in encoded.items()}
     return Template((STATIC / "saved.html").read_text(encoding="utf-8")).substitute(
         policy=POLICY,
         title=escape(title),
         language=language,
         style="\n".join(file.read_text(encoding="utf-8") for file in styles),
-        imports=json.dumps({"imports": imports}),
+        imports=import_map("app.js", f"views/{view}.js"),
         facts=json_for_script(facts),
         saved=PLACEHOLDER,
     )
+
+
+def import_map(*starts: str) -> str:
+    """Return the import map of modules and of their imports: each name `lab/…` stands for a data URL."""
+    modules = {name: source for start in starts for name, source in collect_modules(start).items()}
+    encoded = {name: base64.b64encode(source.encode()).decode() for name, source in modules.items()}
+    return json.dumps({"imports": {name: f"data:text/javascript;base64,{text}" for name, text in encoded.items()}})
 
 
 def collect_modules(start: str) -> dict[str, str]:

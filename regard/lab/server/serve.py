@@ -12,6 +12,7 @@ from types import TracebackType
 import uvicorn
 
 from regard.lab.server.app import Settings, build
+from regard.lab.server.slow_connections import PunctualProtocol
 
 PORT = 8742
 PORTS_TRIED = 20  # ports after the requested one that are tried before the system chooses one
@@ -20,6 +21,9 @@ SHUTDOWN_SECONDS = 5  # time to wait for a busy server to stop
 
 class Lab:
     """A running lab, served until the `with` block ends; `url` opens it and contains the access key.
+
+    settings    options of the lab; the defaults of `Settings` if None
+    host, port  address to listen on; port 0 chooses a free port
 
     >>> with Lab(Settings(warm=False), port=0) as lab:
     ...     lab.url.startswith("http://127.0.0.1:")
@@ -32,7 +36,13 @@ class Lab:
         self.socket = _listen(host, port)
         self.host, self.port = self.socket.getsockname()[:2]
         config = uvicorn.Config(
-            self.app, log_level="warning", access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=1
+            self.app,
+            http=PunctualProtocol,
+            log_level="error",  # warnings advise to install libraries for WebSockets, which the lab does not use
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=1,
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)

@@ -7,7 +7,7 @@
 import * as api from "./kit/api.js";
 import * as colour from "./kit/colour.js";
 import { reducedMotion, freshId, h, debounced, put, rich, s } from "./kit/dom.js";
-import { facts, saved } from "./kit/facts.js";
+import { edition, facts, saved } from "./kit/facts.js";
 import * as fields from "./kit/fields.js";
 import { figure } from "./kit/figure.js";
 import { heatmap, thumbnail } from "./kit/heatmap.js";
@@ -15,7 +15,10 @@ import * as exports from "./kit/export.js";
 import { linkTo, parseLink, stateOf } from "./kit/link.js";
 import { display, m, math } from "./kit/math.js";
 import { matrix } from "./kit/matrix.js";
-import { notes, announce, toast } from "./kit/notes.js";
+import { path } from "./kit/path.js";
+import { needsPython, staticNotice } from "./kit/static_notice.js";
+import { announce, clearToasts, notes, toast } from "./kit/notes.js";
+import { textPicture, titledPicture } from "./kit/titled_picture.js";
 import { hasText, LANGUAGES, languageNow, number, setLanguage, t } from "./kit/text.js";
 
 const views = saved ? [saved.view] : facts.views;
@@ -72,6 +75,9 @@ const kit = {
   announce,
   runner: Boolean(facts.runner),
   saved: Boolean(saved),
+  edition: Boolean(edition),
+  fixed: Boolean(saved ?? edition), // no server computes other numbers
+  needsPython,
   link: (view, state) => linkTo(view, state, open.name === view ? open.module.defaults : Object.fromEntries(Object.keys(state).map((name) => [name]))),
   /** Change the state, update the address, and call the view's update. */
   go(patch, { push = false, quiet = false } = {}) {
@@ -79,10 +85,13 @@ const kit = {
     writeLink(push);
     if (!quiet) changed();
   },
+  /** Record a stage of the learning path that the learner has completed in this view. */
+  complete: (stage) => path.complete(stage, open.name, open.state),
   /** Report an error: at its field if it has one, else as a toast. */
   failed(error, at = {}) {
     if (error.name === "AbortError") return;
     if (fields.showErrorAt(at, error, open.name)) return;
+    if (error.code === "static") clearToasts(); // one message is enough, however far a slider is moved
     toast(fields.errorText(error, open.name), { wrong: true, seconds: 8 });
   },
 };
@@ -172,7 +181,12 @@ function frame() {
   const nav = header.querySelector("nav"); // on a phone it is wider than the screen
   const here = nav.querySelector("[aria-current]");
   if (here && here.offsetLeft + here.offsetWidth > nav.clientWidth) nav.scrollLeft = here.offsetLeft - nav.offsetLeft;
-  put(footer, h("p", {}, saved ? t("foot.saved", { version: facts.version }) : t("foot", { version: facts.version })));
+  put(footer, h("p", {}, foot({ version: facts.version })));
+}
+
+function foot(values) {
+  if (edition) return t("foot.static", values);
+  return saved ? t("foot.saved", values) : t("foot", values);
 }
 
 function skip(event) {
@@ -193,14 +207,31 @@ function mark() {
 
 const keeps = [
   ["keep.link", async () => (address(false), navigator.clipboard.writeText(location.href)), "kept.link"],
-  ["keep.copy", async () => exports.copyPng(await open.view.picture()), "kept.copy"],
-  ["keep.png", async () => exports.download(await exports.png(await open.view.picture()), `regard-${open.name}.png`)],
-  ["keep.svg", async () => exports.download(exports.svgText(await open.view.picture()), `regard-${open.name}.svg`, "image/svg+xml")],
+  ["keep.copy", async () => exports.copyPng(await picture()), "kept.copy"],
+  ["keep.png", async () => exports.download(await exports.png(await picture()), `regard-${open.name}.png`)],
+  ["keep.svg", async () => exports.download(exports.svgText(await picture()), `regard-${open.name}.svg`, "image/svg+xml")],
   ["keep.page", async () => exports.download(await exports.savedPage(open.name, open.state), `regard-${open.name}.html`, "text/html")],
 ];
 
+/** The address of this view; a page opened from disk has no address that others could open, only the view's link. */
+function shareLink() {
+  const link = linkTo(open.name, open.state, open.module.defaults);
+  const shown = location.protocol === "file:" ? `regard lab ${link}` : location.origin + location.pathname + link;
+  try {
+    return decodeURI(shown);
+  } catch {
+    return shown;
+  }
+}
+
+/** The open view as a picture with its title, the project and the link. A view without a picture is written as text. */
+async function picture() {
+  const drawn = (await open.view.picture?.()) ?? textPicture(main.querySelector(".view"), t(`${open.name}.title`));
+  return titledPicture(drawn, shareLink());
+}
+
 function toolbar() {
-  const shown = keeps.filter(([key]) => (open.view.picture || !/copy|png|svg/.test(key)) && !(saved && key === "keep.link"));
+  const shown = keeps.filter(([key]) => !(saved && key === "keep.link") && !(edition && key === "keep.page"));
   return h(
     "div",
     { class: "keeps", role: "group", "aria-label": t("keep") },
@@ -226,12 +257,10 @@ function toolbar() {
   );
 }
 
-/** Update the view after a change of its state; only some states have a picture to export. */
+/** Update the view after a change of its state. */
 async function changed() {
-  const { view } = open;
-  await view?.update?.(open.state);
-  const tools = main.querySelector(".keeps");
-  if (view && view === open.view && tools && Boolean(view.picture) !== (tools.querySelector("[data-keep=png]") !== null)) tools.replaceWith(toolbar());
+  path.show(open.name, open.state);
+  await open.view?.update?.(open.state);
 }
 
 let turn = 0;
@@ -240,7 +269,8 @@ async function show({ again = false, focus = false } = {}) {
   follow.stop();
   const mine = ++turn; // another view may be requested while this one loads; only the last request counts
   const link = parseLink(location.hash);
-  const name = views.includes(link.view) ? link.view : saved ? saved.view : views[0];
+  const absent = facts.absent?.includes(link.view); // a view that the static edition does not contain
+  const name = views.includes(link.view) || absent ? link.view : saved ? saved.view : views[0];
   if (link.parameters.get("lang") in LANGUAGES && link.parameters.get("lang") !== languageNow()) {
     setLanguage(link.parameters.get("lang"));
     again = true;
@@ -250,12 +280,13 @@ async function show({ again = false, focus = false } = {}) {
     changed();
     return;
   }
-  const module = await (saved ? import(`lab/views/${name}.js`) : import(`./views/${name}.js`));
+  const module = absent ? { defaults: {}, mount: (root) => root.append(needsPython()) } : await (saved || edition ? import(`lab/views/${name}.js`) : import(`./views/${name}.js`));
   if (facts.styles.includes(name)) await styled(name);
   if (mine !== turn) return;
   open.view?.unmount?.();
   if (name !== open.name) {
     api.forgetAnswers();
+    clearToasts();
     if (open.name) links.set(open.name, linkTo(open.name, open.state, open.module.defaults));
   }
   let state = stateOf(link.parameters, module.defaults);
@@ -268,14 +299,17 @@ async function show({ again = false, focus = false } = {}) {
   frame();
   const root = h("div", { class: `view view-${name}` });
   const tools = h("div");
+  path.show(name, state);
   put(
     main,
+    path.element,
     h(
       "div",
       { class: "view-head" },
       h("h1", { tabindex: -1 }, t(`${name}.title`)),
       tools,
       h("p", { class: "lead" }, t(`${name}.lead`)),
+      edition && !absent ? staticNotice() : null,
     ),
     root,
   );
@@ -285,6 +319,7 @@ async function show({ again = false, focus = false } = {}) {
     scrollTo({ top: 0 });
     announce(t(`${name}.title`));
   }
+  if (!saved && !absent && link.view && !views.includes(link.view)) toast(t("error.no-view", { view: link.view.slice(0, 40) }), { wrong: true, seconds: 8 });
   let view = {};
   try {
     view = (await module.mount(root, state, kit)) ?? {};
@@ -297,15 +332,16 @@ async function show({ again = false, focus = false } = {}) {
     return;
   }
   open.view = view;
-  tools.replaceWith(toolbar());
+  if (!absent) tools.replaceWith(toolbar());
   document.documentElement.dataset.view = name;
+  path.refresh(name, open.state);
   if (open.state !== state) changed(); // the state changed while the view was loading
 }
 
 const styles = new Map();
 function styled(name) {
   if (!styles.has(name)) {
-    const link = h("link", { rel: "stylesheet", href: `/static/views/${name}.css` });
+    const link = h("link", { rel: "stylesheet", href: `${facts.base ?? "/static/"}views/${name}.css` });
     const loaded = new Promise((done) => (link.onload = link.onerror = done));
     styles.set(name, { link, loaded });
     document.head.append(link);

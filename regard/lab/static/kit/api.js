@@ -1,6 +1,6 @@
 // Requests to the server. The answers given to the open view are stored, so that a saved page can use them again.
 
-import { facts, saved } from "./facts.js";
+import { edition, facts, saved } from "./facts.js";
 
 /** A request that the server refused: `field` is the wrong field, `code` selects a text in the text files, `facts` are its values. */
 export class RequestError extends Error {
@@ -28,7 +28,34 @@ function busy(more) {
 
 const keyOf = (method, path, body) => `${method} ${path}${body === undefined ? "" : " " + JSON.stringify(body)}`;
 
-async function ask(method, path, body, { signal, remember = true } = {}) {
+const loading = new Map(); // name of a prepared answer → promise of it
+
+/** Load a prepared answer of the static edition: a classic script, since a page opened from disk may not fetch files. */
+function prepared(name) {
+  if (!loading.has(name)) {
+    const answer = new Promise((done, failed) => {
+      const script = document.createElement("script");
+      script.src = `answers/${name}.js`;
+      arrived.set(name, done);
+      script.onerror = () => failed(new RequestError({ code: "static-file", facts: { file: script.getAttribute("src") } }, 0));
+      document.head.append(script);
+    });
+    loading.set(name, answer);
+    answer.catch(() => loading.delete(name));
+  }
+  return loading.get(name);
+}
+
+const arrived = new Map();
+if (edition) globalThis.regardAnswer = (name, answer) => arrived.get(name)?.(answer);
+
+/** Return the bodies of all prepared requests of the static edition for a path. */
+export function preparedBodies(path) {
+  const start = `POST ${path} `;
+  return Object.keys(edition?.answers ?? {}).filter((key) => key.startsWith(start)).map((key) => JSON.parse(key.slice(start.length)));
+}
+
+async function ask(method, path, body, { signal, remember = true, keepalive = false } = {}) {
   const key = keyOf(method, path, body);
   if (saved) {
     const any = `${method} ${path}`; // an answer saved without a request body belongs to the first request for this path
@@ -39,11 +66,14 @@ async function ask(method, path, body, { signal, remember = true } = {}) {
     if (key in saved.answers) return saved.answers[key];
     throw new RequestError({ code: "saved" }, 0);
   }
+  if (edition && !Object.hasOwn(edition.answers, key)) throw new RequestError({ code: "static" }, 0);
   busy(1);
   try {
+    if (edition) return await prepared(edition.answers[key]);
     const response = await fetch(path, {
       method,
       signal,
+      keepalive, // the request is sent even if the page is closed meanwhile
       headers: { "x-regard-token": facts.token, ...(body === undefined ? {} : { "content-type": "application/json" }) },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
@@ -77,7 +107,7 @@ export const post = (path, body, options) => ask("POST", path, body, options);
 
 /** Start a job and wait until it ends; `onprogress(job)` is called with its status, `signal` stops it. */
 export async function job(path, body, { onprogress = () => {}, signal } = {}) {
-  if (saved) return post(path, body);
+  if (saved || edition) return post(path, body);
   busy(1);
   try {
     let { job } = await post(path, body, { signal, remember: false });

@@ -1,7 +1,6 @@
 // Export of a view: a picture (PNG or SVG, copied or saved) or the view as one HTML file.
 
 import { answersNow, get } from "./api.js";
-import { token } from "./colour.js";
 import { saved } from "./facts.js";
 import { languageNow } from "./text.js";
 
@@ -14,47 +13,22 @@ export function download(content, name, type) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** Return an SVG element as the text of an SVG file; a canvas is embedded as an image. */
+/** Return an SVG element as the text of an SVG file. */
 export function svgText(drawn) {
-  let svg = drawn;
-  if (drawn instanceof HTMLCanvasElement) {
-    const [width, height] = [drawn.width, drawn.height];
-    svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    svg.setAttribute("width", width);
-    svg.setAttribute("height", height);
-    const image = document.createElementNS("http://www.w3.org/2000/svg", "image");
-    image.setAttribute("href", drawn.toDataURL("image/png"));
-    image.setAttribute("width", width);
-    image.setAttribute("height", height);
-    svg.append(image);
-  }
-  const copy = svg.cloneNode(true);
+  const copy = drawn.cloneNode(true);
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(copy)}\n`;
 }
 
-/** Return a picture as a PNG blob on the page's background; SVG is drawn at twice its size. */
+/** Return an SVG element as a PNG blob of twice its size. */
 export async function png(drawn) {
+  const { width, height } = drawn.viewBox.baseVal;
   const canvas = document.createElement("canvas");
-  if (drawn instanceof HTMLCanvasElement) {
-    canvas.width = drawn.width;
-    canvas.height = drawn.height;
-  } else {
-    const box = drawn.viewBox.baseVal;
-    canvas.width = 2 * box.width;
-    canvas.height = 2 * box.height;
-  }
-  const paint = canvas.getContext("2d");
-  paint.fillStyle = token("--background");
-  paint.fillRect(0, 0, canvas.width, canvas.height);
-  if (drawn instanceof HTMLCanvasElement) paint.drawImage(drawn, 0, 0);
-  else {
-    const image = new Image();
-    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svgText(drawn))}`;
-    await image.decode();
-    paint.drawImage(image, 0, 0, canvas.width, canvas.height);
-  }
+  [canvas.width, canvas.height] = [2 * width, 2 * height];
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svgText(drawn))}`;
+  await image.decode();
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }
 

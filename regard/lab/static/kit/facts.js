@@ -1,4 +1,5 @@
-// Data that the server embeds in the page: token, texts, views and colours; a saved page also contains its state and answers.
+// Data that the server embeds in the page: token, texts, views and colours. A saved page also contains its state and answers;
+// the static edition contains the names of its prepared answers (regard/lab/static_edition.py).
 
 const read = (id) => {
   const element = document.getElementById(id);
@@ -7,3 +8,4 @@ const read = (id) => {
 
 export const facts = read("facts");
 export const saved = read("saved");
+export const edition = read("edition");

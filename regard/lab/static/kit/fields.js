@@ -1,6 +1,8 @@
 // Labelled form controls with an error message below the control. Each is { element, input, value, set, showError }.
 
+import { preparedBodies } from "./api.js";
 import { freshId, h, rich } from "./dom.js";
+import { edition } from "./facts.js";
 import { hasText, t } from "./text.js";
 
 function field(label, input, { hint, kind = "", after = null, wide = false } = {}) {
@@ -39,6 +41,29 @@ export function textField({ label, value, onchange, hint, lines, wide = true, pl
   input.addEventListener("input", () => onchange(input.value));
   const control = field(label, input, { hint, wide, kind: "text" });
   return Object.assign(control, { value: () => input.value, set: (text) => input.value !== text && (input.value = text) });
+}
+
+/** Text field of a sentence; in the static edition a choice of the sentences that are prepared for a path. */
+export function sentenceField(path, options) {
+  if (!edition) return textField(options);
+  const texts = [...new Set(preparedBodies(path).map((body) => body.text))];
+  const control = choiceField({ ...options, options: texts.map((text) => [text, text]) });
+  control.element.classList.add("text");
+  control.element.classList.toggle("wide", options.wide ?? true);
+  return control;
+}
+
+/** In the static edition, disable the fields and options of a form for which no answer is prepared beside the other values. */
+export function limitToPrepared(fields, path, body) {
+  if (!edition) return;
+  const bodies = preparedBodies(path);
+  for (const [name, { element, input }] of Object.entries(fields)) {
+    const others = bodies.filter((one) => Object.keys(body).every((key) => key === name || !(key in one) || JSON.stringify(one[key]) === JSON.stringify(body[key])));
+    const values = new Set(others.map((one) => String(one[name])));
+    if (input.tagName === "SELECT") for (const option of input.options) option.disabled = !values.has(option.value);
+    input.disabled = values.size < 2;
+    element.classList.toggle("needs-python", input.disabled);
+  }
 }
 
 /** Number input; values that are not numbers within the bounds show an error here and are not passed to onchange. */

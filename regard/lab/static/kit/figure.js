@@ -1,42 +1,35 @@
 // Matrices as an SVG figure for papers and slides, in the colours of the page.
 //
-// figure({ title, note, matrices: [{ name, sign, shape, values, rows, columns, kind, most, hidden }] }) → <svg>
+// figure({ matrices: [{ name, sign, shape, values, rows, columns, kind, most, hidden }] }) → <svg>
 
-import { colourOf, css, dark, inkOn, token } from "./colour.js";
+import { colourOf, css, inkOn, token } from "./colour.js";
 import { s } from "./dom.js";
 import { most } from "./matrix.js";
 import { number } from "./text.js";
+import { FONT } from "./words.js";
 
 const CELL = { width: 50, height: 26 };
 const SMALL = 6; // size in pixels of a cell that shows no number
 const WIDEST = 1180;
-const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
 
-export function figure({ title, note, matrices }) {
+export function figure({ matrices }) {
   const ink = token("--ink");
   const faint = token("--faint");
   const drawn = matrices.map((one) => draw(one, ink, faint));
-  let [x, y, tall, wide] = [0, 74, 0, 0];
+  let [x, y, tall, wide] = [0, 0, 0, 0];
   for (const one of drawn) {
     if (x > 0 && x + one.width > WIDEST) {
       x = 0;
       y += tall + 26;
       tall = 0;
     }
-    one.group.setAttribute("transform", `translate(${24 + x} ${y})`);
+    one.group.setAttribute("transform", `translate(${x} ${y})`);
     x += one.width + 26;
-    wide = Math.max(wide, x);
+    wide = Math.max(wide, x - 26);
     tall = Math.max(tall, one.height);
   }
-  const [width, height] = [Math.max(wide + 24, 360), y + tall + 24];
-  return s(
-    "svg",
-    { viewBox: `0 0 ${width} ${height}`, width, height, "font-family": FONT, role: "img", "aria-label": title },
-    s("rect", { width, height, fill: dark() ? "#12161c" : "#ffffff" }),
-    s("text", { x: 24, y: 34, fill: ink, "font-size": 19, "font-weight": 700 }, title),
-    note ? s("text", { x: 24, y: 55, fill: faint, "font-size": 13 }, note) : null,
-    drawn.map((one) => one.group),
-  );
+  const height = y + tall;
+  return s("svg", { viewBox: `0 0 ${wide} ${height}`, "font-family": FONT }, drawn.map((one) => one.group));
 }
 
 function draw({ name, title, sign, shape, values, rows, columns, kind = "signed", most: fullValue, hidden = () => false, text = (x) => number(x) }, ink, faint) {

@@ -5,6 +5,7 @@
 // matrix({ name, values, rows, columns, kind, most, shape, note, hidden, edited, onlook, onedit, onleave })
 //   values    rows of numbers; `rows` and `columns` are their names
 //   kind      "signed", "weights" or "plain"; `most` is the value that has the full colour
+//   widest    largest number of columns shown as a table, 20 by default; `lens` is the number of columns of the detail
 //   hidden    (i, j) → true where a mask hides the pair
 //   onlook    called with (i, j) when a cell is hovered or focused; onleave when the pointer or focus leaves the matrix
 //   onedit    called with (i, j, number) when the user replaced a number; without it the matrix is read-only
@@ -27,7 +28,7 @@ export function most(values) {
 export function matrix(options) {
   const spec = { kind: "signed", hidden: () => false, edited: () => false, onlook() {}, onleave() {}, ...options };
   spec.most ??= spec.kind === "weights" ? 1 : most(spec.values);
-  const large = spec.values.length > LARGEST || spec.columns.length > LARGEST;
+  const large = spec.values.length > LARGEST || spec.columns.length > (spec.widest ?? LARGEST);
   return large ? lensed(spec) : table(spec);
 }
 
@@ -233,7 +234,8 @@ function mapSize(spec) {
 /** A matrix too large for a table: all of it on a canvas, and a table of the numbers around one cell. */
 function lensed(spec) {
   const id = freshId("matrix");
-  const [rows, columns] = [spec.rows.length, spec.columns.length].map((size) => (size <= LENS + 1 ? size : LENS));
+  const part = (size, most) => (size <= most ? size : Math.min(size, LENS, most));
+  const [rows, columns] = [part(spec.rows.length, LENS + 1), part(spec.columns.length, spec.lens ?? LENS + 1)];
   const place = h("div", { class: "matrix-lens" });
   let at = [0, 0];
   let small = null;
@@ -254,7 +256,7 @@ function lensed(spec) {
   });
   const element = h(
     "figure",
-    { class: `matrix large kind-${spec.kind}`, dataset: { matrix: spec.name } },
+    { class: `matrix large${spec.rows.length > LARGEST ? " tall" : ""} kind-${spec.kind}`, dataset: { matrix: spec.name } },
     caption(spec, id),
     map.element,
     place,
@@ -266,7 +268,7 @@ function lensed(spec) {
     small = table(
       {
         ...spec,
-        title: t("matrix.lens", { from: top + 1, to: top + rows, all: spec.rows.length }),
+        title: rows < spec.rows.length ? t("matrix.lens", { from: top + 1, to: top + rows, all: spec.rows.length }) : t("matrix.lens-columns", { from: left + 1, to: left + columns, all: spec.columns.length }),
         shape: null,
         note: null,
         onlook(row, column) {

@@ -13,6 +13,9 @@ export function toast(text, { wrong = false, seconds = 4 } = {}) {
   setTimeout(() => note.remove(), seconds * 1000);
 }
 
+/** Remove all toasts: they belong to the view that is left. */
+export const clearToasts = () => toasts.replaceChildren();
+
 /** Announce a text to screen readers only. */
 export function announce(text) {
   region.textContent = text;

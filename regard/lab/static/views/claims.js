@@ -3,7 +3,7 @@
 import { inline } from "../kit/inline.js";
 import { drawPlot, key, reading, short } from "./claims/plot.js";
 import { sheet } from "./claims/sheet.js";
-import { FONT, inChinese } from "./claims/words.js";
+import { FONT, inChinese } from "../kit/words.js";
 
 export const defaults = {
   verdict: "", // list only claims with this verdict; empty: all
@@ -11,11 +11,12 @@ export const defaults = {
   ran: "", // the claim whose small run a saved page shows
 };
 
-const STANDS = ["holds", "holds-when", "does-not-hold-here", "not-run"];
+const STANDS = ["holds", "holds-when", "does-not-hold-here", "undecided", "not-run"];
 const ICONS = {
   holds: "M5 12.5 10 17.5 19.5 7",
   "holds-when": "M4 14.5C7 8.5 10 8.5 12 12s5 3.5 8-2.5",
   "does-not-hold-here": "M6.5 6.5 17.5 17.5M17.5 6.5 6.5 17.5",
+  undecided: "M8.5 9.2a3.6 3.6 0 1 1 5.2 3.2c-1.2.7-1.7 1.3-1.7 2.4M12 18.4v.1",
   "not-run": "M12 5.5a6.5 6.5 0 1 1 0 13 6.5 6.5 0 0 1 0-13Z",
 };
 const minus = (text) => text.replaceAll(/-(?=\d)(?<!e-)/g, "−");
@@ -31,17 +32,40 @@ export async function mount(root, initial, kit) {
 
   const translate = (words) => (kit.language() === "zh" ? inChinese(words.zh) : words.en);
   const stands = (one) => (one.state === "judged" ? one.verdict : "not-run");
-  const wordOf = (one) => (one.state === "judged" ? t(`claims.verdict.${one.verdict}`) : t(`claims.state.${one.state}`));
+  const wordOf = (one) => (one.state === "judged" ? translate(one.words) : t(`claims.state.${one.state}`));
   const icon = (name) => s("svg", { viewBox: "0 0 24 24", class: "icon", "aria-hidden": "true" }, s("path", { d: ICONS[name] }));
   const filter = () => (STANDS.includes(state.verdict) && data.some((one) => stands(one) === state.verdict) ? state.verdict : "");
   const listed = () => data.filter((one) => !filter() || stands(one) === filter());
   const chosen = () => listed().find((one) => one.name === state.claim) ?? listed().find((one) => one.state === "judged") ?? listed()[0];
 
+  const overview = h("details", { class: "card claims-overview", open: true });
   const filters = h("div", { class: "claims-filters", role: "group", "aria-label": t("claims.filter") });
   const list = h("div", { class: "claims-list", role: "tablist", "aria-orientation": "vertical", "aria-label": t("claims.list"), onkeydown: walk });
   const panel = h("section", { class: "card claims-one", role: "tabpanel", id: "claim-shown", tabindex: 0 });
   const main = h("div", { class: "claims-main" }, list, panel);
-  put(root, filters, main);
+  put(root, overview, filters, main);
+
+  // ---- the table of all claims --------------------------------------------------------------------------------------
+
+  function drawOverview() {
+    const heading = (name) => h("th", { scope: "col" }, t(`claims.overview.${name}`));
+    const line = (one) =>
+      h(
+        "tr",
+        { class: `is-${stands(one)}`, dataset: { overview: one.name } },
+        h("th", { scope: "row" }, h("a", { href: kit.link("claims", { claim: one.name }) }, inline(translate(one.title)))),
+        h("td", {}, h("span", { class: "claims-stands" }, wordOf(one))),
+        h("td", { class: "claims-effect" }, one.effect ? [inline(translate(one.effect.name)), h("br"), h("b", {}, minus(one.effect.text)), " ", minus(one.effect.between ? `(${one.effect.between})` : "")] : one.state === "judged" ? t("claims.true-statements", { n: one.findings.filter((each) => each.answer === "yes").length, of: one.findings.length }) : "–"),
+        h("td", { class: "value" }, one.state === "judged" ? String(one.result.seeds) : "–"),
+        h("td", { class: "value" }, one.state === "judged" ? lasted(one.result.seconds) : "–"),
+        h("td", {}, h("code", {}, one.state === "judged" ? one.result.command : toRun(one))),
+      );
+    put(
+      overview,
+      h("summary", {}, t("claims.overview")),
+      h("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": t("claims.overview") }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["claim", "verdict", "effect", "seeds", "duration", "command"].map(heading))), h("tbody", {}, data.map(line)))),
+    );
+  }
 
   // ---- the list -----------------------------------------------------------------------------------------------------
 
@@ -155,7 +179,6 @@ export async function mount(root, initial, kit) {
       h("strong", {}, icon(name), h("span", {}, wordOf(one))),
       h("p", {}, words[one.state]()),
       one.state === "judged" ? null : command(toRun(one)),
-      one.state === "judged" && one.result.noisy ? h("p", { class: "claims-warning" }, t("claims.noisy")) : null,
       one.state === "judged" && one.result.size === "tiny" ? h("p", { class: "claims-warning" }, t("claims.tiny")) : null,
     );
   }
@@ -170,7 +193,8 @@ export async function mount(root, initial, kit) {
         h("figcaption", {}, inline(translate(one.chart.title))),
         tabular ? one.chart.panels.map(wordsTable) : [h("div", { class: "plots" }), h("p", { class: "plot-reading", "aria-hidden": "true" }), everyNumber(one)],
       ),
-      section(t("claims.figures"), figuresTable(one)),
+      section(t("claims.findings"), findingsTable(one)),
+      one.figures.length ? section(t("claims.figures"), figuresTable(one)) : null,
       one.notes.length && !tabular ? section(t("claims.notes"), h("ul", {}, one.notes.map((note) => h("li", {}, inline(translate(note)))))) : null,
     ];
   }
@@ -184,6 +208,23 @@ export async function mount(root, initial, kit) {
         { class: "plain claims-words" },
         h("thead", {}, h("tr", {}, table.columns.map((name) => (translate(name) ? h("th", { scope: "col" }, translate(name)) : h("td"))))),
         h("tbody", {}, table.rows.map((row) => h("tr", {}, row.map((cell, j) => h("td", { dataset: { column: translate(table.columns[j]) } }, translate(cell)))))),
+      ),
+    );
+  }
+
+  /** The statements that the verdict follows from. */
+  function findingsTable(one) {
+    const heading = (name) => h("th", { scope: "col" }, t(`claims.finding.${name}`));
+    const effect = (each) => (each.effect ? [minus(each.effect.text), each.effect.between ? ` (${minus(each.effect.between)})` : ""] : "–");
+    const seeds = (each) => (each.seeds === null ? "–" : each.answer === "undecided" ? t("claims.about-seeds", { n: each.seeds }) : String(each.seeds));
+    return h(
+      "div",
+      { class: "table-scroll", tabindex: 0, role: "region", "aria-label": t("claims.findings") },
+      h(
+        "table",
+        { class: "plain numbers claims-findings" },
+        h("thead", {}, h("tr", {}, ["statement", "answer", "effect", "threshold", "seeds"].map(heading))),
+        h("tbody", {}, one.findings.map((each) => h("tr", { class: `answer-${each.answer}` }, h("th", { scope: "row" }, inline(translate(each.name))), h("td", { class: "claims-answer" }, t(`claims.answer.${each.answer}`)), h("td", { class: "value" }, effect(each)), h("td", {}, each.threshold ? minus(each.threshold) : "–"), h("td", {}, seeds(each))))),
       ),
     );
   }
@@ -275,7 +316,7 @@ export async function mount(root, initial, kit) {
   const lasted = (seconds) => (seconds < 120 ? t("claims.seconds", { n: seconds < 10 ? seconds.toFixed(1) : seconds.toFixed(0) }) : t("claims.minutes", { n: (seconds / 60).toFixed(0) }));
 
   function again(one) {
-    if (kit.saved) return null;
+    if (kit.fixed) return null;
     const tabBox = running?.name === one.name;
     const { done = 0, of = 0 } = (tabBox && running.progress) || {};
     return section(
@@ -367,6 +408,7 @@ export async function mount(root, initial, kit) {
   }
 
   function draw() {
+    drawOverview();
     drawFilters();
     drawList();
     drawOne();
@@ -382,7 +424,7 @@ export async function mount(root, initial, kit) {
 
   async function load() {
     put(filters);
-    main.hidden = true;
+    main.hidden = overview.hidden = true;
     const waiting = h("p", { class: "card claims-waiting", role: "status" }, t("claims.loading"));
     root.append(waiting);
     try {
@@ -391,7 +433,7 @@ export async function mount(root, initial, kit) {
       data = answer.claims;
       if (kit.saved && state.ran) ran.set(state.ran, await kit.api.job("/api/claims/run", { claim: state.ran }));
       waiting.remove();
-      main.hidden = false;
+      main.hidden = overview.hidden = false;
       draw();
       sized.observe(panel);
     } catch (error) {
@@ -420,18 +462,13 @@ export async function mount(root, initial, kit) {
       const one = chosen();
       const colour = kit.colour.token({ holds: "--right", "holds-when": "--accent", "does-not-hold-here": "--wrong" }[stands(one)] ?? "--faint");
       const plain = (words) => translate(words).replaceAll("*", "");
-      return sheet({
-        title: translate(one.title),
-        lines: [
-          [translate(one.title), { size: 24, weight: 700, after: 2 }],
-          [plain(one.says), { size: 15, fill: kit.colour.token("--faint"), after: 12 }],
-          [wordOf(one), { size: 17, weight: 700, fill: colour, after: 0 }],
-          ...(one.state === "judged" ? [[plain(one.sentence), { size: 15 }]] : []),
-        ],
+      const drawn = sheet({
+        lines: [[wordOf(one), { size: 17, weight: 700, fill: colour, after: 0 }], ...(one.state === "judged" ? [[plain(one.sentence), { size: 15 }]] : [])],
         chart: one.chart,
         foot: one.result ? [`${t("claims.machine-said", one.result.machine)} · ${t("claims.fact.seeds")}: ${one.result.seeds}`, one.result.command] : [toRun(one)],
         translate,
       });
+      return { title: translate(one.title), note: plain(one.says), drawings: [drawn] };
     },
   };
 }

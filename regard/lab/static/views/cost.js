@@ -306,6 +306,10 @@ export async function mount(root, initial, kit) {
   }
 
   function drawHow(job = null) {
+    if (kit.edition) {
+      put(how, h("span", { class: "remark" }, t("cost.measure"), ": ", h("code", {}, "regard cost --measure")));
+      return;
+    }
     if (measuring) {
       const { done = 0, of = 0 } = job?.progress ?? {};
       put(
@@ -379,6 +383,7 @@ export async function mount(root, initial, kit) {
     fields.backward.set(state.backward);
     length.set(Math.log2(state.seq));
     const body = question();
+    kit.limitToPrepared(fields, "/api/cost", body);
     const key = JSON.stringify(body);
     if (key === lastQuestion && data) {
       draw();
@@ -420,12 +425,8 @@ export async function mount(root, initial, kit) {
     },
     async picture() {
       await first;
-      const { svg, size } = drawing(false, null);
-      svg.removeAttribute("class");
-      svg.setAttribute("width", size.width);
-      svg.setAttribute("height", size.height);
-      svg.prepend(kit.s("rect", { width: size.width, height: size.height, fill: kit.colour.token("--surface") }));
-      return svg;
+      const { svg } = drawing(false, null);
+      return { title: `${t("cost.title")} · ${t(`cost.axis.${metric()}`)}`, note: Object.entries(question()).map(([name, value]) => `${name} = ${value}`).join(" · "), drawings: [svg] };
     },
   };
 }

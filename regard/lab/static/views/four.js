@@ -44,6 +44,7 @@ export async function mount(root, initial, kit) {
   // ---- controls -----------------------------------------------------------------------------------------------------
 
   const kinds = ["friend", "random", "greedy", "minimax", "mcts", "solver", ...(facts.network ? ["network"] : [])];
+  const opponentText = (kind) => t(`four.opponent.${kind === "network" && facts.network.memory ? "network-table" : kind}`);
   const kindOf = (opponent) => opponent.split(":")[0];
   const amountOf = (opponent) => Number(opponent.split(":")[1] ?? 0);
   const named = (kind, amount) => (kind in STRENGTHS && amount > 0 ? `${kind}:${amount}` : kind);
@@ -52,7 +53,7 @@ export async function mount(root, initial, kit) {
     player: kit.choiceField({
       label: t("four.opponent"),
       value: kindOf(state.opponent),
-      options: kinds.map((kind) => [kind, t(`four.opponent.${kind}`)]),
+      options: kinds.map((kind) => [kind, opponentText(kind)]),
       onchange: (kind) => kit.go({ opponent: named(kind, USUAL[kind] ?? 0) }),
     }),
     strength: kit.choiceField({ label: t("four.strength"), value: "", options: [], onchange: (amount) => kit.go({ opponent: named(kindOf(state.opponent), Number(amount)) }) }),
@@ -104,7 +105,7 @@ export async function mount(root, initial, kit) {
       { class: "four-main" },
       h(
         "section",
-        { class: "card four-board", "aria-label": t("four.board"), onkeydown: keys },
+        { class: "card four-board", "aria-label": t("four.board") },
         h("div", { class: "four-head" }, status, truthSwitch.element),
         stage.element,
         truthLine,
@@ -183,7 +184,7 @@ export async function mount(root, initial, kit) {
   }
 
   function keys(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, header")) return;
     const column = SIGNS.indexOf(event.key);
     if (event.key.length === 1 && column >= 0 && column < board.columns) play(column);
     else if (event.key === "Backspace") back();
@@ -456,14 +457,16 @@ export async function mount(root, initial, kit) {
   }
 
   update(state);
+  document.addEventListener("keydown", keys); // columns can be played wherever the focus is
   return {
     update,
     unmount() {
+      document.removeEventListener("keydown", keys);
       Object.keys(asking).forEach(stop);
     },
     picture() {
       const note = board.moves === "" ? t("four.picture-empty") : t("four.picture-moves", { moves: board.moves });
-      return standing(kit, stage.picture, { background: kit.colour.token("--surface"), title: statusWords(), note });
+      return { title: statusWords(), note, drawings: [standing(stage.picture)] };
     },
   };
 }

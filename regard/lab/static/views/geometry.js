@@ -13,6 +13,22 @@ export const defaults = {
   pitch: 22,
 };
 
+/** Return a trace with another query or temperature: scores q·k, scaled by √3 τ, and their softmax. */
+function moved(trace, vector, temperature) {
+  const input = (symbol) => trace.inputs.find((one) => one.symbol === symbol).values;
+  const query = vector.length ? vector : input("Q")[0];
+  const scores = input("K").map((key) => key.reduce((sum, x, i) => sum + x * query[i], 0));
+  const scale = scores.map((x) => x / (Math.sqrt(3) * temperature));
+  const grown = scale.map((x) => Math.exp(x - Math.max(...scale)));
+  const weights = grown.map((x) => x / grown.reduce((a, b) => a + b));
+  const parts = { scores, scale, weights };
+  return {
+    ...trace,
+    inputs: trace.inputs.map((one) => (one.symbol === "Q" ? { ...one, values: [query] } : one)),
+    steps: trace.steps.map((step) => (step.name in parts ? { ...step, parts: [{ ...step.parts[0], values: [parts[step.name]] }] } : step)),
+  };
+}
+
 const FAR = 4;
 const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
 
@@ -27,7 +43,7 @@ export async function mount(root, initial, kit) {
   let closed = false;
 
   const fields = {
-    text: kit.textField({ label: t("geometry.sentence"), value: state.text, wide: false, onchange: kit.debounced((text) => go({ text, query: 0, vector: [] }), 120) }),
+    text: kit.sentenceField("/api/geometry", { label: t("geometry.sentence"), value: state.text, wide: false, onchange: kit.debounced((text) => go({ text, query: 0, vector: [] }), 120) }),
     query: kit.choiceField({ label: t("geometry.query"), value: "0", options: [], onchange: (i) => go({ query: Number(i), vector: [] }) }),
     temperature: kit.sliderField({ label: t("geometry.temperature"), value: state.temperature, min: 0.05, max: 20, log: true, format: (x) => number(x, 2), onchange: (x) => go({ temperature: Math.abs(x - 1) < 0.03 ? 1 : x }) }),
     seed: kit.numberField({ label: t("geometry.seed"), value: state.seed, min: 0, max: 4294967295, onchange: (seed) => go({ seed, vector: [] }) }),
@@ -245,7 +261,7 @@ export async function mount(root, initial, kit) {
     waiting = null;
     const { text, seed, query, temperature, vector } = state;
     try {
-      const trace = await kit.api.post("/api/geometry", { text, seed, query, temperature, vector });
+      const trace = await answer({ text, seed, query, temperature, vector });
       if (closed) return;
       kit.showErrorAt(fields, null);
       read(trace);
@@ -260,6 +276,12 @@ export async function mount(root, initial, kit) {
       asking = false;
       if (waiting && !closed) ask();
     }
+  }
+
+  /** Return the server's trace. The static edition has only the original query at temperature 1 and computes the others here. */
+  async function answer(body) {
+    if (!kit.edition) return kit.api.post("/api/geometry", body);
+    return moved(await kit.api.post("/api/geometry", { ...body, temperature: 1, vector: [] }), body.vector, body.temperature);
   }
 
   function read(trace) {
@@ -289,6 +311,7 @@ export async function mount(root, initial, kit) {
     fields.text.set(state.text);
     fields.seed.set(state.seed);
     fields.temperature.set(state.temperature);
+    kit.limitToPrepared({ seed: fields.seed }, "/api/geometry", { text: state.text, seed: state.seed, query: state.query });
     const question = JSON.stringify([state.text, state.seed, state.query, state.temperature, state.vector]);
     if (question === lastQuestion && data) {
       drawPicture();
@@ -308,10 +331,7 @@ export async function mount(root, initial, kit) {
     picture() {
       const copy = picture.cloneNode(true);
       for (const name of ["class", "tabindex", "role", "aria-describedby"]) copy.removeAttribute(name);
-      copy.setAttribute("width", SIZE.width);
-      copy.setAttribute("height", SIZE.height);
-      copy.prepend(s("rect", { width: SIZE.width, height: SIZE.height, fill: kit.colour.token("--surface") }));
-      return copy;
+      return { title: t("geometry.title"), note: state.text, drawings: [copy] };
     },
   };
 }

@@ -4,6 +4,7 @@ import { figure } from "../kit/figure.js";
 import { legend } from "../kit/legend.js";
 import { lines, MOST_LINED } from "../kit/lines.js";
 import { decodeArray } from "../kit/arrays.js";
+import { undoHistory } from "../kit/undo.js";
 import { outputChanges, probabilities } from "./heads/output_changes.js";
 import { tiles } from "./heads/tiles.js";
 
@@ -45,6 +46,8 @@ export async function mount(root, initial, kit) {
   let closed = false;
 
   const own = () => state.mode === "self";
+  const typed = ["text", "date", "heads", "d_model", "seed"];
+  const history = undoHistory("heads", kit, { fields: ["mode", "mask", ...typed, "painted", "off"], merged: ["painted", ...typed] });
   const clear = { painted: [], cell: [] };
 
   // ---- controls -------------------------------------------------------------------------------------------------
@@ -124,7 +127,7 @@ export async function mount(root, initial, kit) {
   const hiddenCount = h("span", { class: "hidden-count", "aria-live": "polite" });
   const tools = h("div", { class: "tools", role: "group", "aria-label": t("heads.tools") }, penButton, hideRow, turnRound, unpaint, hiddenCount);
   const emptyNote = h("p", { class: "note empty-rows", role: "status" });
-  const mapCard = h("section", { class: "card heads-large", "aria-label": t("heads.large") }, h("div", { class: "card-head" }, title, legend(1, t("heads.weight"))), tileBox, tools, mapBox, reading, h("p", { class: "remark", id: hint }), emptyNote);
+  const mapCard = h("section", { class: "card heads-large", "aria-label": t("heads.large") }, h("div", { class: "card-head" }, title, history.element, legend(1, t("heads.weight"))), tileBox, tools, mapBox, reading, h("p", { class: "remark", id: hint }), emptyNote);
 
   const movedTitle = h("h2", {});
   const movedSaid = h("p", { class: "explanation" });
@@ -360,16 +363,22 @@ export async function mount(root, initial, kit) {
   // ---- painting -------------------------------------------------------------------------------------------------
 
   function paint(cells, phase) {
-    if (phase === "begin") brush = data.hidden(...cells[0]);
+    if (phase === "begin") {
+      brush = data.hidden(...cells[0]);
+      history.seal(); // a stroke is undone as a whole
+    }
     const end = phase === "end";
     for (const [i, j] of cells) data.visible[i][j] = brush;
-    if (end) brush = null;
-    else keep();
+    if (end) {
+      brush = null;
+      history.seal();
+    } else keep();
     if (end) map.tell();
   }
 
   /** Make these pairs visible or hidden; null inverts each of them. */
   function turn(cells, visible) {
+    history.seal();
     for (const [i, j] of cells) data.visible[i][j] = visible ?? !data.visible[i][j];
     keep();
   }
@@ -388,6 +397,7 @@ export async function mount(root, initial, kit) {
     if (!MODES.includes(state.mode)) state.mode = "self";
     const number = (n) => Number.isInteger(n) && n >= 0 && n < 16;
     state.off = state.off.filter((one) => (own() ? number(one) && one < state.heads : Array.isArray(one) && one.length === 2 && one.every(number)));
+    history.note(state);
     setFields();
     selected = state.cell.length === 2 && state.cell.every((n) => Number.isInteger(n) && n >= 0) ? state.cell : null;
     const currentQuestion = JSON.stringify(question());
@@ -409,6 +419,7 @@ export async function mount(root, initial, kit) {
     update,
     unmount() {
       closed = true;
+      history.unmount();
       watcher.disconnect();
     },
     picture,
@@ -422,20 +433,12 @@ export async function mount(root, initial, kit) {
     const one = (l, n) => ({ name: headName(l, n), values: data.maps[l][n], rows: data.queries.map(named), columns: data.keys.map(named), kind: "weights", hidden: data.hidden });
     const matrices = many <= 400 ? data.maps.flatMap((heads, l) => heads.map((_, n) => one(l, n))) : [one(layer, head)];
     const source = state.mode === "dates" ? state.date : state.text;
-    const svg = figure({ title: data.own ? t("heads.title") : `${source} → ${data.written}`, note: data.own ? `${source} · ${t("heads.mask")}: ${state.mask}${state.painted.length ? " +" : ""}` : headName(layer, head), matrices });
-    if (Math.max(data.queries.length, data.keys.length) > MOST_LINED) return svg;
-    const [width, height] = svg.getAttribute("viewBox").split(" ").slice(2).map(Number);
-    const drawing = linesNow(Math.max(width - 48, 420));
-    const [wide, tall] = drawing.getAttribute("viewBox").split(" ").slice(2).map(Number);
-    drawing.setAttribute("x", 24);
-    drawing.setAttribute("y", height);
-    const [w, all] = [Math.max(width, wide + 48), height + tall + 20];
-    svg.setAttribute("viewBox", `0 0 ${w} ${all}`);
-    svg.setAttribute("width", w);
-    svg.setAttribute("height", all);
-    svg.querySelector("rect").setAttribute("width", w);
-    svg.querySelector("rect").setAttribute("height", all);
-    svg.append(drawing);
-    return svg;
+    const drawn = figure({ matrices });
+    const lined = Math.max(data.queries.length, data.keys.length) <= MOST_LINED;
+    return {
+      title: data.own ? t("heads.title") : `${source} → ${data.written}`,
+      note: data.own ? `${source} · ${t("heads.mask")}: ${state.mask}${state.painted.length ? " +" : ""}` : headName(layer, head),
+      drawings: lined ? [drawn, linesNow(Math.max(drawn.viewBox.baseVal.width, 420))] : [drawn],
+    };
   }
 }

@@ -5,8 +5,10 @@ import { legend } from "../kit/legend.js";
 import { lines, MOST_LINED } from "../kit/lines.js";
 import { decodeArray } from "../kit/arrays.js";
 import { changes } from "./model/changes.js";
+import { editList, factorOf, factors, predictionTable, withFactor } from "./model/edits.js";
 import { findings } from "./model/findings.js";
 import { headName, shown } from "./model/names.js";
+import { relevance } from "./model/relevance.js";
 import { statistics } from "./model/statistics.js";
 import { MEASURES, overview } from "./model/overview.js";
 
@@ -20,6 +22,7 @@ export const defaults = {
   call: -1, // -1: the most informative one
   head: -1,
   cell: [],
+  edits: [], // changes of the attention, as in model/edits.js
 };
 
 const EXAMPLES = {
@@ -50,7 +53,7 @@ export async function mount(root, initial, kit) {
 
   const choices = h("div", { class: "modes models", role: "group", "aria-label": t("model.models") });
   const fields = {
-    text: kit.textField({ label: t("model.text"), value: "", lines: 2, onchange: kit.debounced((text) => kit.go({ text: text || " ", cell: [] }), 450) }),
+    text: kit.textField({ label: t("model.text"), value: "", lines: 2, onchange: kit.debounced((text) => kit.go({ text: text || " ", cell: [], edits: [] }), 450) }),
     compare: kit.switchField({ label: t("model.compare"), value: state.compare, onchange: (compare) => kit.go({ compare }) }),
     other: kit.textField({ label: t("model.other"), value: "", lines: 2, onchange: kit.debounced((other) => kit.go({ other: other || " ", cell: [] }), 450) }),
   };
@@ -83,13 +86,13 @@ export async function mount(root, initial, kit) {
   function choose(model) {
     const keep = (now) => (ALL.includes(now) || !now ? "" : now);
     const dates = model === "dates" || name() === "dates"; // this model reads dates only
-    kit.go({ model, text: dates ? "" : keep(state.text), other: dates ? "" : keep(state.other), call: -1, head: -1, cell: [] }, { push: true });
+    kit.go({ model, text: dates ? "" : keep(state.text), other: dates ? "" : keep(state.other), call: -1, head: -1, cell: [], edits: [] }, { push: true });
     choices.querySelector(`[data-model=${model}]`)?.focus();
   }
 
   // ---- elements -------------------------------------------------------------------------------------------------
 
-  const progress = h("progress", { max: 3, "aria-label": t("model.loading") });
+  const progress = h("progress", { max: 4, "aria-label": t("model.loading") });
   const progressSaid = h("p", { role: "status" });
   const loading = h("section", { class: "card loading", hidden: true }, h("h2", {}, t("model.loading")), progress, progressSaid);
   const missing = h(
@@ -112,11 +115,14 @@ export async function mount(root, initial, kit) {
   const overviewCard = h("section", { class: "card model-overview", "aria-label": t("model.overview") }, h("div", { class: "card-head" }, h("h2", {}, t("model.overview")), legendBox), wrote, note, h("div", { class: "segments" }, measures, orders), measureSaid, grid);
   const doctor = h("section", { class: "card model-doctor", "aria-label": t("model.doctor") });
   const changed = h("section", { class: "card model-changes", "aria-label": t("model.changes"), hidden: true });
-  const side = h("div", { class: "model-side" }, changed, doctor);
+  const predicted = h("section", { class: "card model-prediction", "aria-label": t("model.prediction"), "aria-live": "polite" });
+  const side = h("div", { class: "model-side" }, predicted, changed, doctor);
 
   const title = h("h2", {});
   const scaleBox = h("div", {});
   const means = h("div", { class: "scrolls", tabindex: 0, role: "region", "aria-label": t("model.statistics") });
+  const headFactor = h("div", { class: "edit-head" });
+  const edgeFactor = h("div", { class: "edit-edge" });
   const mapBox = h("div", { class: "model-map" });
   const tool = (label, words, onclick) => h("button", { type: "button", class: "small", "aria-label": words, title: words, onclick }, label);
   const tools = h("div", { class: "tools", role: "group", "aria-label": t("model.zoom") }, tool("+", t("model.zoom-in"), () => maps.forEach((map) => map.zoom(1.6))), tool("−", t("model.zoom-out"), () => maps.forEach((map) => map.zoom(1 / 1.6))), tool(t("model.zoom-all"), t("model.zoom-all"), () => maps.forEach((map) => map.whole())), h("span", { class: "remark", id: kit.freshId("hint") }, t("model.hint")));
@@ -126,13 +132,14 @@ export async function mount(root, initial, kit) {
   const linesBox = h("div", { class: "lines-box" });
   const table = h("div", {});
   const numbers = h("details", { class: "model-numbers", ontoggle: () => drawNumbers() }, h("summary", {}, t("model.numbers")), table);
-  const headCard = h("section", { class: "card model-head", "aria-label": t("model.large") }, h("div", { class: "card-head" }, title, scaleBox), means, tools, h("div", { class: "model-columns" }, mapBox, h("div", { class: "model-read" }, reading, top)), h("h3", {}, t("model.lines")), linesBox, numbers);
+  const headCard = h("section", { class: "card model-head", "aria-label": t("model.large") }, h("div", { class: "card-head" }, title, scaleBox), means, headFactor, tools, h("div", { class: "model-columns" }, mapBox, h("div", { class: "model-read" }, reading, edgeFactor, top)), h("h3", {}, t("model.lines")), h("p", { class: "remark" }, t("model.lines-said")), linesBox, numbers);
   const body = h("div", { class: "model-body", hidden: true }, h("div", { class: "model-main" }, overviewCard, side), headCard);
   root.append(controls, loading, missing, body);
 
   // ---- requests -------------------------------------------------------------------------------------------------
 
-  const question = () => JSON.stringify([name(), text(), state.compare ? other() : null]);
+  const question = () => JSON.stringify([name(), text(), state.compare ? other() : null, state.edits]);
+  const input = () => ({ model: name(), text: text(), edits: state.edits });
   const headQuestion = () => JSON.stringify([question(), chosen()]);
 
   /** Send one request at a time; of the requests made meanwhile only the last one is sent. */
@@ -161,12 +168,14 @@ export async function mount(root, initial, kit) {
     facts = ready.get(model);
     const currentQuestion = question();
     if (currentQuestion !== lastQuestion) {
-      const answer = await kit.api.post("/api/model", { model, text: text() });
-      const against = state.compare ? await kit.api.post("/api/model/compare", { model, text: text(), other: other() }) : null;
+      const asked = { own: input(), both: { ...input(), other: other() } };
+      const answer = await kit.api.post("/api/model", asked.own);
+      const prediction = await kit.api.post("/api/model/prediction", asked.own);
+      const against = state.compare ? await kit.api.post("/api/model/compare", asked.both) : null;
       if (closed || currentQuestion !== question()) return void (again = true);
       kit.showErrorAt(fields, null);
       lastQuestion = currentQuestion;
-      data = { ...answer, small: answer.calls.map((call) => thumbnails(call.small)), compared: against, change: against && byPlace(against.changes, answer.calls) };
+      data = { ...answer, prediction, small: answer.calls.map((call) => thumbnails(call.small)), compared: against, change: against && byPlace(against.changes, answer.calls) };
       picked = null;
       body.hidden = false;
       drawOverview();
@@ -174,14 +183,15 @@ export async function mount(root, initial, kit) {
     const which = headQuestion();
     if (picked?.which !== which) {
       const { call, head } = chosen();
-      const one = async (words) => read(await kit.api.post("/api/model/head", { model, text: words, call, head }));
-      const both = [await one(text()), ...(state.compare ? [await one(other())] : [])];
+      const one = async (words) => read(await kit.api.post("/api/model/head", { ...words, call, head }));
+      const both = [await one(input()), ...(state.compare ? [await one({ model, text: other() })] : [])];
       if (closed || which !== headQuestion()) return void (again = true);
       picked = { which, both };
       kit.api.retainAnswer("GET", "/api/model/models");
       kit.api.retainAnswer("POST", "/api/model/load", { model });
-      kit.api.retainAnswer("POST", "/api/model", { model, text: text() });
-      if (state.compare) kit.api.retainAnswer("POST", "/api/model/compare", { model, text: text(), other: other() });
+      kit.api.retainAnswer("POST", "/api/model", input());
+      kit.api.retainAnswer("POST", "/api/model/prediction", input());
+      if (state.compare) kit.api.retainAnswer("POST", "/api/model/compare", { ...input(), other: other() });
       drawHead();
     }
   }
@@ -238,14 +248,39 @@ export async function mount(root, initial, kit) {
     if (focused) grid.querySelector("[aria-pressed=true]")?.focus();
     for (const button of measures.children) button.setAttribute("aria-pressed", String(button.dataset.measure === state.measure));
     for (const button of orders.children) button.setAttribute("aria-pressed", String((button.dataset.order === "value") === state.sorted));
-    measureSaid.textContent = `${data.change ? `${t("model.change-said")} ` : ""}${t(`model.measure-said.${state.measure}`)}`;
+    measureSaid.textContent = `${data.change ? `${t("model.change-said")} ` : ""}${t(`model.measure-said.${state.measure}`)}${data.calls.some((call) => call.labels.some((labels) => labels.length)) ? ` ${t("model.labels-said")}` : ""}`;
     wrote.hidden = !data.written;
     put(wrote, h("span", {}, text()), h("span", { class: "arrow", "aria-hidden": "true" }, "→"), h("strong", { lang: "zh-Hans" }, data.written));
     note.hidden = data.unseen.length === 0;
     note.textContent = t("model.unseen", { pieces: data.unseen.slice(0, 8).join(", ") });
     put(doctor, h("h2", {}, t("model.doctor")), h("p", { class: "explanation" }, t("model.doctor-said")), data.compared ? [h("h3", {}, text()), findings(data, pick), h("h3", {}, other()), findings(data.compared.other, pick)] : findings(data, pick), h("p", { class: "remark model-facts" }, t("model.facts", { parameters: facts.parameters.toLocaleString(kit.language()), context: facts.context })));
+    drawPrediction();
     changed.hidden = !data.compared;
     if (data.compared) put(changed, h("h2", {}, t("model.changes")), h("p", { class: "explanation" }, t("model.changes-said")), h("div", { class: "scrolls", tabindex: 0, role: "region", "aria-label": t("model.changes") }, changes(data.compared.changes, data.calls, { call, head }, pick)));
+  }
+
+  const edit = (edits) => kit.go({ edits });
+
+  function drawPrediction() {
+    const { edits } = state;
+    const clear = h("button", { type: "button", class: "small", onclick: () => edit([]) }, t("model.edit.clear"));
+    put(
+      predicted,
+      h("h2", {}, t("model.prediction")),
+      edits.length ? h("p", { class: "moved-key" }, h("span", { class: "key before" }, t("model.before")), h("span", { class: "key after" }, t("model.after"))) : h("p", { class: "explanation" }, t("model.edit-said")),
+      predictionTable(data.prediction, edits.length > 0),
+      relevance(data.relevance),
+      edits.length ? [h("h3", {}, t("model.edit.list")), editList(edits, data.calls, edit), clear] : null,
+    );
+  }
+
+  /** Buttons that weight the selected head, and the selected edge. */
+  function drawFactors() {
+    const { call, head } = chosen();
+    const choose = (label, target) => [h("span", { class: "remark" }, label), factors(label, factorOf(state.edits, target), (factor) => edit(withFactor(state.edits, target, factor)))];
+    put(headFactor, choose(t("model.edit.this-head"), [call, head]));
+    const usable = selected && !(picked.both[0].visible && !picked.both[0].visible[selected[0]][selected[1]]);
+    put(edgeFactor, usable ? choose(t("model.edit.this-edge"), [call, head, ...selected]) : null);
   }
 
   function drawHead() {
@@ -278,6 +313,7 @@ export async function mount(root, initial, kit) {
     mapBox.classList.toggle("two", maps.length > 1);
     put(mapBox, maps.map((map, which) => (maps.length > 1 ? h("figure", {}, h("figcaption", {}, which === 0 ? text() : other()), map.element) : map.element)));
     if (selected) maps[0].mark({ cell: selected });
+    drawFactors();
     drawReading();
     drawLines();
     drawNumbers();
@@ -333,6 +369,13 @@ export async function mount(root, initial, kit) {
     look(i, j);
   });
 
+  linesBox.addEventListener("click", (event) => {
+    const { query, key } = event.target.dataset ?? {};
+    if (query === undefined || key === undefined) return;
+    const { call, head } = chosen();
+    edit(withFactor(state.edits, [call, head, Number(query), Number(key)], 0));
+  });
+
   function drawNumbers() {
     if (!numbers.open || !picked) return;
     const { queries, keys } = tokens();
@@ -346,6 +389,7 @@ export async function mount(root, initial, kit) {
     selected = [i, j];
     kit.go({ cell: selected }, { quiet: true });
     state = { ...state, cell: selected };
+    drawFactors();
     drawReading();
     if (row !== i) drawLines();
   }
@@ -386,21 +430,11 @@ export async function mount(root, initial, kit) {
     picture() {
       if (!picked) throw new Error(t("model.loading"));
       const { queries, keys } = tokens();
-      if (Math.max(queries.length, keys.length) > 40) return maps[0].canvas;
+      const described = { title: `${t(`model.name.${name()}`)} · ${title.textContent}`, note: picked.both.map((_, which) => (which === 0 ? text() : other())).join(" / ") };
+      if (Math.max(queries.length, keys.length) > 40) return { ...described, drawings: [maps[0].canvas] };
       const visible = picked.both[0].visible;
-      const svg = figure({ title: `${t(`model.name.${name()}`)} · ${title.textContent}`, note: text(), matrices: picked.both.map((one, which) => ({ name: which === 0 ? text() : other(), values: one.weights, rows: tokens(which).queries, columns: tokens(which).keys, kind: "weights", hidden: (i, j) => Boolean(visible && !visible[i][j]) })) });
-      const [width, height] = svg.getAttribute("viewBox").split(" ").slice(2).map(Number);
-      const drawing = linesNow(Math.max(width - 48, 420));
-      const [wide, tall] = drawing.getAttribute("viewBox").split(" ").slice(2).map(Number);
-      drawing.setAttribute("x", 24);
-      drawing.setAttribute("y", height);
-      for (const part of [svg, svg.querySelector("rect")]) {
-        part.setAttribute("width", Math.max(width, wide + 48));
-        part.setAttribute("height", height + tall + 20);
-      }
-      svg.setAttribute("viewBox", `0 0 ${Math.max(width, wide + 48)} ${height + tall + 20}`);
-      svg.append(drawing);
-      return svg;
+      const drawn = figure({ matrices: picked.both.map((one, which) => ({ name: which === 0 ? text() : other(), values: one.weights, rows: tokens(which).queries, columns: tokens(which).keys, kind: "weights", hidden: (i, j) => Boolean(visible && !visible[i][j]) })) });
+      return { ...described, drawings: [drawn, linesNow(Math.max(drawn.viewBox.baseVal.width, 420))] };
     },
   };
 }

@@ -23,6 +23,7 @@ export const defaults = {
 };
 
 const TABS = { progress, exercises, drills, cards, interview, diagram };
+const PREPARED = "cards"; // the part that the static edition contains; progress, which is the learner's, has no place there
 
 export async function mount(root, initial, kit) {
   const { h, t, put } = kit;
@@ -44,7 +45,8 @@ export async function mount(root, initial, kit) {
   };
 
   // The buttons are created once: a button that is replaced between press and release loses the click.
-  const buttons = Object.keys(TABS).map((tab) => h("button", { type: "button", class: "quiet tab", dataset: { tab }, onclick: () => course.open({ tab }) }));
+  const names = Object.keys(TABS).filter((tab) => !kit.edition || tab !== "progress");
+  const buttons = names.map((tab) => h("button", { type: "button", class: "quiet tab", dataset: { tab }, onclick: () => course.open({ tab }) }));
   const tabs = h("nav", { class: "practice-tabs", "aria-label": t("practice.parts") }, buttons);
   const place = h("div", { class: "practice-part" });
   put(root, tabs, place);
@@ -59,7 +61,7 @@ export async function mount(root, initial, kit) {
     }
   }
 
-  const shownTab = () => (state.tab in TABS ? state.tab : "progress");
+  const shownTab = () => (names.includes(state.tab) ? state.tab : kit.edition ? PREPARED : "progress");
 
   async function update(next) {
     state = next;
@@ -73,7 +75,7 @@ export async function mount(root, initial, kit) {
     open = { tab, part: null };
     drawTabs();
     const room = h("div", { class: `part part-${tab}` });
-    const part = await TABS[tab](room, state, kit, course);
+    const part = kit.edition && tab !== PREPARED ? (put(room, kit.needsPython()), {}) : await TABS[tab](room, state, kit, course);
     if (request !== turn) {
       part?.unmount?.();
       return;

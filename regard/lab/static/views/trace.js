@@ -1,7 +1,9 @@
 // The view Trace: one attention layer applied to a sentence, step by step, with the formula behind every number.
 
 import { figure } from "../kit/figure.js";
+import { undoHistory } from "../kit/undo.js";
 import { flow } from "./trace/flow.js";
+import { linear } from "./trace/linear.js";
 import { attended, Numbers } from "./trace/numbers.js";
 import { IN_HEADS, PRODUCTS, scene, STEPS } from "./trace/scenes.js";
 import { letters, cellFormula } from "./trace/cell.js";
@@ -14,6 +16,7 @@ export const defaults = {
   scale: true,
   temperature: 1,
   seed: 0,
+  weights: "", // "random", or a layer of a shipped model; links without it are older and mean random weights
   edits: [],
   step: "project",
   head: 0,
@@ -21,20 +24,26 @@ export const defaults = {
   cell: [],
 };
 
-const ASKED = ["text", "heads", "d_model", "mask", "scale", "temperature", "seed", "edits"];
+const ASKED = ["weights", "text", "mask", "scale", "temperature", "edits"];
+const SIZES = ["heads", "d_model", "seed"]; // of random weights; a trained layer has its own
+const TRAINED = ["cross-2", "cross-1", "encoder-1", "encoder-2", "language-1", "language-2", "language-3", "language-4"];
+const FIRST = { weights: "cross-2", head: 2 }; // what the view shows when it opens: the head of the introduction
 const MASKS = ["none", "causal", "window(keys=3)", "causal & window(keys=3)", "prefix(3)"];
 const TICK = 520; // milliseconds between two cells while playing
 
 export async function mount(root, initial, kit) {
   const { h, t, number, put } = kit;
-  let state = sane(initial);
+  let state = sane(initial, kit.saved);
   let data = null;
   let now = null; // the current scene and its matrices
   let selected = null; // { key, i, j }
   let asking = null;
   let lastQuestion = "";
+  let shownMask = state.mask; // the choice of a mask follows links and undo, not the learner's own typing
   let timer = null;
   let beat = 0;
+  const narrow = matchMedia("(max-width: 48rem)");
+  const history = undoHistory("trace", kit, { fields: [...ASKED, ...SIZES], merged: ["text", "temperature", ...SIZES] });
 
   // ---- controls ---------------------------------------------------------------------------------------------
 
@@ -42,7 +51,7 @@ export async function mount(root, initial, kit) {
   const anew = (patch) => kit.go({ ...patch, edits: [], cell: [] });
   const own = !MASKS.includes(state.mask);
   const fields = {
-    text: kit.textField({ label: t("trace.sentence"), value: state.text, wide: false, onchange: kit.debounced((text) => anew({ text }), 120) }),
+    text: kit.sentenceField("/api/trace", { label: t("trace.sentence"), value: state.text, wide: false, onchange: kit.debounced((text) => anew({ text }), 120) }),
     heads: kit.numberField({ label: t("trace.heads"), value: state.heads, min: 1, max: 128, onchange: (heads) => kit.go({ heads }) }),
     d_model: kit.numberField({ label: t("trace.width"), value: state.d_model, min: 1, max: 128, onchange: (d_model) => anew({ d_model }) }),
     choice: kit.choiceField({
@@ -70,13 +79,27 @@ export async function mount(root, initial, kit) {
     seed: kit.numberField({ label: t("trace.seed"), value: state.seed, min: 0, max: 4294967295, onchange: (seed) => anew({ seed }) }),
   };
   fields.mask.element.hidden = !own;
+  fields.weights = kit.choiceField({
+    label: t("trace.weights"),
+    value: state.weights,
+    options: [...TRAINED, "random"].map((name) => [name, t(`trace.weights.${name}`)]),
+    onchange: (weights) => anew({ weights, head: 0 }),
+  });
   const restore = h("button", { type: "button", class: "small restore", hidden: true, onclick: () => kit.go({ edits: [] }) });
+  const inSettings = ["heads", "d_model", "choice", "mask", "temperature", "scale", "seed"];
+  const settings = h("div", { class: "fields", id: kit.freshId("settings"), hidden: true }, inSettings.map((name) => fields[name].element));
+  const more = h("button", { type: "button", class: "trace-more", "aria-expanded": "false", "aria-controls": settings.id, onclick: () => showSettings(settings.hidden) }, t("trace.settings"));
   const controls = h(
     "form",
     { class: "card trace-controls", onsubmit: (event) => event.preventDefault() },
-    h("div", { class: "fields" }, Object.values(fields).map((field) => field.element)),
-    restore,
+    h("div", { class: "trace-row" }, fields.text.element, fields.weights.element, restore, more),
+    settings,
   );
+
+  function showSettings(open) {
+    settings.hidden = !open;
+    more.setAttribute("aria-expanded", String(open));
+  }
 
   // ---- the flow and the player --------------------------------------------------------------------------------
 
@@ -88,7 +111,7 @@ export async function mount(root, initial, kit) {
   const next = h("button", { type: "button", class: "icon-button", "aria-label": t("trace.next"), title: t("trace.next"), onclick: () => by(1) }, icon("M7 4.5v15L17 12zM17 5h2v14h-2z"));
   const play = h("button", { type: "button", class: "icon-button primary play", onclick: toggle });
   const counter = h("span", { class: "counter" });
-  const player = h("div", { class: "player", role: "group", "aria-label": t("trace.player") }, back, play, next, counter);
+  const player = h("div", { class: "player", role: "group", "aria-label": t("trace.player") }, back, play, next, counter, history.element);
   const bar = h("section", { class: "trace-bar", "aria-label": t("trace.flow") }, diagram.element, player);
 
   // ---- matrices and explanation -------------------------------------------------------------------------------
@@ -101,7 +124,8 @@ export async function mount(root, initial, kit) {
   const panel = h("section", { class: "card trace-panel", tabindex: 0, "aria-label": t("trace.explained") }, title, explanation, formula, aside);
   const heads = h("div", { class: "trace-heads" });
   const board = h("div", { class: "trace-board" });
-  const stage = h("section", { class: "card trace-stage", "aria-label": t("trace.numbers") }, heads, board);
+  const threeWays = linear(kit, () => ({ ...question(), which: state.which }));
+  const stage = h("section", { class: "card trace-stage", "aria-label": t("trace.numbers") }, heads, board, threeWays.element);
   root.append(controls, bar, h("div", { class: "trace-main" }, stage, panel));
 
   // ---- navigation between steps -------------------------------------------------------------------------------
@@ -110,6 +134,7 @@ export async function mount(root, initial, kit) {
     if (step === state.step) return;
     performance.mark("trace-step-asked");
     kit.go({ step });
+    if (step === STEPS.at(-1)) kit.complete("formula");
     if (!quiet) kit.announce(`${STEPS.indexOf(step) + 1}. ${t(`trace.title.${step}`)}`);
     painted(() => performance.measure("trace-step", "trace-step-asked"));
   }
@@ -184,7 +209,8 @@ export async function mount(root, initial, kit) {
     restore.hidden = state.edits.length === 0;
     restore.textContent = t("trace.restore", { count: state.edits.length });
     drawHeads(step, head);
-    const described = scene(step, data, state);
+    threeWays.show(step === "project");
+    const described = scene(step, data, state, narrow.matches);
     const drawn = {};
     for (const [key, spec] of Object.entries(described.matrices)) {
       drawn[key] = kit.matrix({
@@ -193,31 +219,43 @@ export async function mount(root, initial, kit) {
           if (selected?.key === key && selected.i === i && selected.j === j && !selected.soft) return;
           look(key, i, j);
         },
-        onedit: spec.edit && !kit.saved ? (i, j, value) => edit(spec.edit(i, j), value) : undefined,
+        onedit: spec.edit && !kit.fixed ? (i, j, value) => edit(spec.edit(i, j), value) : undefined,
         onwrong: (words) => kit.toast(words, { wrong: true }),
       });
     }
     now = { scene: described, drawn };
-    const parts = Object.keys(drawn).map((key) =>
+    const { order, joints } = arranged(described);
+    const parts = order.map((key) =>
       h(
         "div",
         { class: `part part-${key}`, dataset: { part: key } },
-        described.joints[key] !== undefined ? h("span", { class: "joint", "aria-hidden": "true" }, described.joints[key]) : null,
+        joints[key] !== undefined ? h("span", { class: "joint", "aria-hidden": "true" }, joints[key]) : null,
         described.matrices[key].strip ? h("div", {}, cut(key, described.matrices[key].strip), drawn[key].element) : drawn[key].element,
       ),
     );
     board.className = `trace-board ${described.layout} step-${step}`;
     const across = Object.values(described.matrices).map((spec) => spec.columns.length);
     board.classList.toggle("compact", Math.max(...across) > 6 || (described.layout === "row" && across.reduce((a, b) => a + b) > 11));
-    put(board, described.layout === "product" ? crossing(described) : null, parts);
+    const tall = Math.max(...Object.values(described.matrices).map((spec) => spec.rows.length)) > 20;
+    board.classList.toggle("tall", tall);
+    put(board, parts, described.layout === "product" ? crossing(described) : null);
     first();
+  }
+
+  /** The order of the matrices. The result comes first in products, on a phone and if the matrices are high, so that it is visible without scrolling. */
+  function arranged({ layout, matrices, result, joints, backwards }) {
+    const keys = Object.keys(matrices);
+    const few = matrices[result].rows.length <= 7;
+    if (layout === "product") return { order: [result, ...keys.filter((key) => key !== result)], joints: { [result]: "", [keys[0]]: "=", [keys[1]]: "·" } };
+    if (!backwards || (few && !narrow.matches)) return { order: keys, joints };
+    return { order: backwards, joints: Object.fromEntries(backwards.slice(1).map((key) => [key, key in joints && joints[key] === "" ? "" : "←"])) };
   }
 
   /** A small picture of all of Q, K or V in which the columns of this head are marked. */
   function cut(symbol, { values, from, of }) {
     const whole = kit.thumbnail(values, { kind: "signed", most: Math.max(...values.flat().map(Math.abs)) });
     whole.style.width = "100%";
-    whole.style.height = `${Math.min(72, 9 * values.length)}px`;
+    whole.style.height = `${narrow.matches ? 24 : Math.min(72, 9 * values.length)}px`;
     const mark = h("span", { class: "strip-mark", style: { left: `${(100 * from) / of}%`, width: `${100 / of}%` } });
     return h("div", { class: "strip-whole", role: "img", "aria-label": t("trace.strip-of", { name: symbol, n: from + 1, of }) }, whole, mark);
   }
@@ -231,9 +269,11 @@ export async function mount(root, initial, kit) {
 
   /** Return the explanation of a step; unusual settings have their own texts. */
   function explain(step) {
+    const kind = state.weights.split("-")[0];
     const facts = { width: data.width, heads: data.heads, d_k: data.d_k, root: number(Math.sqrt(data.d_k), 2) };
     if (step === "mask" && !data.visible) return t("trace.said.mask-none");
     if (step === "scale" && !state.scale) return t("trace.said.scale-off", facts);
+    if (step === "project" && kind !== "random") return t(`trace.said.project-${kind}`, facts);
     if (step === "split" && data.heads === 1) return t("trace.said.split-one");
     return t(`trace.said.${step}`, facts);
   }
@@ -241,13 +281,14 @@ export async function mount(root, initial, kit) {
   let heading = null; // what the row of buttons above the matrices shows
 
   function drawHeads(step, head) {
+    const which = step === "project" || (step === "split" && narrow.matches);
     const inHeads = IN_HEADS.has(step) && data.heads > 1;
-    heads.hidden = step !== "project" && !inHeads;
-    const target = step === "project" ? "which" : inHeads ? data : null;
-    if (target !== heading) put(heads, step === "project" ? whichButtons() : inHeads ? headButtons() : null);
-    heading = target;
+    heads.hidden = !which && !inHeads;
+    const target = `${which} ${inHeads}`;
+    if (target !== heading?.target || (inHeads && heading.data !== data)) put(heads, inHeads ? headButtons() : null, which ? whichButtons() : null);
+    heading = { target, data };
     for (const button of heads.querySelectorAll("button")) {
-      const here = step === "project" ? button.dataset.which === state.which : Number(button.dataset.head) === head;
+      const here = button.dataset.which ? button.dataset.which === state.which : Number(button.dataset.head) === head;
       button.setAttribute("aria-pressed", String(here));
     }
   }
@@ -263,7 +304,7 @@ export async function mount(root, initial, kit) {
       h(
         "button",
         { type: "button", class: "head", "aria-label": t("trace.head-n", { n: i + 1 }), dataset: { head: i }, onclick: () => kit.go({ head: i }) },
-        kit.thumbnail(weights, { size: data.heads > 12 ? 26 : 38 }),
+        kit.thumbnail(weights, { size: data.heads > 12 ? 24 : 30 }),
         h("span", {}, String(i + 1)),
       ),
     ),
@@ -302,7 +343,7 @@ export async function mount(root, initial, kit) {
       explained.pair ? h("p", { class: "remark" }, explained.seen ? t("trace.sees", explained.pair) : t("trace.blind", explained.pair)) : null,
       explained.empty ? h("p", { class: "remark" }, t("trace.empty")) : null,
       explained.row ? bars(explained.row, explained.at, explained.query) : null,
-      now.scene.matrices[key].edit && !kit.saved ? h("p", { class: "remark" }, t("trace.editable")) : null,
+      now.scene.matrices[key].edit && !kit.fixed ? h("p", { class: "remark" }, t("trace.editable")) : null,
     );
   }
 
@@ -357,12 +398,27 @@ export async function mount(root, initial, kit) {
 
   // ---- requests -----------------------------------------------------------------------------------------------
 
+  const question = () => Object.fromEntries([...ASKED, ...(state.weights === "random" ? SIZES : [])].map((name) => [name, state[name]]));
+
   async function update(next) {
-    state = sane(next);
-    const body = Object.fromEntries(ASKED.map((name) => [name, state[name]]));
-    const question = JSON.stringify(body);
-    for (const name of ["text", "heads", "d_model", "seed", "temperature", "scale"]) fields[name].set(state[name]);
-    if (question === lastQuestion && data) {
+    state = sane(next, kit.saved);
+    // A link written from now on says which weights it means.
+    if (next.weights !== state.weights) kit.go({ weights: state.weights, head: state.head }, { quiet: true });
+    history.note(state);
+    const body = question();
+    const asked = JSON.stringify(body);
+    for (const name of ["text", "weights", "heads", "d_model", "seed", "temperature", "scale"]) fields[name].set(state[name]);
+    for (const name of SIZES) fields[name].element.hidden = state.weights !== "random";
+    if (state.mask !== shownMask && document.activeElement !== fields.mask.input) {
+      const listed = MASKS.includes(state.mask);
+      fields.choice.set(listed ? state.mask : "own");
+      fields.mask.set(state.mask);
+      fields.mask.element.hidden = listed;
+    }
+    shownMask = state.mask;
+    const { choice, ...limited } = fields;
+    kit.limitToPrepared({ ...limited, mask: choice }, "/api/trace", body);
+    if (asked === lastQuestion && data) {
       draw();
       return;
     }
@@ -370,15 +426,19 @@ export async function mount(root, initial, kit) {
     asking = new AbortController();
     const { signal } = asking;
     const focusedCell = focusPlace();
+    const patience = setTimeout(() => !data && put(board, slow), 300);
     try {
       const trace = await kit.api.post("/api/trace", body, { signal });
       kit.showErrorAt(fields, null);
       data = new Numbers(trace);
-      lastQuestion = question;
+      lastQuestion = asked;
       draw();
       focusAgain(focusedCell);
     } catch (error) {
+      if (inSettings.includes(error.field)) showSettings(true);
       kit.failed(error, fields);
+    } finally {
+      clearTimeout(patience);
     }
   }
 
@@ -392,6 +452,7 @@ export async function mount(root, initial, kit) {
     if (focusedCell) now.drawn[focusedCell[0]]?.look(focusedCell[1], focusedCell[2], true);
   }
 
+  const slow = h("p", { class: "waiting", role: "status" }, t("trace.waiting"));
   board.addEventListener("pointerleave", () => {
     if (selected && !board.contains(document.activeElement)) look(selected.key, selected.i, selected.j, true);
   });
@@ -402,30 +463,41 @@ export async function mount(root, initial, kit) {
 
   showPlayer();
   diagram.show(state.step, null);
-  await update(state);
+  const resized = () => data && draw();
+  narrow.addEventListener("change", resized);
+  // The first numbers of a trained layer need torch; the frame of the view is shown meanwhile.
+  const numbers = update(initial);
+  if (state.weights === "random" || kit.saved) await numbers;
   return {
     update,
     unmount() {
       stop();
       asking?.abort();
+      history.unmount();
+      narrow.removeEventListener("change", resized);
       removeEventListener("keydown", keys);
     },
-    picture: () =>
-      figure({
+    picture: () => {
+      if (!data) throw new Error(t("trace.waiting"));
+      return {
         title: `${STEPS.indexOf(state.step) + 1}. ${t(`trace.title.${state.step}`)}`,
         note: [state.text, data.heads > 1 && IN_HEADS.has(state.step) ? t("trace.head-n", { n: Math.min(state.head, data.heads - 1) + 1 }) : null].filter(Boolean).join(" · "),
-        matrices: Object.entries(now.scene.matrices).map(([key, spec]) => ({ ...spec, sign: now.scene.joints[key] })),
-      }),
+        drawings: [figure({ matrices: Object.entries(now.scene.matrices).map(([key, spec]) => ({ ...spec, sign: now.scene.joints[key] })) })],
+      };
+    },
   };
 }
 
-/** Replace invalid steps, matrices and heads of a link by valid ones. */
-function sane(state) {
+/** Replace invalid steps, matrices, weights and heads of a link by valid ones. */
+function sane(state, isSaved) {
+  const plain = !isSaved && Object.keys(defaults).every((name) => JSON.stringify(state[name]) === JSON.stringify(defaults[name]));
+  const known = state.weights === "random" || TRAINED.includes(state.weights);
   return {
     ...state,
+    ...(known ? {} : plain ? FIRST : { weights: "random" }),
     step: STEPS.includes(state.step) ? state.step : STEPS[0],
     which: ["Q", "K", "V"].includes(state.which) ? state.which : "Q",
-    head: Math.max(0, Math.floor(state.head)),
+    head: plain && !known ? FIRST.head : Math.max(0, Math.floor(state.head)),
     cell: state.cell.length === 2 && state.cell.every(Number.isInteger) ? state.cell : [],
   };
 }

@@ -3,7 +3,7 @@
 
 import { token } from "../../kit/colour.js";
 import { freshId, s } from "../../kit/dom.js";
-import { FONT, lineWidth, lowered, wrapped } from "./words.js";
+import { FONT, lineWidth, lowered, wrapped } from "../../kit/words.js";
 
 const DASHES = [null, "7 3", "8 3 2 3", "2 3", "12 3", "9 2 2 2 2 2", "1 2"];
 const SMALL = 11.5;

@@ -1,22 +1,20 @@
-// A claim as one picture for slides: its statement, the verdict, the plots, and the machine of the measurement.
+// The drawing of a claim for slides: the verdict, the plots, and the machine of the measurement.
 
 import { token } from "../../kit/colour.js";
 import { s } from "../../kit/dom.js";
 import { drawPlot } from "./plot.js";
-import { FONT, lineWidth, lowered, wrapped } from "./words.js";
+import { FONT, lineWidth, lowered, wrapped } from "../../kit/words.js";
 
-const WIDTH = 1000;
-const EDGE = 32;
-const INNER = WIDTH - 2 * EDGE;
+const INNER = 936; // width
 
 /** `lines` are [text, { size, weight, fill, after }] from the top; `chart` is optional; `foot` is drawn at the bottom. */
-export function sheet({ title, lines, chart, foot, translate }) {
+export function sheet({ lines, chart, foot, translate }) {
   const marks = [];
-  let y = 22;
+  let y = 0;
   const write = (text, { size = 14, weight = 400, fill = token("--ink"), after = 8 } = {}) => {
     for (const row of wrapped(text, INNER, size, weight)) {
       y += 1.4 * size;
-      marks.push(s("text", { x: EDGE, y: y.toFixed(1), "font-size": size, "font-weight": weight, fill }, lowered(row)));
+      marks.push(s("text", { y: y.toFixed(1), "font-size": size, "font-weight": weight, fill }, lowered(row)));
     }
     y += after;
   };
@@ -26,7 +24,7 @@ export function sheet({ title, lines, chart, foot, translate }) {
     const wide = (INNER - 28 * (row.length - 1)) / row.length;
     const drawn = row.map((panel) => (panel.kind === "table" ? drawTable(panel, translate) : drawPlot(panel, { width: wide, translate })));
     drawn.forEach((one, i) => {
-      one.svg.setAttribute("x", EDGE + i * (wide + 28));
+      one.svg.setAttribute("x", i * (wide + 28));
       one.svg.setAttribute("y", y);
       one.svg.removeAttribute("class");
       marks.push(one.svg);
@@ -34,8 +32,7 @@ export function sheet({ title, lines, chart, foot, translate }) {
     y += Math.max(...drawn.map((one) => one.height)) + 20;
   }
   foot.forEach((text) => write(text, { size: 11.5, fill: token("--faint"), after: 1 }));
-  const height = Math.ceil(y + 24);
-  return s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, "font-family": FONT, role: "img", "aria-label": title }, s("rect", { width: WIDTH, height, fill: token("--surface") }), marks);
+  return s("svg", { viewBox: `0 0 ${INNER} ${Math.ceil(y + 4)}`, "font-family": FONT }, marks);
 }
 
 /** Panels in rows of at most three; four panels are arranged two by two. */

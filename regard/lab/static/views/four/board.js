@@ -244,8 +244,7 @@ export function weightsBoard(kit, board, weights, square, { most, label = null }
 const LOOKS = ["fill", "stroke", "stroke-width", "stroke-linecap", "stroke-dasharray", "opacity", "fill-opacity", "font-size", "font-weight", "text-anchor"];
 
 /** Return a copy of the picture with the style sheet's properties written into its attributes. */
-export function standing(kit, picture, { background, title, note }) {
-  const box = picture.viewBox.baseVal;
+export function standing(picture) {
   const copy = picture.cloneNode(true);
   const [from, to] = [picture, copy].map((one) => [...one.querySelectorAll("*")]);
   to.forEach((one, i) => {
@@ -255,13 +254,5 @@ export function standing(kit, picture, { background, title, note }) {
   });
   const ghost = from.findIndex((one) => one.classList.contains("ghosts"));
   to[ghost]?.remove();
-  const [width, height, head] = [box.width, box.height + 92, 92];
-  return kit.s(
-    "svg",
-    { viewBox: `0 0 ${width} ${height}`, width, height, "font-family": FONT, role: "img", "aria-label": title },
-    kit.s("rect", { width, height, fill: background }),
-    kit.s("text", { x: 24, y: 44, "font-size": 30, "font-weight": 700, fill: kit.colour.token("--ink") }, title),
-    kit.s("text", { x: 24, y: 76, "font-size": 20, fill: kit.colour.token("--faint") }, note),
-    kit.s("g", { transform: `translate(0 ${head - box.y})` }, [...copy.childNodes]),
-  );
+  return copy;
 }

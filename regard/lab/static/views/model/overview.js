@@ -17,7 +17,7 @@ function scale(values, signed) {
 
 /** overview({ calls, small, measure, sorted, change, chosen, onpick }) → { element, legend }; `change` contains differences to show instead. */
 export function overview({ calls, small, measure, sorted, change, chosen, onpick }) {
-  const all = calls.flatMap((call, c) => call.heads.map((facts, head) => ({ call: c, head, name: call.name, value: (change ? change[c][head][measure] : facts[measure]) ?? null }))); // null: not known
+  const all = calls.flatMap((call, c) => call.heads.map((facts, head) => ({ call: c, head, name: call.name, labels: call.labels[head], value: (change ? change[c][head][measure] : facts[measure]) ?? null }))); // null: not known
   const known = all.map((one) => one.value).filter((value) => value !== null);
   const colours = scale(known.length ? known : [0], Boolean(change) || measure === "distance");
   const written = (x) => (x === null ? "?" : change && x >= 0.005 ? `+${number(x, 2)}` : number(x, 2));
@@ -35,6 +35,7 @@ export function overview({ calls, small, measure, sorted, change, chosen, onpick
       small[one.call][one.head],
       h("span", { class: "visually-hidden" }, `${headName(one.name, one.head)}, ${t(`model.measure.${measure}`)} ${unknown ? t("model.unknown") : ""}`),
       h("span", { class: "cell-value", "aria-hidden": unknown ? "true" : null, style: unknown ? {} : { "--fill": css(colour), "--on": inkOn(colour) } }, written(one.value)),
+      one.labels.length ? h("span", { class: "cell-label" }, one.labels.map((label) => t(`model.kind.${label}`)).join(t("model.comma"))) : null,
       sorted ? h("span", { class: "cell-name", "aria-hidden": "true" }, `${one.call + 1}·${one.head + 1}`) : null,
     );
     buttons.push({ ...one, button });

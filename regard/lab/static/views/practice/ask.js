@@ -33,8 +33,11 @@ export function traceLink(command, kit) {
   return kit.link("trace", state);
 }
 
-/** Return a card as an element; `answered` and `graded` are called when the learner shows the answer and grades it. */
-export function question(card, kit, course, { graded, answered = () => {}, open = false, intervals = true }) {
+/**
+ * Return a card as an element; `answered` and `graded` are called when the learner shows the answer and grades it.
+ * With `next`, which opens the next card, a button for it stands in place of the grades.
+ */
+export function question(card, kit, course, { graded, answered = () => {}, open = false, intervals = true, next = null }) {
   const { h, t, put } = kit;
   const place = h("div", { class: "answer" });
   let shown = false;
@@ -85,10 +88,11 @@ export function question(card, kit, course, { graded, answered = () => {}, open 
         button.removeAttribute("aria-disabled");
       }
     }
-    return h("div", { class: "seen-in" }, h("p", {}, t("practice.see-it"), " ", h("code", {}, card.shows)), h("div", { class: "buttons" }, button, link ? h("a", { class: "button small", href: link }, t("practice.open-trace")) : null), printed);
+    return h("div", { class: "seen-in" }, h("p", {}, t("practice.see-it"), " ", h("code", {}, card.shows)), h("div", { class: "buttons" }, kit.edition ? null : button, link && !kit.edition ? h("a", { class: "button small", href: link }, t("practice.open-trace")) : null), printed);
   }
 
   function grades() {
+    if (next) return h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", dataset: { do: "next" }, onclick: next }, t("static.next-card")));
     return h(
       "div",
       { class: "grades", role: "group", "aria-label": t("practice.how-it-went") },
@@ -117,7 +121,7 @@ export function question(card, kit, course, { graded, answered = () => {}, open 
     if (event.key === " " && !shown && !pressed) {
       event.preventDefault();
       answer();
-    } else if (shown && "1234".includes(event.key)) {
+    } else if (shown && !next && "1234".includes(event.key)) {
       event.preventDefault();
       graded(GRADES[Number(event.key) - 1]);
     } else if (shown && event.key.toLowerCase() === "d") place.querySelector("[data-do=detail]").click();

@@ -20,7 +20,8 @@ export async function show(root, initial, kit, course) {
   const counts = h("dl", { class: "counts" });
   const place = h("div", { class: "question-place" });
   const note = h("p", { class: "remark", role: "status" });
-  put(root, h("div", { class: "card card-controls" }, topic.element, counts), place, note, h("p", { class: "remark" }, t("practice.cards-how")));
+  put(root, h("div", { class: "card card-controls" }, topic.element, counts), place, note, kit.edition ? h("p", { class: "remark" }, t("static.cards"), " ", h("code", {}, "regard learn cards")) : h("p", { class: "remark" }, t("practice.cards-how")));
+  counts.hidden = kit.edition;
 
   function drawCounts(numbers) {
     const rows = [["due", numbers.due], ["new", numbers.new], ["at-ease", `${numbers.at_ease} / ${numbers.cards}`]];
@@ -52,7 +53,7 @@ export async function show(root, initial, kit, course) {
         return;
       }
       shown = answer.card.id;
-      current = question(answer.card, kit, course, { graded: (grade) => graded(answer.card, grade) });
+      current = question(answer.card, kit, course, { graded: (grade) => graded(answer.card, grade), next: kit.edition ? following : null });
       put(place, current.element);
       kit.go({ card: answer.card.id }, { quiet: true });
       state = { ...state, card: answer.card.id };
@@ -60,6 +61,13 @@ export async function show(root, initial, kit, course) {
     } catch (error) {
       if (!closed) kit.failed(error);
     }
+  }
+
+  /** Show the next card in the order of the topic: the static edition has no learner whose memory it could follow. */
+  async function following() {
+    const { order } = await kit.api.get(`/api/practice/cards?topic=${encodeURIComponent(state.topic)}`);
+    kit.go({ card: order[(order.indexOf(shown) + 1) % order.length] }, { push: true });
+    current?.focus();
   }
 
   async function graded(card, grade) {

@@ -257,13 +257,7 @@ export async function show(root, initial, kit, course) {
       copy.querySelector(".rubber").remove();
       for (const hit of copy.querySelectorAll(".hit")) hit.remove();
       for (const piece of copy.querySelectorAll(".piece")) for (const name of ["tabindex", "role", "aria-pressed", "aria-label"]) piece.removeAttribute(name);
-      for (const name of ["class", "role"]) copy.removeAttribute(name);
-      const { x, width, height } = copy.viewBox.baseVal;
-      copy.setAttribute("viewBox", `${x - 16} -16 ${width + 32} ${height + 32}`);
-      copy.setAttribute("width", width + 32);
-      copy.setAttribute("height", height + 32);
-      copy.prepend(s("rect", { x: x - 16, y: -16, width: width + 32, height: height + 32, fill: token("--surface") }));
-      return copy;
+      return { title: course.translate(diagram.title), note: "", drawings: [copy] };
     },
   };
 }

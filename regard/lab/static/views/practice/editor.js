@@ -5,6 +5,7 @@ import { freshId, h, put } from "../../kit/dom.js";
 import { tinted } from "./python.js";
 
 const STEP = "    ";
+const PAIRS = { "(": ")", "[": "]", "{": "}", '"': '"', "'": "'" };
 
 export function editor({ value, label, help, onchange = () => {}, onrun = () => {} }) {
   const helpId = freshId("help");
@@ -60,6 +61,34 @@ export function editor({ value, label, help, onchange = () => {}, onrun = () => 
     type(`\n${line.match(/^ */)[0]}${/:\s*(#.*)?$/.test(line) ? STEP : ""}`);
   }
 
+  /** Type an opening bracket or quote with its partner, or step over a closing one; return whether the key is done. */
+  function pair(key) {
+    const { selectionStart: from, selectionEnd: to, value } = input;
+    const next = value[to] ?? "";
+    if (from === to && next === key && Object.values(PAIRS).includes(key)) {
+      input.setSelectionRange(to + 1, to + 1);
+      return true;
+    }
+    if (!(key in PAIRS)) return false;
+    const quote = PAIRS[key] === key;
+    if (from === to && (/[\w"']/.test(next) || (quote && /[\w"']/.test(value[from - 1] ?? "")))) return false;
+    type(key + value.slice(from, to) + PAIRS[key]);
+    input.setSelectionRange(from + 1, to + 1);
+    return true;
+  }
+
+  /** Delete an empty pair of brackets, or one step of indentation; return whether the key is done. */
+  function backspace() {
+    const { selectionStart: at, selectionEnd: to, value } = input;
+    if (at !== to || at === 0) return false;
+    const indentation = value.slice(lineStart(at), at);
+    const paired = PAIRS[value[at - 1]] !== undefined && PAIRS[value[at - 1]] === value[at];
+    if (!paired && !/^ +$/.test(indentation)) return false;
+    input.setSelectionRange(at - (paired ? 1 : indentation.length % STEP.length || STEP.length), paired ? at + 1 : at);
+    document.execCommand("delete");
+    return true;
+  }
+
   input.addEventListener("keydown", (event) => {
     const left = leaving;
     leaving = event.key === "Escape" || (left && event.key === "Shift");
@@ -73,6 +102,8 @@ export function editor({ value, label, help, onchange = () => {}, onrun = () => 
     } else if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       newLine();
+    } else if (!event.ctrlKey && !event.altKey && !event.metaKey && (event.key === "Backspace" ? backspace() : pair(event.key))) {
+      event.preventDefault();
     }
   });
   input.addEventListener("blur", () => (leaving = false));

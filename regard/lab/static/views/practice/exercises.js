@@ -47,13 +47,13 @@ export async function show(root, initial, kit, course) {
   /** Save the code after a pause in typing, and at once when the exercise is left. */
   let unkept = null;
   const later = kit.debounced(() => keep(), 800);
-  async function keep() {
+  async function keep(options = {}) {
     later.stop();
     if (!unkept) return;
     const body = unkept;
     unkept = null;
     try {
-      await kit.api.post("/api/practice/code", body, { remember: false });
+      await kit.api.post("/api/practice/code", body, { remember: false, ...options });
     } catch (error) {
       if (!closed) kit.failed(error);
     }
@@ -124,9 +124,10 @@ export async function show(root, initial, kit, course) {
       failing && [
         h("p", { class: "case" }, t("practice.case", { name: course.translate(failing.name) })),
         failing.inputs ? block(t("practice.given"), failing.inputs) : null,
-        h("div", { class: "beside" }, block(failing.which ? t("practice.expected-which", { n: failing.which }) : t("practice.expected"), failing.expected, "expected"), block(t("practice.yours"), failing.yours, "yours")),
+        h("div", { class: "beside" }, block(failing.which ? t("practice.expected-which", { which: course.translate(failing.which).replaceAll("`", "") }) : t("practice.expected"), failing.expected, "expected"), block(t("practice.yours"), failing.yours, "yours")),
       ],
       one.printed ? h("details", {}, h("summary", {}, t("practice.printed")), codeBlock(one.printed, t("practice.printed"))) : null,
+      one.isolated ? null : h("p", { class: "remark" }, t("practice.not-isolated")),
       one.passed ? next() : null,
     );
   }
@@ -233,10 +234,13 @@ export async function show(root, initial, kit, course) {
     }
   }
 
+  const keepBeforeLeaving = () => keep({ keepalive: true });
+  addEventListener("pagehide", keepBeforeLeaving);
   await update(initial);
   return {
     update,
     unmount() {
+      removeEventListener("pagehide", keepBeforeLeaving);
       keep();
       closed = true;
       running?.abort();

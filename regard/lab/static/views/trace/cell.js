@@ -11,10 +11,11 @@ const dk = () => m.sqrt(m.sub("d", "k"));
 /** The formula of a step in symbols. */
 export function letters(step, state, data) {
   const low = state.which.toLowerCase();
+  const bias = (name) => (data.inputs[`b_${name}`] ? ["+", m.sub("b", name)] : []);
   const scaled = () => (state.temperature === 1 ? dk() : m.row(state.scale ? [dk(), "·"] : [], "τ"));
   switch (step) {
     case "project":
-      return math(state.which, "=", "X", m.sub("W", low));
+      return math(state.which, "=", data.inputs.C && low !== "q" ? "C" : "X", m.sub("W", low), ...bias(low));
     case "split":
       return math(m.sub("Q", "h"), "=", m.sub("Q", m.row(":", ",", m.brackets("h", "−", 1), m.sub("d", "k"), "+", 1, "…", "h", m.sub("d", "k"))));
     case "scores":
@@ -39,7 +40,7 @@ export function letters(step, state, data) {
     case "merge":
       return math("C", "=", m.o("["), m.sub("C", 1), m.o("|"), m.o("…"), m.o("|"), m.sub("C", "H"), m.o("]"));
     case "output":
-      return math("O", "=", "C", m.sub("W", "o"));
+      return math("O", "=", "C", m.sub("W", "o"), ...bias("o"));
     default:
       return math();
   }
@@ -56,7 +57,7 @@ function sign(name) {
 const MOST_TERMS = 8;
 
 /** A dot product: pieces of the formula, and the individual products. */
-function dot(left, a, b, result) {
+function dot(left, a, b, result, bias) {
   const products = a.map((x, i) => x * b[i]);
   const shown = a.length > MOST_TERMS ? MOST_TERMS - 1 : a.length;
   const pieces = [math(left, "=")];
@@ -65,8 +66,9 @@ function dot(left, a, b, result) {
     const last = a.length - 1;
     pieces.push(math("+", m.o("…")), math("+", m.factor(number(a[last])), "×", m.factor(number(b[last]))));
   }
+  if (bias !== undefined) pieces.push(math("+", m.factor(number(bias))));
   pieces.push(math(m.o("≈"), m.mark("result", number(result))));
-  return { pieces, products, result };
+  return { pieces, products: bias === undefined ? products : [...products, bias], result };
 }
 
 /** The formula of cell (i, j) of a matrix of the scene, with its numbers: { pieces, products?, row? }. */
@@ -81,7 +83,7 @@ export function cellFormula(step, key, i, j, data, state, scene) {
   if (scene.layout === "product") {
     if (key !== scene.result) return plain;
     const [a, b] = Object.values(scene.matrices);
-    return dot(at(name, rows[i], columns[j]), a.values[i], b.values.map((row) => row[j]), value(key));
+    return dot(at(name, rows[i], columns[j]), a.values[i], b.values.map((row) => row[j]), value(key), scene.bias?.[j]);
   }
   if (key === "before" && (step === "scale" || step === "mask")) return plain;
   switch (step) {

@@ -1,6 +1,6 @@
 // Text in SVG pictures: its width and its line breaks.
 
-import { s } from "../../kit/dom.js";
+import { s } from "./dom.js";
 
 export const FONT = '"Helvetica Neue", Arial, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
 
