@@ -11,7 +11,10 @@ import pytest
 
 import regard
 
-PACKAGES = ["attention", "claims", "connectx", "costs", "lab", "learn", "models", "pictures", "training", "watching"]
+PACKAGES = [
+    "attention", "claims", "connectx", "costs", "huggingface", "lab", "learn", "models", "pictures", "training",
+    "watching",
+]  # fmt: skip
 HEAVY = ("torch", "numpy", "jaxtyping", "einops", "matplotlib")
 
 

@@ -15,29 +15,46 @@ import pytest
 import regard
 
 FOLDER = Path(regard.__file__).parent
-ALL = ["attention", "watching", "costs", "models", "training", "connectx", "pictures", "learn", "claims", "lab"]
+ALL = [
+    "parallel",
+    "attention",
+    "watching",
+    "costs",
+    "models",
+    "training",
+    "connectx",
+    "pictures",
+    "learn",
+    "claims",
+    "lab",
+]
 MAY_IMPORT = {
+    "parallel": [],
     "attention": [],
     "watching": ["attention"],
     "costs": ["attention"],
     "models": ["attention"],
+    "huggingface": ["attention"],
     "training": ["watching", "models"],
-    "connectx": ["attention", "models", "training"],
+    "connectx": ["parallel", "attention", "models", "training"],
     "pictures": ["attention", "watching", "costs"],
     "learn": ["attention", "pictures"],
-    "claims": ALL[:8],
-    "lab": ALL[:9],
+    "claims": ALL[:9],
+    "lab": ALL[:10],
     "cli": ALL,
     "pytest_plugin": [],
 }
-PUBLIC = {"masks": "attention", "nn": "attention", "compat": "attention"}  # short addresses of a package's modules
+# short addresses of a package's modules
+PUBLIC = {"masks": "attention", "nn": "attention", "compat": "attention", "interventions": "watching"}
 SHARED = {
     "numba_functions",
     "cpu_count",
     "durations",
+    "extras",
     "files",
     "languages",
     "suggestions",
+    "torch_version",
 }  # every package may use these
 MOST_MODULES = 16  # in one folder
 EXERCISES = FOLDER / "learn" / "exercises"  # what learners read and write

@@ -1,9 +1,9 @@
 """How the commands report errors: one line for a user's mistake, the traceback for a defect in regard.
 
 A mistake is an exception that regard raises on purpose (a `raise` statement in regard's own code, which checks its
-input), an OSError, or a MemoryError. It gives one line on stderr and exit code 2. Any other
-exception is a defect: it passes through, and `regard.cli.main` prints its traceback and asks for a report. With the
-global option `--debug` mistakes show their traceback as well.
+input), an OSError, a MemoryError, a missing extra, or a version of torch that regard does not support. It gives one
+line on stderr and exit code 2. Any other exception is a defect: it passes through, and `regard.cli.main` prints its
+traceback and asks for a report. With the global option `--debug` mistakes show their traceback as well.
 """
 
 import dis
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 import typer
 
 import regard
+from regard.extras import MissingExtraError
+from regard.torch_version import TorchVersionError
 
 if TYPE_CHECKING:
     from regard.masks import Mask
@@ -35,7 +37,7 @@ def report_user_errors(command: str) -> Iterator[None]:
     """Report a user's mistake inside this context as one line on stderr, and exit with code 2."""
     try:
         yield
-    except (ValueError, TypeError, KeyError, OSError, MemoryError) as error:
+    except (ValueError, TypeError, KeyError, OSError, MemoryError, MissingExtraError, TorchVersionError) as error:
         if not is_user_error(error):
             raise
         if debug:
@@ -47,7 +49,7 @@ def report_user_errors(command: str) -> Iterator[None]:
 
 def is_user_error(error: BaseException) -> bool:
     """Return whether the user's input caused an exception: a `raise` in regard's code, an OSError or a MemoryError."""
-    if isinstance(error, (OSError, MemoryError)):
+    if isinstance(error, (OSError, MemoryError, MissingExtraError, TorchVersionError)):
         return True
     place = error.__traceback__
     while place is not None and place.tb_next is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from os import PathLike
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -23,6 +23,13 @@ def argument(metavar: str, text: str, **settings: Any) -> Any:
 def flag(name: str, text: str, **settings: Any) -> Any:
     """Return an option without a value: `--name` sets the parameter to True."""
     return typer.Option(name, help=text, **settings)
+
+
+EngineName = Annotated[str, option("NAME", "Where the work runs: processes of this machine, or ray.", "--engine")]
+Address = Annotated[
+    str | None,
+    option("HOST:PORT", 'Ray cluster; "auto" is the one on this machine. Without it, Ray runs here only.', "--address"),
+]
 
 
 def group(name: str, text: str, **settings: Any) -> typer.Typer:

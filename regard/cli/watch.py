@@ -34,13 +34,19 @@ def watch(
         list[str] | None,
         option("FILE", "Save a page with every head (.html) or an overview (.png, .svg, .pdf); may be repeated."),
     ] = None,
+    relevance: Annotated[
+        bool, flag("--relevance", "Print the relevance of each token for the output: gradient × attention.")
+    ] = False,
+    atlas: Annotated[
+        bool, flag("--atlas", "Print what each head does on random tokens: previous token, induction, sink, ….")
+    ] = False,
     json: Annotated[str | None, option("FILE", "Write the table as JSON; - for standard output.")] = None,
 ) -> None:
     """Run a model once and show what each of its attention heads attends to.
 
     The model runs its own kernels: fused attention, torch's fast paths and Hugging Face models are supported. A
     factory returns a model, or a pair (model, tokenizer); the tokenizer encodes TEXT. MODEL can also be a run of
-    `regard train`, or one that comes with regard (phrases, dates, language), which translates or reads TEXT.
+    `regard train`, or one that comes with regard (phrases, dates, language, repeats), which translates or reads TEXT.
 
     Examples: regard watch minilm "The cat sat on the mat" --save heads.html;
     regard watch phrases "The cat sat on the mat"; regard watch my_models:build --input batch.npz --causal
@@ -52,6 +58,7 @@ def watch(
         print_changes,
         print_findings,
         print_head_weights,
+        print_relevance,
         print_summary,
     )
 
@@ -66,7 +73,7 @@ def watch(
         _check_file("--save", file, SAVED_AS)
     if json not in (None, "-"):
         _check_file("--json", str(json))
-    named_model, (inputs, *others) = _load(model, [t for t in (text, compare) if t is not None], input)
+    named_model, vocabulary, (inputs, *others) = _load(model, [t for t in (text, compare) if t is not None], input)
     check_patterns(named_model.model, only or [])
 
     recording = run_watched(named_model, inputs, only=only, max_calls=max_calls)
@@ -88,6 +95,12 @@ def watch(
     print_summary(recording, console)
     names = token_names(recording.calls, inputs.tokens)[recording.calls.index(call)]
     print_head_weights(call, index, *names, console, batch or 0)
+    if relevance:
+        print_relevance(*_relevance(named_model, inputs), console)
+    if atlas:
+        import regard
+
+        console.print(regard.atlas(named_model.model, vocabulary).table())
     findings = check_run(recording, inputs, causal=causal)
     print_findings(findings, console)
     second: dict[str, Any] = {}
@@ -106,8 +119,29 @@ def watch(
         console.print("To explore every head, add --save heads.html", highlight=False)
 
 
-def _load(name: str, texts: list[str], file: str | None) -> "tuple[NamedModel, list[ModelInput]]":
-    """Return the model of this name, and its inputs from the texts or the file."""
+def _relevance(model: "NamedModel", inputs: "ModelInput") -> tuple[list[str], list[float], str]:
+    """Return the tokens, their relevance, and what it is the relevance for."""
+    import torch
+
+    import regard
+    from regard.pictures.weights.recorded_heads import token_names
+
+    with torch.enable_grad(), regard.watch(model.model) as seen:
+        out: Any = model.model(*inputs.args, **inputs.kwargs)
+    scores = getattr(out, "logits", None)
+    scores = getattr(out, "last_hidden_state", out) if scores is None else scores
+    scores = scores[0] if isinstance(scores, tuple) else scores
+    is_vector = getattr(out, "logits", None) is None and hasattr(out, "last_hidden_state")
+    target = scores[0].mean(0).norm() if is_vector else scores[0, -1].max() if scores.dim() == 3 else scores[0].max()
+    source = any(call.cross for call in seen.calls)
+    values = seen.relevance(target, source=source)[0].tolist()
+    names = token_names(seen.calls, inputs.tokens)[0][0] or [str(i) for i in range(len(values))]
+    purpose = "the length of the mean vector" if is_vector else "the largest score of the last token"
+    return list(names), values, purpose
+
+
+def _load(name: str, texts: list[str], file: str | None) -> "tuple[NamedModel, Any, list[ModelInput]]":
+    """Return the model of this name, what the atlas draws tokens from, and inputs from the texts or the file."""
     from regard.watching import named_models
 
     is_named = ":" in name or name in named_models.DEMO_MODELS
@@ -118,16 +152,17 @@ def _load(name: str, texts: list[str], file: str | None) -> "tuple[NamedModel, l
     if is_named:
         content = [named_models.input_from_file(file)] if file is not None else []  # before the model, which is slow
         model = named_models.load_model(name)
-        return model, content + [named_models.input_from_text(model, text) for text in texts]
+        inputs = content + [named_models.input_from_text(model, text) for text in texts]
+        return model, model.tokenizer if hasattr(model.tokenizer, "all_special_ids") else None, inputs
     from regard import training
 
     try:
         run = training.load(name)
     except ValueError as error:
         raise ValueError(f"{error}; MODEL may also be MODULE:FACTORY, or the demo minilm") from error
-    inputs = [run.inputs(text) for text in texts]
     model = named_models.NamedModel(name, run.model.eval())
-    return model, [named_models.ModelInput(one.args, {}, one.tokens) for one in inputs]
+    encoded = [run.inputs(text) for text in texts]
+    return model, run.tokenizer, [named_models.ModelInput(one.args, {}, one.tokens) for one in encoded]
 
 
 def _check_file(option: str, file: str, endings: tuple[str, ...] = ()) -> None:

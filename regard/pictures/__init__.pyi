@@ -9,6 +9,7 @@ from .page import attention_page as attention_page
 from .picture import Picture as Picture
 from .results.comparison import comparison as comparison
 from .results.crosstable import crosstable as crosstable
+from .results.patching_effects import patching_effects as patching_effects
 from .results.training_curves import board_training_curves as board_training_curves
 from .results.training_curves import training_curves as training_curves
 from .weights.bars import information_filter as information_filter

@@ -6,6 +6,7 @@ that the order of the weights remains visible in grey print and for colour-blind
 colour of the background.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -20,7 +21,11 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours of a picture; `path` gives the colours of weights from 0 to 1, in OKLab.
+    """The colours of a picture.
+
+    name                                            "light" or "dark"
+    background, ink, faint, line, panel, accent     colours of the parts of a picture, as #rrggbb
+    path                                            colours of weights from 0 to 1, in OKLab
 
     >>> THEMES["dark"].background
     '#14181f'
@@ -67,6 +72,8 @@ def theme_named(name: str) -> Theme:
 def colour_table(theme: str = "light") -> Array:
     """Return 256 colours from weight 0 to weight 1, as (256, 3) bytes.
 
+    theme       "light" or "dark"
+
     >>> colour_table("light").shape
     (256, 3)
     >>> grey = colour_table("light") @ [0.299, 0.587, 0.114]     # in grey print
@@ -108,11 +115,31 @@ def colour_map(theme: str) -> "Colormap":
     return ListedColormap(colour_table(theme) / 255, name=f"regard-{theme}").with_extremes(bad=theme_named(theme).panel)
 
 
+def signed_colour_map(theme: str) -> "Colormap":
+    """Return a colour map of values from −1 (orange) over 0 (the background) to 1 (blue); NaN has the panel colour."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    ends = {"light": ("#b23c0a", "#24479c"), "dark": ("#ff9d47", "#7db4ff")}[theme]
+    colours = (ends[0], theme_named(theme).background, ends[1])
+    return LinearSegmentedColormap.from_list(f"regard-signed-{theme}", colours).with_extremes(
+        bad=theme_named(theme).panel
+    )
+
+
 def ink_on(theme: str, share: float) -> str:
     """Return black or white, whichever has more contrast with the colour at `share` (0 to 1) of `colour_table`."""
     if share != share:  # NaN is drawn in the panel colour
         return theme_named(theme).ink
-    red, green, blue = (colour_table(theme)[round(255 * min(max(share, 0.0), 1.0))] / 255) ** 2.2
+    return legible_on(colour_table(theme)[round(255 * min(max(share, 0.0), 1.0))] / 255)
+
+
+def legible_on(colour: Sequence[float] | Array) -> str:
+    """Return black or white, whichever has more contrast with a colour (red, green, blue from 0 to 1).
+
+    >>> legible_on((1.0, 0.9, 0.2))
+    '#000000'
+    """
+    red, green, blue = (float(part) ** 2.2 for part in colour[:3])
     luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
     return "#000000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"
 

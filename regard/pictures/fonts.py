@@ -2,7 +2,7 @@
 
 Matplotlib draws each character with the first font of a list that has its glyph. DejaVu Sans, which comes with
 matplotlib, has no CJK characters, so an installed font that has them is added to the list. A character that no font
-has is written as its code point (U+732B), and a warning names a package to install.
+has is written as its code point (U+732B), and a warning names a package to install. An emoji is written as its name.
 """
 
 import unicodedata
@@ -54,18 +54,28 @@ def legible(text: str) -> str:
 
     >>> legible("a\\nb"), legible(" ")
     ('a↵b', '␣')
+    >>> legible("🚀")
+    ':rocket:'
     """
     characters = []
     missing = []
+    after_emoji = False
     for c in "␣" * len(text) if text and text.isspace() and set(text) == {" "} else text:
         if c in "\n\r\t":
             characters.append({"\n": "↵", "\r": "↵", "\t": "⇥"}[c])
+        elif unicodedata.category(c) in ("So", "Sk") and not _drawable(c):  # an emoji; no font of matplotlib has all
+            characters.append(f":{unicodedata.name(c, f'U+{ord(c):04X}').lower().replace(' ', '-')}:")
+            after_emoji = True
+            continue
+        elif c in "\ufe0e\ufe0f\u20e3" or (c == "\u200d" and after_emoji):  # chooses the form of emoji or joins them
+            continue
         elif unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn") or not _drawable(c):
             characters.append(f"U+{ord(c):04X}")
             if unicodedata.category(c)[0] != "C":
                 missing.append(c)
         else:
             characters.append(c)
+        after_emoji = False
     if missing:
         names = ", ".join(f"{c} (U+{ord(c):04X})" for c in dict.fromkeys(missing))
         warnings.warn(

@@ -32,6 +32,7 @@ FLAGS = [
     "--disable-site-isolation-trials",
     "--disable-features=SpareRendererForSitePerProcess,IsolateOrigins,site-per-process",
 ]
+SVG = "http://www.w3.org/2000/svg"
 PATIENCE = 30_000  # milliseconds: a busy machine is slow, not wrong
 WORK_PATIENCE = 120_000  # for answers that need a model, a search, a training or a process of their own
 expect.set_options(timeout=PATIENCE)

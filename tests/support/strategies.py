@@ -28,9 +28,9 @@ def problems(draw: st.DrawFn, smallest: int = 0) -> Problem:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     L, S = draw(st.integers(smallest, 7)), draw(st.integers(smallest, 7))
     d_k, d_v = draw(st.integers(1, 5)), draw(st.integers(1, 5))
-    form = draw(st.sampled_from(["one query", "many queries", "heads", "batch", "two batches"]))
+    form = draw(st.sampled_from(["one query", "many queries", "heads", "batch", "two batches", "empty batch"]))
     kv_heads, group = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    batch = {"batch": (2,), "two batches": (2, 1)}.get(form, ())
+    batch = {"batch": (2,), "two batches": (2, 1), "empty batch": (2, 0)}.get(form, ())
     kv_batch = tuple(draw(st.sampled_from([1, size])) for size in batch)
     if form == "one query":
         query, lead = rng.normal(size=d_k), ()
@@ -47,7 +47,7 @@ def problems(draw: st.DrawFn, smallest: int = 0) -> Problem:
         values,
         mask=draw(st.none() | _broadcasting(scores).map(lambda s: rng.random(s) < 0.6)),
         bias=draw(st.none() | _broadcasting(scores).map(lambda s: rng.normal(size=s))),
-        scale=draw(st.none() | st.floats(0.01, 2.0)),
+        scale=draw(st.none() | st.floats(-2.0, 2.0) | st.sampled_from([0.0, -1e-320, 1e-45, -1e-38, 1e-30, 1e4, -1e4])),
     )
 
 

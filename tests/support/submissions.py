@@ -32,7 +32,8 @@ BOARDS = [
 ]  # fmt: skip
 
 
-def answers(file: Path, numba: str, boards: list[Board], folder: Path) -> list[int]:
+def answers(file: Path, numba: str, boards: list[Board], folder: Path, notice: str = "") -> list[int]:
+    """Return the columns that a submission plays; `notice` is the text at the start of each line on stderr."""
     asked = json.dumps([[board.kaggle(), board.turn, board.shape[:3]] for board in boards])
     result = subprocess.run(
         [sys.executable, "-I", "-c", PLAY, str(file), numba, asked],
@@ -40,6 +41,7 @@ def answers(file: Path, numba: str, boards: list[Board], folder: Path) -> list[i
     )  # fmt: skip
     name, found = json.loads(result.stdout)
     assert name == "agent"
-    assert result.stderr == ""
+    assert bool(notice) == bool(result.stderr), result.stderr
+    assert all(line.startswith(notice) for line in result.stderr.splitlines())
     assert {kind for _, kind in found} == {"int"}
     return [column for column, _ in found]

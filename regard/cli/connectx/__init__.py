@@ -12,10 +12,11 @@ from regard.cli.connectx.solve import solve
 from regard.cli.connectx.train import train
 from regard.cli.connectx.validate import validate
 from regard.cli.options import add_command, group
+from regard.extras import games_installed
 
 app = group(
     "connectx", "Connect Four of any board size: play, train, measure and export players.", no_args_is_help=True
 )
 
 for command in (play, solve, arena, quality, label, train, memorize, compare, book, export, validate):
-    add_command(app, command, f"connectx {command.__name__}")
+    add_command(app, games_installed()(command), f"connectx {command.__name__}")

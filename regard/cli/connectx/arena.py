@@ -4,14 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.connectx.options import JsonFile, Size, read_size, write_json
-from regard.cli.options import argument, flag, option
+from regard.cli.connectx.options import JsonFile, Processes, Size, read_size, write_json
+from regard.cli.options import Address, EngineName, argument, flag, option
 from regard.cli.progress_bar import count_bar
 from regard.connectx.players.registry import PLAYER_NAMES
 
 if TYPE_CHECKING:
     from regard.connectx.arena.move_quality import Grades
     from regard.connectx.arena.round_robin import ArenaPlan, ArenaResults
+    from regard.parallel import Engine
 
 
 def arena(
@@ -23,7 +24,9 @@ def arena(
     plies: Annotated[int, option("N", "Number of moves of a balanced or random opening.")] = 8,
     stop: Annotated[float, option("ELO", "Stop a pairing decided at this Elo difference; 0 plays all games.")] = 0.0,
     quality: Annotated[bool, flag("--quality", "Compare every move with perfect play.")] = False,
-    processes: Annotated[int, option("N", "Number of processes; 0 uses one per core.")] = 0,
+    processes: Processes = 0,
+    engine: EngineName = "processes",
+    address: Address = None,
     out: Annotated[str | None, option("FILE", "Write the games to this file, and continue an earlier run.")] = None,
     json: JsonFile = None,
     picture: Annotated[str | None, option("FILE", "Draw the results as .png, .svg, .pdf or .html.")] = None,
@@ -38,12 +41,13 @@ def arena(
     """
     from regard.connectx.arena import report
     from regard.connectx.arena.round_robin import ArenaPlan
-    from regard.cpu_count import available_cores
+    from regard.parallel import make_engine
 
     plan = ArenaPlan(
         tuple(players), games=games, opening=openings, size=read_size(size), plies=plies, seed=seed, stop_at=stop
     )
-    results, stopped = _play(plan, out, processes or available_cores())
+    with make_engine(engine, address, processes) as workers:
+        results, stopped = _play(plan, out, workers)
     summary = results.to_dict()
     grades = None
     if quality and not stopped:
@@ -75,7 +79,7 @@ def arena(
         raise typer.Exit(130)
 
 
-def _play(plan: "ArenaPlan", out: str | None, processes: int) -> tuple["ArenaResults", bool]:
+def _play(plan: "ArenaPlan", out: str | None, engine: "Engine") -> tuple["ArenaResults", bool]:
     """Play with a progress bar; return the results and whether Ctrl-C stopped the games."""
     from regard.connectx.arena.round_robin import ArenaResults, run_arena
 
@@ -89,7 +93,7 @@ def _play(plan: "ArenaPlan", out: str | None, processes: int) -> tuple["ArenaRes
             results, count = current, len(current.games)
 
         try:
-            return run_arena(plan, file=out, processes=processes, on_games=on_games), False
+            return run_arena(plan, file=out, engine=engine, on_games=on_games), False
         except KeyboardInterrupt:
             return results, True
 

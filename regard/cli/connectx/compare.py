@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import argument, option
+from regard.cli.options import Address, EngineName, argument, option
 
 
 def compare(
@@ -13,15 +13,20 @@ def compare(
     b: Annotated[
         str, argument("CONFIG_B", "Second network; changes to the training follow a slash: small/learning_rate=1e-3.")
     ],
-    budget: Annotated[str, option("N", "Training of each network: a time, 90s, 20m, 1h, or positions, 500k.")],
+    budget: Annotated[str, option("N", "Training of each network: CPU time, 90s, 20m, 1h, or positions, 500k.")],
     labels: Annotated[str | None, option("FOLDER", "Labels made by `regard connectx label`.")] = None,
     method: Annotated[str, option("NAME", "Training method: distill, ppo or zero (AlphaZero).")] = "distill",
     seeds: Annotated[int, option("N", "Train this many networks of each configuration.")] = 3,
     games: Annotated[int, option("N", "Games between the two networks of each seed.")] = 40,
     out: Annotated[str, option("FOLDER", "Folder for the runs and the results.")] = "runs/comparison",
+    processes: Annotated[
+        int | None, option("N", "Train N networks at the same time; 0: one per core. Default: 1, with ray all.", min=0)
+    ] = None,
+    engine: EngineName = "processes",
+    address: Address = None,
     picture: Annotated[str | None, option("FILE", "Picture file; comparison.png in the folder by default.")] = None,
 ) -> None:
-    """Train two configurations for equal time or equal positions, with several seeds, and measure which is stronger.
+    """Train two configurations for equal CPU time or equal positions, with several seeds, and compare their strength.
 
     The networks are evaluated on solved positions and play each other. Ctrl-C stops the command; the same command
     continues it.
@@ -31,26 +36,28 @@ def compare(
     from rich.console import Console
 
     from regard import pictures
-    from regard.cli.connectx.train import describe_evaluation
+    from regard.cli.connectx.train import describe_row
     from regard.connectx.training import compare as comparing
+    from regard.parallel import make_engine
     from regard.training.interrupts import Interrupted
     from regard.training.metrics import Metrics
 
     console = Console(stderr=True)
     folder = Path(out)
     limit = comparing.Budget.parse(budget)
-    folder.mkdir(parents=True, exist_ok=True)
 
     def report(row: Metrics) -> None:
         if row["split"] != "train":
-            console.print("  " + describe_evaluation(row), highlight=False, soft_wrap=True)
+            console.print(f"  {describe_row(row)}", highlight=False, soft_wrap=True)
 
+    count = (1 if engine == "processes" else 0) if processes is None else processes
     try:
-        comparison = comparing.compare(
-            a, b, limit, folder, method=method, labels=labels, seeds=seeds, games=games,
-            announce=lambda text: console.print(text, highlight=False), report=report,
-        )  # fmt: skip
-    except Interrupted:
+        with make_engine(engine, address, count) as workers:
+            comparison = comparing.compare(
+                a, b, limit, folder, method=method, labels=labels, seeds=seeds, games=games, engine=workers,
+                announce=lambda text: console.print(text, highlight=False), report=report,
+            )  # fmt: skip
+    except (Interrupted, KeyboardInterrupt):
         console.print("stopped; a checkpoint is saved. The same command continues", highlight=False)
         raise typer.Exit(130) from None
     Console().print(comparison.table())

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.connectx.options import Size, read_size
-from regard.cli.options import argument, option
+from regard.cli.connectx.options import Processes, Size, read_size
+from regard.cli.options import Address, EngineName, argument, option
 
 
 def label(
@@ -31,7 +31,9 @@ def label(
         int, option("N", "Do not play games with --early and --middle starts: label all positions up to N moves later.")
     ] = 0,
     openings: Annotated[int | None, option("N", "Play no games; label all positions with at most N stones.")] = None,
-    processes: Annotated[int, option("N", "Number of processes; 0 uses one per core.")] = 0,
+    processes: Processes = 0,
+    engine: EngineName = "processes",
+    address: Address = None,
     table_bits: Annotated[int, option("N", "Size of the solver's table in each process: 16 bytes × 2^N.")] = 23,
     seed: Annotated[int, option("N", "Random seed of the games.")] = 0,
     size: Size = "6x7x4",
@@ -39,8 +41,8 @@ def label(
     """Label positions with the exact score of every move, for `regard connectx train --method distill`.
 
     The games mix random and perfect moves. With --network, the network plays half of the games, and the positions whose
-    values it is least certain of are labelled. Labels are saved every minute. Ctrl-C stops the command, and the same
-    command continues.
+    values it is least certain of are labelled. Every finished task is stored at once. Ctrl-C stops the command, and the
+    same command continues, also after it was killed. With --engine ray, the machines of a Ray cluster do the work.
 
     The solver needs seconds for each opening that the book does not contain; the shipped book covers --openings 9.
 
@@ -50,7 +52,7 @@ def label(
     from regard.connectx import Book, LabelOptions, Solver, label_openings, load_book
     from regard.connectx import label as make_labels
     from regard.connectx.solver.build_book import load_layers
-    from regard.cpu_count import available_cores
+    from regard.parallel import make_engine
 
     board_size = read_size(size)
     shares = {name: share for name, share in (("early", early), ("middle", middle)) if share is not None}
@@ -68,7 +70,7 @@ def label(
     count = 0
     stopped = False
     try:
-        with bar as advance:
+        with make_engine(engine, address, processes) as workers, bar as advance:
 
             def report(new: int, *total: int) -> None:
                 nonlocal count
@@ -77,11 +79,11 @@ def label(
 
             if openings is not None:
                 solver = Solver(*board_size, book=loaded_book, table_bits=table_bits)
-                label_openings(folder, openings, solver, report=report)
+                label_openings(folder, openings, solver, engine=workers, report=report)
             else:
                 make_labels(
-                    folder, options, positions=positions, minutes=minutes, processes=processes or available_cores(),
-                    book=loaded_book, table_bits=table_bits, report=report,
+                    folder, options, positions=positions, minutes=minutes, engine=workers, book=loaded_book,
+                    table_bits=table_bits, report=report,
                 )  # fmt: skip
     except KeyboardInterrupt:
         stopped = True

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import argument, option
+from regard.cli.connectx.options import Processes
+from regard.cli.options import Address, EngineName, argument, option
 
 
 def memorize(
@@ -17,7 +18,9 @@ def memorize(
     passes: Annotated[int, option("N", "Number of passes over the positions.")] = 20,
     without: Annotated[str | None, option("FOLDER", "Folder of the standard sets; leave out their positions.")] = None,
     seed: Annotated[int, option("N", "Seed of the order of the positions.")] = 0,
-    processes: Annotated[int, option("N", "Number of processes; 0 starts one per core.")] = 0,
+    processes: Processes = 0,
+    engine: EngineName = "processes",
+    address: Address = None,
     size: Annotated[str, option("ROWSxCOLUMNSxINAROW", "Size of the board and length of a winning line.")] = "6x7x4",
 ) -> None:
     """Give a trained network an opening table: exact values of positions with few stones.
@@ -36,7 +39,7 @@ def memorize(
     from regard.connectx import Solver, load_network
     from regard.connectx import memorize as learn
     from regard.connectx.arena import move_quality as quality
-    from regard.cpu_count import available_cores
+    from regard.parallel import make_engine
 
     folder = Path(out)
     if (folder / "model.json").exists():
@@ -44,7 +47,8 @@ def memorize(
     solver = Solver(*read_size(size))
     excluded = None if without is None else quality.set_bitboards(without)
     net = load_network(network)
-    with ExitStack() as stack:
+    with ExitStack() as closing, ExitStack() as stack:
+        workers = closing.enter_context(make_engine(engine, address, processes))
         bars: dict[str, Callable[..., None]] = {}
 
         def report(stage: str, done: int, total: int) -> None:
@@ -56,7 +60,7 @@ def memorize(
         try:
             result = learn(
                 net, solver, stones=stones, bits=bits, passes=passes, without=excluded, seed=seed, folder=folder,
-                processes=processes or available_cores(), report=report,
+                engine=workers, report=report,
             )  # fmt: skip
         except KeyboardInterrupt:
             stack.close()

@@ -8,6 +8,7 @@ Size = Annotated[str, option("ROWSxCOLUMNSxINAROW", "Board size, and number of s
 Rows = Annotated[int, option("N", "Number of rows of the board.")]
 Columns = Annotated[int, option("N", "Number of columns of the board.")]
 InARow = Annotated[int, option("N", "Number of stones in a row that wins.")]
+Processes = Annotated[int, option("N", "Number of processes; 0 uses one per core.")]
 JsonFile = Annotated[str | None, option("FILE", "Write the results as JSON to this file; - writes to stdout.")]
 
 

@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
-from regard.cli.connectx.options import JsonFile, write_json
-from regard.cli.options import argument, option
+from regard.cli.connectx.options import JsonFile, Processes, write_json
+from regard.cli.options import Address, EngineName, argument, option
 from regard.cli.progress_bar import count_bar
 from regard.connectx.players.registry import PLAYER_NAMES
 
@@ -15,6 +15,9 @@ def quality(
         option("FOLDER", "Folder with the six standard sets L1_R1.txt … L3_R1.txt; default: a shipped sample."),
     ] = None,
     first: Annotated[int, option("N", "Use the first N positions of each set; 0 uses all.")] = 0,
+    processes: Processes = 0,
+    engine: EngineName = "processes",
+    address: Address = None,
     json: JsonFile = None,
 ) -> None:
     """Compare players with perfect play: share of moves that lose a win or a draw, and share of perfect moves.
@@ -27,15 +30,15 @@ def quality(
 
     from regard.connectx import player
     from regard.connectx.arena import move_quality, report
+    from regard.parallel import make_engine
 
-    built = {name: player(name, seed=0) for name in players}
+    for name in players:
+        player(name)  # raises the error for an unknown name
     files = move_quality.find_sets(sets or move_quality.SHIPPED_SETS)
     positions = {name: move_quality.read_positions(file)[: first or None] for name, file in files.items()}
-    grades: dict[str, dict[str, move_quality.Grades]] = {name: {} for name in players}
-    with count_bar("choosing moves", len(players) * sum(map(len, positions.values()))) as advance:
-        for name, chosen in built.items():
-            for set_name, boards in positions.items():
-                grades[name][set_name] = move_quality.grade_positions(chosen, boards, advance)
+    count = len(players) * sum(map(len, positions.values()))
+    with make_engine(engine, address, processes) as workers, count_bar("choosing moves", count) as advance:
+        grades = move_quality.grade_players(players, positions, engine=workers, on_positions=advance)
     if json != "-":
         Console().print(report.sets_table(grades))
     write_json({name: {s: g.to_dict() for s, g in by_set.items()} for name, by_set in grades.items()}, json)

@@ -1,12 +1,13 @@
 """`regard connectx train`: train a board network by distillation, PPO or AlphaZero."""
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import flag, option
+from regard.cli.options import Address, EngineName, flag, option
 from regard.cli.train import refuse_with_resume, without_none
 from regard.durations import format_duration
 
@@ -44,8 +45,8 @@ def train(
     set_: Annotated[
         list[str] | None, option("NAME=VALUE", "Option of ppo or zero, such as games=64; may be repeated.", "--set")
     ] = None,
-    minutes: Annotated[float | None, option("N", "Stop after this many minutes.")] = None,
-    steps: Annotated[int | None, option("N", "Stop after this many updates.")] = None,
+    minutes: Annotated[float | None, option("N", "Stop after N minutes; the learning rate follows the clock.")] = None,
+    steps: Annotated[int | None, option("N", "Stop after this many updates; with this, a seed repeats a run.")] = None,
     batch: Annotated[int | None, option("N", "Positions per update.")] = None,
     optimizer: Annotated[str | None, option("NAME", "Optimizer: adamw or muon (learns more per position).")] = None,
     learning_rate: Annotated[float | None, option("X", "Peak learning rate.")] = None,
@@ -55,6 +56,11 @@ def train(
     seed: Annotated[int | None, option("N", "Seed of the initial weights and of the batches.", min=0)] = None,
     threads: Annotated[int | None, option("N", "Number of CPU threads.")] = None,
     device: Annotated[str | None, option("NAME", "Device: cpu or cuda; by default cuda if there is one.")] = None,
+    processes: Annotated[
+        int, option("N", "Processes that play the games of zero; 0 uses one per core, 1 plays in this process.", min=0)
+    ] = 0,
+    engine: EngineName = "processes",
+    address: Address = None,
     tensorboard: Annotated[bool, flag("--tensorboard", "Write the metrics for TensorBoard, too.")] = False,
 ) -> None:
     """Train a board network.
@@ -69,6 +75,8 @@ def train(
     from rich.console import Console
 
     from regard.connectx.training import run as board_run
+    from regard.cpu_count import available_cores
+    from regard.parallel import make_engine
     from regard.training.interrupts import Interrupted
     from regard.training.progress import show_progress
 
@@ -101,8 +109,12 @@ def train(
             options=board_run.parse_options(method, set_ or []),
         )  # fmt: skip
     try:
-        with show_progress(settings, console, unit="positions", describe=describe_row) as report:
+        with ExitStack() as stack, show_progress(settings, console, unit="positions", describe=describe_row) as report:
             options: dict[str, Any] = {"device": device, "tensorboard": tensorboard, "report": report}
+            if config.method == "zero":
+                ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+                each = processes or max(1, available_cores() // ranks) if engine == "processes" else processes
+                options["engine"] = stack.enter_context(make_engine(engine, address, each))
             if resume is not None:
                 result = board_run.resume_run(folder, new_labels=more, **options)
             else:
@@ -132,10 +144,12 @@ def parse_heads(text: str) -> tuple[tuple[float, int], ...]:
 
 
 def describe_row(row: dict[str, Any]) -> str | None:
-    """Return the line to print for a row of metrics (an evaluation, or an update of PPO), or None to print nothing."""
+    """Return the line to print for a row of metrics: an evaluation, an update of self-play; None to print nothing."""
+    if row["split"] == "preparation":
+        return f"playing games: {row['buffer']:,} of {row['fewest']:,} positions before learning begins"
     if row["split"] != "train":
         return describe_evaluation(row)
-    if "entropy" not in row:
+    if "entropy" not in row and "mini_batches" not in row:
         return None
     hidden = ("step", "split", "seconds", "learning_rate", "positions_per_second")
     numbers = "  ".join(f"{name} {value:.4g}" for name, value in row.items() if name not in hidden)

@@ -17,7 +17,9 @@ def validate(
 ) -> None:
     """Play a submission in kaggle-environments, report each match as Kaggle does, and exit with code 1 if one fails.
 
-    It plays against itself, random and negamax, with both sides, on 6×7×4 and on a smaller board.
+    It plays against itself, random and negamax, with both sides, on 6×7×4 and on a smaller board. Moves that an
+    exported player did not choose in time are counted as "fallback". Every move of an exported solver on 6×7×4 is
+    graded, and a move that loses value is a failure.
 
     Example: regard connectx validate submission.py
     """
@@ -36,8 +38,11 @@ def validate(
             advance()
     if json != "-":
         Console().print(report.validation_table(Path(file).name, matches))
-    failures = sum(not match.valid for match in matches)
+    failures = sum(not match.valid or bool(match.errors) for match in matches)
+    fallback = sum(match.fallback for match in matches)
     write_json({"file": file, "valid": not failures, "matches": [asdict(match) for match in matches]}, json)
+    if fallback:
+        typer.echo(f"{fallback} moves were played by the fallback, because the player had no answer in time", err=True)
     if failures:
         typer.echo(f"failed in {failures} of {len(matches)} matches", err=True)
         raise typer.Exit(1)

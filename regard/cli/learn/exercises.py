@@ -63,7 +63,7 @@ def run(
 ) -> None:
     """Grade your code and name its mistake. The exit code is 0 if it passes and 1 if not.
 
-    The code runs in a separate process, limited to 5 seconds and 1 GB, that cannot change your files.
+    The code runs in a separate process, limited to 5 seconds and 1 GB; `regard learn doctor` shows how it is isolated.
     """
     from regard.learn import grade
     from regard.learn.terminal import print_verdict
@@ -78,6 +78,8 @@ def run(
         typer.echo(json_format.dumps(verdict.to_json(), ensure_ascii=False, indent=1))
     else:
         print_verdict(verdict, terminal.language, terminal.console)
+        if not verdict.isolated:
+            terminal.say("not-isolated")
     raise typer.Exit(0 if verdict.passed else 1)
 
 
@@ -91,12 +93,16 @@ def watch(file: File, exercise_name: ExerciseName = None, lang: Lang = None) -> 
     exercise = _exercise_of_file(file, exercise_name)
     _read(file)
     terminal.console.print(terminal.text("watching", file=file), style="dim", highlight=False)
+    warned = False
     try:
         for source in watch_file(file):
             verdict = grade(exercise, source)
             progress.record_attempt(exercise, verdict, file)
             terminal.console.rule(style="dim")
             print_verdict(verdict, terminal.language, terminal.console)
+            if not verdict.isolated and not warned:
+                terminal.say("not-isolated")
+                warned = True
             if verdict.passed:
                 return
     except KeyboardInterrupt:

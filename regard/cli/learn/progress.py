@@ -37,7 +37,7 @@ def reset(
     from regard.learn import find_exercise
 
     terminal = Terminal(lang)
-    options = {"exercises": exercises, "drills": drills, "cards": cards, "flow": diagrams}
+    options = {"exercises": exercises, "drills": drills, "cards": cards, "flow": diagrams, "path": False}
     sections = [section for section, selected in options.items() if selected or everything]
     if (name is None) == (not sections):
         raise ValueError("name what to delete: one exercise, or --exercises, --drills, --cards, --diagrams or --all")
@@ -55,6 +55,8 @@ def reset(
     typer.echo(terminal.text("forgotten", what=what))
 
 
-def export(file: Annotated[Path | None, argument("FILE", "File to write; default: standard output.")] = None) -> None:
+def export(
+    file: Annotated[Path | None, argument("FILE", "File to write; default and -: standard output.")] = None,
+) -> None:
     """Write your progress as JSON, as a backup or to move it to another machine."""
-    write_text(load_progress().to_json(), "-" if file is None else file, end="")
+    write_text(load_progress().to_json(), "-" if file is None or str(file) == "-" else file, end="")

@@ -33,6 +33,10 @@ class Box:
 def computation_flow(trace: Trace, *, title: str | None = None, theme: str = "light") -> Picture:
     """Draw the computation of one trace, from the tokens' vectors (or from Q, K and V) to the output.
 
+    trace       a trace of `regard.trace` or `trace_layer`
+    title       title of the picture; None chooses one
+    theme       "light" or "dark"
+
     >>> from regard.attention import embed, projections, trace_layer
     >>> words = ["The", "cat", "sat"]
     >>> trace = trace_layer(embed(words, 8), *projections(8), heads=2, tokens=words)

@@ -23,9 +23,15 @@ def query_arrows(
     query: Any, keys: Any, tokens: Sequence[str] | None = None, *, weights: Any = None, query_token: str = "query",
     scale: float | None = None, title: str | None = None, theme: str = "light",
 ) -> Picture:  # fmt: skip
-    """Draw one query (d_k,) and the keys (S, d_k) as 3-D arrows; the width of a key's arrow shows its weight.
+    """Draw one query and the keys as 3-D arrows; the width of a key's arrow shows its weight.
 
-    By default `weights` (S,) are softmax(scale · keys · query), with scale 1/√d_k.
+    query, keys             one query (d_k,) and the keys (S, d_k); for d_k > 3 they are projected to three dimensions
+                            by PCA
+    tokens, query_token     names of the keys and of the query
+    weights                 weights of the keys (S,); by default softmax(scale · keys · query)
+    scale                   factor of the scores; 1/√d_k by default
+    title                   title of the picture; None chooses one
+    theme                   "light" or "dark"
 
     >>> picture = query_arrows([1.0, 0, 0], [[1.0, 0.2, 0], [0, 1.0, 0]], ["cat", "mat"])
     >>> "d_k" in picture.title

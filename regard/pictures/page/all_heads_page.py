@@ -30,6 +30,9 @@ FILES = ("page.html", "page.css", "numbers.js", "heatmap.js", "page.js", "report
 class Page:
     """An attention page. Notebooks display it; `save("x.html")` writes it to a file.
 
+    title       title of the page
+    html        the page
+
     >>> attention_page([[[[1.0, 0.0], [0.5, 0.5]]]], title="One head")
     Page(title='One head')
     """
@@ -67,6 +70,7 @@ def attention_page(
     tokens      names of the queries: one list for all layers, or one list per layer; also used for the keys
     key_tokens  names of the keys, if they differ from those of the queries
     names       names of the layers
+    title       title of the page
 
     Pages of at most two million weights store them as 32-bit floats. Larger pages show three significant digits of each
     weight (as computed in float64), all of them correct. 12 layers × 12 heads × 512 tokens (d_k = 64) take 22 MB from

@@ -13,7 +13,9 @@ GRADES = (("error", "all"), ("error_begin", "begin"), ("error_middle", "middle")
 def comparison(results: Mapping[str, Any], *, title: str | None = None, theme: str = "light") -> Picture:
     """Draw the errors by third of the game, one dot for each seed, and the score of A against B with its interval.
 
-    `results` is written by `regard connectx compare`: "configurations", "grades" (rows with "error" …) and "games".
+    results     what `regard connectx compare` writes: "configurations", "grades" (rows with "error" …) and "games"
+    title       title of the picture; None chooses one
+    theme       "light" or "dark"
 
     >>> rows = [{"error": 0.1}], [{"error": 0.2}]
     >>> games = {"score": 0.6, "low": 0.5, "high": 0.7, "won": 6, "drawn": 0, "lost": 4}

@@ -18,8 +18,11 @@ def crosstable(
 ) -> Picture:  # fmt: skip
     """Draw the score of each row's player against each column's, in percent, with wins, draws and losses.
 
-    wins, draws   (players, players): wins of the row against the column, and draws
-    elo, margins  rating of each player and half the width of its interval; players are sorted by rating
+    names           names of the players
+    wins, draws     (players, players): wins of the row against the column, and draws
+    elo, margins    rating of each player and half the width of its interval; players are sorted by rating
+    title           title of the picture
+    theme           "light" or "dark"
 
     >>> crosstable(["a", "b"], [[0, 6], [2, 0]], [[0, 2], [2, 0]]).figure.axes[0].texts[0].get_text()
     '70 %\\n6–2–2'

@@ -18,7 +18,9 @@ Rows = Sequence[Mapping[str, Any]]
 def training_curves(rows: Rows, *, title: str | None = None, theme: str = "light") -> Picture:
     """Draw the loss by step, from the rows of a run's metrics.jsonl.
 
-    Each row has "step", "split" ("train" or "valid") and "loss"; rows of "train" may have "learning_rate".
+    rows        rows with "step", "split" ("train" or "valid") and "loss"; rows of "train" may have "learning_rate"
+    title       title of the picture; None chooses one
+    theme       "light" or "dark"
 
     >>> rows = [{"step": 10, "split": "train", "loss": 2.0}, {"step": 20, "split": "valid", "loss": 1.0}]
     >>> training_curves(rows).title
@@ -67,6 +69,10 @@ def training_curves(rows: Rows, *, title: str | None = None, theme: str = "light
 
 def board_training_curves(rows: Rows, *, title: str | None = None, theme: str = "light") -> Picture:
     """Draw error, games won and loss by minute, from the rows of a run's metrics.jsonl.
+
+    rows        rows of a run's metrics.jsonl
+    title       title of the picture; None chooses one
+    theme       "light" or "dark"
 
     Rows of the split "grade" have "seconds" and "error", and optionally "error_begin" … and "won_against_…" (shares of
     games); rows of the split "train" have "loss". Where the number of "labels" changes, the evaluation positions change

@@ -19,9 +19,13 @@ def weight_bars(
     weights: Any, tokens: Sequence[str] | None = None, *, query: int | None = None, head: int = 0,
     title: str | None = None, theme: str = "light",
 ) -> Picture:  # fmt: skip
-    """Draw the weights (S,) of one query as one bar for each key, with numbers.
+    """Draw the weights of one query as one bar for each key, with numbers.
 
-    With a `Trace`, `query` (and `head`) choose the row.
+    weights         weights (S,), or a `Trace`
+    tokens          names of the keys; numbers by default
+    query, head     row to draw, for a `Trace`
+    title           title of the picture; None chooses one
+    theme           "light" or "dark"
 
     >>> weight_bars([0.1, 0.7, 0.2], ["The", "cat", "sat"]).title
     'Attention weights'
@@ -50,9 +54,13 @@ def information_filter(
     weights: Any, tokens: Sequence[str] | None = None, *, threshold: float | None = None, title: str | None = None,
     theme: str = "light",
 ) -> Picture:  # fmt: skip
-    """Draw the weights (S,) of one query and a threshold; the title says how many keys reach the threshold.
+    """Draw the weights of one query and a threshold; the title says how many keys reach the threshold.
 
-    The default threshold is 1/S, the weight of each key if all keys have equal weights.
+    weights     weights (S,)
+    tokens      names of the keys; numbers by default
+    threshold   by default 1/S, the weight of each key if all keys have equal weights
+    title       title of the picture; None chooses one
+    theme       "light" or "dark"
 
     >>> picture = information_filter([0.5, 0.3, 0.1, 0.1], list("abcd"), threshold=0.2)
     >>> picture.figure.axes[0].get_title()

@@ -19,7 +19,14 @@ def cross_attention(
     weights: Any, tokens: Sequence[str] | None = None, key_tokens: Sequence[str] | None = None, *, head: int = 0,
     least: float | None = None, title: str | None = None, theme: str = "light",
 ) -> Picture:  # fmt: skip
-    """Draw the weights (L, S) of one sentence's tokens (queries) on another's (keys), as lines and as a heatmap.
+    """Draw the weights of one sentence's tokens (queries) on another's (keys), as lines and as a heatmap.
+
+    weights             weights (L, S), or (H, L, S)
+    tokens, key_tokens  names of the queries and of the keys; numbers by default
+    head                head to draw
+    least               smallest weight to draw as a line; by default 0.01, or 2/S for more than 16 keys
+    title               title of the picture; None chooses one
+    theme               "light" or "dark"
 
     >>> picture = cross_attention([[0.9, 0.1], [0.2, 0.8]], ["猫", "坐"], ["cat", "sat"])
     >>> [text.get_text() for text in picture.figure.axes[0].texts][:4]

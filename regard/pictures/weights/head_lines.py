@@ -27,11 +27,15 @@ def head_lines(
     heads: Sequence[int] | None = None, query: int | None = None, least: float | None = None, title: str | None = None,
     theme: str = "light",
 ) -> Picture:  # fmt: skip
-    """Draw lines between queries (left) and keys (right) for heads of weights (H, L, S), or of a `Trace`.
+    """Draw lines between queries (left) and keys (right), for several heads.
 
-    heads   heads to draw, each in its own panel; by default the first four
-    query   draw the lines of this query only
-    least   smallest weight to draw, stated in a note; by default 0.01, or 2/S for more than 16 keys
+    weights             weights (H, L, S), or a `Trace`
+    tokens, key_tokens  names of the queries and of the keys; numbers by default
+    heads               heads to draw, each in its own panel; by default the first four
+    query               draw the lines of this query only
+    least               smallest weight to draw, stated in a note; by default 0.01, or 2/S for more than 16 keys
+    title               title of the picture; None chooses one
+    theme               "light" or "dark"
 
     >>> picture = head_lines([[0.9, 0.1], [0.5, 0.5]], ["The", "cat"])
     >>> len(picture.figure.axes[0].collections[0].get_linewidths())

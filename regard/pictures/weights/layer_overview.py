@@ -34,10 +34,14 @@ def layer_overview(
     values: Any = None, weights: Sequence[Any] | None = None, *, what: str = "entropy (nats)",
     layers: Sequence[str] | None = None, title: str | None = None, theme: str = "light",
 ) -> Picture:  # fmt: skip
-    """Draw one number for each layer and head, (layers, H), and a thumbnail of each head if weights are given.
+    """Draw one number for each layer and head, and a thumbnail of each head if weights are given.
 
-    `weights` has one array (H, L, S) for each layer; without `values` the number is the mean entropy of a head's
-    rows. Layers may have different numbers of heads; missing heads are NaN in `values`.
+    values      (layers, H), NaN where a layer has fewer heads; by default the mean entropy of each head's rows
+    weights     one array (H, L, S) for each layer, drawn as thumbnails
+    what        what the numbers are
+    layers      names of the layers; numbers by default
+    title       title of the picture; None chooses one
+    theme       "light" or "dark"
 
     >>> weights = np.full((2, 3, 4, 4), 0.25)                   # 2 layers of 3 heads, all uniform
     >>> picture = layer_overview(weights=weights)

@@ -26,7 +26,8 @@ Array = np.ndarray
 class Pyramid:
     """Maximum and mean of a long weight matrix over the rectangle of each pixel; `levels` returns coarser pyramids.
 
-    Pixel i represents the queries (keys) from `row_edges[i]` (`column_edges[i]`) up to, not including, edge i + 1.
+    maximum, mean               largest and mean weight of each pixel
+    row_edges, column_edges     pixel i represents the queries (keys) from edge i up to, not including, edge i + 1
 
     >>> [level.mean.shape for level in max_mean_pyramid(lambda rows: np.eye(8)[rows], 8, 8, pixels=4).levels()]
     [(4, 4), (2, 2), (1, 1)]
@@ -90,8 +91,14 @@ def long_heatmap(
 ) -> Picture:  # fmt: skip
     """Draw the maximum and the mean of a long weight matrix side by side, as `max_mean_pyramid` computes them.
 
-    `weights` is a function of slices of queries, an array (L, S), or a `Pyramid`. The colour scale is logarithmic,
-    because a mean over many pairs is small.
+    weights         an array (L, S), a function of slices of queries, or a `Pyramid`
+    queries, keys   L and S, for a function
+    pixels          largest height and width of the heatmaps
+    strip           number of queries to compute at once
+    title           title of the picture; None chooses one
+    theme           "light" or "dark"
+
+    The colour scale is logarithmic, because a mean over many pairs is small.
 
     >>> long_heatmap(np.full((2000, 2000), 1 / 2000), pixels=64).title
     'Attention of 2,000 queries over 2,000 keys'

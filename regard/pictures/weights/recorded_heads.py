@@ -33,7 +33,12 @@ def seen_page(
     most: int = MOST_WEIGHTS, findings: Findings | None = None, other: Recording | None = None,
     other_tokens: Any = None, other_findings: Findings | None = None,
 ) -> Page:  # fmt: skip
-    """Return a page with every head of every recorded call; `Recording.save` describes the arguments.
+    """Return a page with every head of every recorded call.
+
+    seen                                    a recording of `regard.watch`
+    tokens, batch, title, findings          as for `Recording.save`
+    most                                    largest number of weights of the batch items that are chosen by default
+    other, other_tokens, other_findings     as for `Recording.save`
 
     >>> import regard, torch
     >>> layer = regard.nn.MultiHeadAttention(16, 2, causal=True)
@@ -126,6 +131,11 @@ def _tokens_of_item(tokens: Any, item: int, count: int) -> Any:
 
 def seen_overview(seen: Recording, *, batch: int = 0, title: str | None = None, theme: str = "light") -> Picture:
     """Return an overview of calls × heads: mean entropy and a small heatmap of each head, pooled by the maximum.
+
+    seen        a recording of `regard.watch`
+    batch       batch item to draw
+    title       title of the picture; None chooses one
+    theme       "light" or "dark"
 
     >>> import regard, torch
     >>> layer = regard.nn.MultiHeadAttention(8, 2)

@@ -24,10 +24,14 @@ def attention_grid(
 ) -> Picture:  # fmt: skip
     """Draw the weights of one square on all squares, as a heatmap of rows × columns.
 
-    weights  (rows·columns,) of one square, or (rows·columns, rows·columns) with `square` = (row, column)
-    square   (row, column) of the query, counted from 0 at the top left; it gets a frame
-    stones   (rows, columns) of 0, 1 and 2, row 0 on top, as in Kaggle's ConnectX; drawn as rings
-    image    (h, w) or (h, w, 3) between 0 and 1, drawn beside the heatmap
+    weights         (rows·columns,) of one square, or (rows·columns, rows·columns) with `square` = (row, column)
+    rows, columns   size of the board or image
+    square          (row, column) of the query, counted from 0 at the top left; it gets a frame
+    stones          (rows, columns) of 0, 1 and 2, row 0 on top, as in Kaggle's ConnectX; drawn as rings
+    image           (h, w) or (h, w, 3) between 0 and 1, drawn beside the heatmap
+    names           names of the two players, for the legend
+    title           title of the picture; None chooses one
+    theme           "light" or "dark"
 
     >>> picture = attention_grid(np.full((42, 42), 1 / 42), 6, 7, square=(5, 3))
     >>> picture.title

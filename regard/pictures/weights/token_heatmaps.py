@@ -27,10 +27,14 @@ def weight_heatmap(
     weights: Any, tokens: Sequence[str] | None = None, key_tokens: Sequence[str] | None = None, *, head: int = 0,
     highest: float | None = None, title: str | None = None, theme: str = "light",
 ) -> Picture:  # fmt: skip
-    """Draw the weights (L, S) of one head, one cell for each pair, with numbers if the cells are large enough.
+    """Draw the weights of one head, one cell for each pair, with numbers if the cells are large enough.
 
-    For weights (H, L, S) or a `Trace`, `head` chooses the head. Colours range from 0 to `highest`, by default the
-    largest weight.
+    weights             weights (L, S) or (H, L, S), or a `Trace`
+    tokens, key_tokens  names of the queries and of the keys; numbers by default
+    head                head to draw
+    highest             weight with the strongest colour; by default the largest weight
+    title               title of the picture; None chooses one
+    theme               "light" or "dark"
 
     >>> import regard
     >>> from regard.attention import embed, projections, trace_layer
@@ -50,7 +54,13 @@ def similarity_heatmap(
     q: Any, k: Any, tokens: Sequence[str] | None = None, key_tokens: Sequence[str] | None = None, *, scale: float = 1.0,
     title: str | None = None, theme: str = "light",
 ) -> Picture:  # fmt: skip
-    """Draw the similarity of every query (L, d_k) with every key (S, d_k): QKᵀ times `scale`.
+    """Draw the similarity of every query with every key: QKᵀ times `scale`.
+
+    q, k                queries (L, d_k) and keys (S, d_k)
+    tokens, key_tokens  names of the queries and of the keys; numbers by default
+    scale               factor of QKᵀ
+    title               title of the picture; None chooses one
+    theme               "light" or "dark"
 
     >>> picture = similarity_heatmap([[1.0, 2.0]], [[3.0, 0.0], [0.0, 1.0]], ["cat"], ["a", "b"])
     >>> picture.figure.axes[0].images[0].get_array().tolist()
@@ -70,7 +80,13 @@ def head_heatmaps(
     weights: Any, tokens: Sequence[str] | None = None, key_tokens: Sequence[str] | None = None, *,
     names: Sequence[str] | None = None, title: str | None = None, theme: str = "light",
 ) -> Picture:  # fmt: skip
-    """Draw the weights (H, L, S) of every head of a layer, or a `Trace`, side by side with one colour scale.
+    """Draw the weights of every head of a layer side by side with one colour scale.
+
+    weights             weights (H, L, S), or a `Trace`
+    tokens, key_tokens  names of the queries and of the keys; numbers by default
+    names               names of the heads; numbers by default
+    title               title of the picture; None chooses one
+    theme               "light" or "dark"
 
     >>> picture = head_heatmaps(np.full((4, 3, 3), 1 / 3), ["The", "cat", "sat"])
     >>> [axes.get_title() for axes in picture.figure.axes[:4]]
