@@ -17,7 +17,7 @@ FAST := $(addprefix tests/,test_cli.py test_files.py test_import.py test_package
 	$(addprefix pictures/test_,curves.py picture.py pyramid.py) $(addprefix training/test_,examples.py tokenizer.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test fast bench check style types browser pictures clean
+.PHONY: help lab test fast bench check style types browser pictures docs clean
 .DELETE_ON_ERROR:
 
 help:  ## show this list
@@ -68,17 +68,24 @@ browser: $(VENV)/.installed
 			echo "WARNING: the tests that need a browser or a Chinese font are SKIPPED." >&2; \
 		}; \
 	fi
-	@if [ ! -e $(VENV)/npm/node_modules/axe-core/axe.min.js ]; then \
-		echo "Installing axe-core with npm"; \
-		npm install --silent --no-audit --no-fund --prefix $(VENV)/npm axe-core@4 >/dev/null 2>&1 || \
-			echo "WARNING: could not install axe-core (is npm installed?): the tests of accessibility are SKIPPED." >&2; \
+	@if [ ! -e $(VENV)/npm/node_modules/axe-core/axe.min.js ] || [ ! -e $(VENV)/npm/node_modules/iframe-worker ]; then \
+		echo "Installing axe-core and iframe-worker with npm"; \
+		npm install --silent --no-audit --no-fund --prefix $(VENV)/npm axe-core@4 iframe-worker@1 >/dev/null 2>&1 || \
+			echo "WARNING: could not install axe-core and iframe-worker (is npm installed?): the tests of accessibility and" \
+			"of the documentation site are SKIPPED." >&2; \
 	fi
 
-bench: $(VENV)/.bench  ## run the benchmarks: tables of ratios, ours / theirs
-	@set -e; for file in bench/*.py; do $(BIN)/python $$file; done
+bench: $(VENV)/.bench  ## run the benchmarks without stored output, and write docs/benchmarks.md
+	@$(BIN)/python bench/report.py
 
 pictures: $(VENV)/.installed browser  ## take screenshots of every view of the lab, into build/lab
 	@$(BIN)/python docs/pictures/lab.py
+
+docs: $(VENV)/.installed browser  ## build the documentation site into build/site, and check its links
+	@rm -rf build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q -f mkdocs.zh.yml
+	@$(BIN)/python docs/site/check_links.py build/site
 
 clean:  ## remove the virtual environment and the tools' caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -96,8 +103,8 @@ $(BIN)/pip:
 
 $(VENV)/.runs: pyproject.toml constraints.txt | $(BIN)/pip
 	@rm -f $@
-	@echo "Installing regard into $(VENV)"
-	@$(PIP) -e .
+	@echo "Installing regard and what the lab needs into $(VENV)"
+	@$(PIP) -e ".[lab]"
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/pip

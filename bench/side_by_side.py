@@ -107,8 +107,8 @@ def steps(items: list[Callable[[], list[Row]]]) -> list[Row]:
     return [row for step in track(items, "measuring", console=console, transient=True) for row in step()]
 
 
-def report(name: str, title: str, rows: list[Row]) -> None:
-    """Print the table of ratios and write it as JSON."""
+def report(name: str, title: str, rows: list[Row], keep_others: bool = False) -> None:
+    """Print the table of ratios and write it as JSON; `keep_others` keeps rows of the file that were not measured."""
     table = Table(title=title, caption=f"{machine()}; 1 thread", title_justify="left", caption_justify="left")
     for column in ("what", "at"):
         table.add_column(column)
@@ -122,10 +122,13 @@ def report(name: str, title: str, rows: list[Row]) -> None:
     Console(width=140 if not sys.stdout.isatty() else None).print(table)
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
+    measured = [asdict(row) | {"ratio": row.ratio} for row in rows]
+    others = json.loads(path.read_text())["rows"] if keep_others and path.exists() else []
+    done = {(row["what"], row["at"]) for row in measured}
     content = {
         "machine": machine(),
         "command": f"python bench/{name}.py",
-        "rows": [asdict(row) | {"ratio": row.ratio} for row in rows],
+        "rows": [row for row in others if (row["what"], row["at"]) not in done] + measured,
     }
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
