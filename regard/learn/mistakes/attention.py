@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from regard.learn.mistakes.normalise import softmax
-from regard.learn.mistakes.parts import Array, Made, over_batch, swap
+from regard.learn.mistakes.parts import UNASKED_MASKS, Array, Made, over_batch, swap
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,9 @@ def scale_of(made: Made, inputs: Inputs) -> float:
 def weights_of(made: Made, scores: Array, inputs: Inputs) -> tuple[Array, Array]:
     """Return the masked scores and the weights."""
     visible, mistake = inputs.visible, made.get("mask", "")
+    if visible is None and mistake in UNASKED_MASKS:
+        masked = np.where(_unasked_mask(mistake, *scores.shape[-2:]), scores, -1e9 if "large" in mistake else -np.inf)
+        return masked, softmax(made, masked)
     if visible is None:
         return scores, softmax(made, scores)
     if made.get("maximum", "").startswith("unstable:"):
@@ -155,6 +158,13 @@ def weights_of(made: Made, scores: Array, inputs: Inputs) -> tuple[Array, Array]
     zeroed = not mistake or mistake in ("inverted", "output-unmasked", "mask-not-broadcast", "mask-hides-rows",
                                       "first-mask-for-all")  # fmt: skip
     return masked, np.where(visible, weights, 0.0) if zeroed or mistake == "mask-transposed" else weights
+
+
+def _unasked_mask(mistake: str, L: int, S: int) -> Array:
+    """Return what remains visible under a mask that the exercise does not ask for."""
+    if mistake.startswith("own-token-hidden"):
+        return ~np.eye(L, S, dtype=bool)
+    return np.tri(L, S, 0 if mistake.endswith("start") else S - L, dtype=bool)
 
 
 def _masked_scores(mistake: str, scores: Array, visible: Array) -> Array:

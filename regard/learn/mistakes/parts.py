@@ -59,6 +59,7 @@ MASKS = (
     "after-softmax:infinity",
     "renormalised-too-late:nan", "mask-hides-rows", "first-mask-for-all",
 )  # fmt: skip
+UNASKED_MASKS = ("unasked-causal", "unasked-causal:start", "own-token-hidden", "own-token-hidden:large")
 MIXES = (
     "keys-mixed", "applied-transposed", "weights-ignored", "output-scaled", "scores-mixed", "best-value-only",
     "queries-mixed", "weights-ignored:sum", "summed-over-wrong-axis", "not-mixed", "query-added", "output-averaged",

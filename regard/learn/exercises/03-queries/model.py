@@ -5,6 +5,7 @@ from regard.learn.mistakes.attention import Inputs, attend
 
 PARTS = {
     "size": ("square-only", "square-only:one-query"),
+    "mask": parts.UNASKED_MASKS,
     "scale": parts.SCALES,
     "scores": parts.SCORES,
     "softmax": (*parts.without(parts.SOFTMAXES, "across-heads"), "fixed-axis"),

@@ -6,6 +6,7 @@ from regard.learn.mistakes.projections import PROJECTIONS, project
 
 PARTS = {
     "projection": ("transposed-weights", *PROJECTIONS),
+    "mask": parts.UNASKED_MASKS,
     "scale": parts.without(parts.SCALES, "scaled-by-axis", "scaled-by-queries"),
     "scores": parts.SCORES,
     "softmax": parts.without(parts.SOFTMAXES, "across-heads"),

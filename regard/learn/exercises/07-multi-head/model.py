@@ -10,6 +10,7 @@ PARTS = {
     "split": heads.SPLITS,
     "merge": heads.MERGES,
     "heads": heads.HEADS,
+    "mask": parts.UNASKED_MASKS,
     "scale": parts.without(parts.SCALES, "scaled-by-axis"),
     "scores": parts.SCORES,
     "softmax": parts.SOFTMAXES,
