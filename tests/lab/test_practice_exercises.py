@@ -98,6 +98,20 @@ class TestExercises:
         expect(page.tab.locator(".editor-text")).to_have_value("# half an idea")
         assert Progress.load(file_of(lab)).exercise_record(SOFTMAX).code == "# half an idea"
 
+    def test_an_exercise_is_loaded_after_its_code_is_saved(self, opened: Open) -> None:
+        page = opened("#/practice?tab=exercises")
+        held = page.hold("**/api/practice/code")
+        write(page, "# half an idea")
+        page.tab.locator("[data-exercise='03-queries']").click()
+        expect(page.tab.locator("[data-exercise='03-queries']")).to_have_attribute("aria-current", "page")
+        page.tab.go_back()
+        expect(page.tab.locator("[data-exercise='01-softmax']")).to_have_attribute("aria-current", "page")
+        page.tab.wait_for_timeout(300)  # long enough to load the exercise without its code
+        assert len(held) == 1
+        page.release()
+        page.settle()
+        expect(page.tab.locator(".editor-text")).to_have_value("# half an idea")
+
     def test_an_endless_loop_is_reported(self, opened: Open, lab: Lab) -> None:
         page = opened("#/practice?tab=exercises")
         write(page, "def softmax(x):\n    while True:\n        pass\n")

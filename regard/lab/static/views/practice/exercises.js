@@ -5,6 +5,8 @@ import { inline } from "../../kit/inline.js";
 import { markdown } from "./markdown.js";
 import { codeBlock } from "./python.js";
 
+let saving = Promise.resolve(); // all saves under way: an exercise is loaded after them, also when the view was left meanwhile
+
 export async function show(root, initial, kit, course) {
   const { h, t, put } = kit;
   let name = null;
@@ -47,16 +49,12 @@ export async function show(root, initial, kit, course) {
   /** Save the code after a pause in typing, and at once when the exercise is left. */
   let unkept = null;
   const later = kit.debounced(() => keep(), 800);
-  async function keep(options = {}) {
+  function keep(options = {}) {
     later.stop();
     if (!unkept) return;
-    const body = unkept;
+    const saved = kit.api.post("/api/practice/code", unkept, { remember: false, ...options }).catch((error) => closed || kit.failed(error));
     unkept = null;
-    try {
-      await kit.api.post("/api/practice/code", body, { remember: false, ...options });
-    } catch (error) {
-      if (!closed) kit.failed(error);
-    }
+    saving = Promise.all([saving, saved]);
   }
 
   function draw() {
@@ -225,6 +223,7 @@ export async function show(root, initial, kit, course) {
     name = target;
     drawList();
     try {
+      await saving;
       const answer = await kit.api.get(`/api/practice/exercises/${target}`);
       if (closed || target !== name) return;
       data = answer;
