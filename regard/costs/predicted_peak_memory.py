@@ -10,7 +10,8 @@ input and a KV cache exist before and are not included. The peak is the maximum 
 
 The tiles, their mask strips and the pieces of keys come from `regard.attention.kernels`, which allocates them. The
 kernel's buffers belong to torch: one block of scores per thread, so they depend on `torch.get_num_threads()`. On a CPU
-without bfloat16 instructions, a product of bfloat16 matrices is added up in a float32 copy of its result.
+without bfloat16 instructions, a product of bfloat16 matrices is added up in a float32 copy of its result; on a CPU with
+matrix instructions (AMX), the kernel copies keys and values in half precision into the order that they need.
 Predictions are within 5 % of measurements, mostly exact. With ALiBi, sinks, norms or dropout, and for the backward pass
 in half precision, they are estimates.
 """
@@ -21,7 +22,7 @@ import torch
 
 from regard.attention.kernels.block_plan import Tile, plan_tiles
 from regard.attention.kernels.materialized_weights import HEAD_LOOP_PAIRS, ROW_BLOCK
-from regard.attention.kernels.private_torch_operators import sums_bfloat16_apart
+from regard.attention.kernels.private_torch_operators import packs_half_precision_keys, sums_bfloat16_apart
 from regard.attention.kernels.tiled_attention import split_keys
 from regard.costs import stored_bytes as memory
 from regard.costs.layer import Layer
@@ -81,13 +82,13 @@ def _tiled_forward(layer: Layer) -> int:
     tensor, mask = layer.mask_tensor * layer.itemsize, memory.mask_numbers(layer) * layer.itemsize
     tiles = plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi)
     if _is_one_call(layer, tiles):
-        buffers = _kernel_buffers(layer, layer.queries, layer.keys)
+        buffers = _kernel_buffers(layer, layer.batch, layer.queries, layer.keys)
         return tensor + max(mask + result + buffers, memory.mask_making_bytes(layer))
     peak = previous = 0  # the output of a tile is freed only after the next tile is computed
     for tile in (tile for tile in tiles if tile.runs):
         rows, items = _rows_and_items(layer, tile)
         gathered = 2 * items * layer.kv_heads * layer.d_k * tile.keys * layer.itemsize if len(tile.runs) > 1 else 0
-        peak = max(peak, previous + items * rows * row + gathered + _kernel_buffers(layer, rows, tile.keys))
+        peak = max(peak, previous + items * rows * row + gathered + _kernel_buffers(layer, items, rows, tile.keys))
         previous = items * rows * row
     # The first mask is made after the causal squares at the start, which need none: their output exists by then.
     first = layer.batch * (tiles[0].rows.stop - tiles[0].rows.start) * row if tiles[0].is_triangle else 0
@@ -129,7 +130,8 @@ def _torch_forward(layer: Layer) -> Iterator[int]:
         if mean and layer.itemsize < 4:  # torch computes the mean of a float32 copy
             yield tensor + qkv + weights + output + mean + (weights + mean) // layer.itemsize * 4
         return
-    yield tensor + qkv + context + layer.lse_bytes + _kernel_buffers(layer, layer.queries, layer.keys)
+    buffers = _kernel_buffers(layer, layer.batch, layer.queries, layer.keys)
+    yield tensor + qkv + context + layer.lse_bytes + buffers
     yield tensor + context + output + _product_sums(layer, output)
 
 
@@ -163,7 +165,7 @@ def _backward(layer: Layer) -> Iterator[int]:
 
 def _torch_backward(layer: Layer) -> int:
     """Return the bytes of dQ, dK, dV, a copy of dO, and buffers, with torch's own kernel."""
-    buffers = _kernel_buffers(layer, layer.queries, layer.keys, backward=True)
+    buffers = _backward_kernel_buffers(layer, layer.queries, layer.keys)
     return 2 * memory.context_bytes(layer) + memory.key_value_bytes(layer) + buffers
 
 
@@ -174,7 +176,7 @@ def _tiled_backward(layer: Layer) -> int:
     tiles = plan_tiles(layer.mask, layer.queries, layer.keys, bias=layer.alibi)
     if _is_one_call(layer, tiles):
         pieces, keys = _pieces(tiles[0])
-        buffers = _kernel_buffers(layer, layer.queries, keys, backward=True)
+        buffers = _backward_kernel_buffers(layer, layer.queries, keys)
         if pieces == 1:
             return (0 if tiles[0].is_triangle else mask) + context + key_values + buffers
         return mask + context + key_values + max(key_values, context + buffers)
@@ -185,7 +187,7 @@ def _tiled_backward(layer: Layer) -> int:
         dq = items * layer.heads * layer.d_k * rows * layer.itemsize
         dk_dv = 2 * items * layer.kv_heads * layer.d_k * keys * layer.itemsize
         before = dk_dv if pieces > 1 else previous  # the previous piece is freed only after this one is computed
-        buffers = _kernel_buffers(layer, rows, keys, backward=True)
+        buffers = _backward_kernel_buffers(layer, rows, keys)
         peak = max(peak, dq * min(2, pieces) + dk_dv + before + buffers)
         previous = dk_dv
     sums = key_values // layer.itemsize * layer.softmax_itemsize
@@ -208,12 +210,36 @@ def _pieces(tile: Tile) -> tuple[int, int]:
     return len(sizes), max(sizes)
 
 
-def _kernel_buffers(layer: Layer, rows: int, keys: int, *, backward: bool = False) -> int:
+def _block_rows(rows: int) -> int:
+    """Return how many rows torch's kernel processes at a time."""
+    return min(rows, 256 if rows >= 768 else 64 if rows >= 192 else 32)
+
+
+def _kernel_buffers(layer: Layer, items: int, rows: int, keys: int) -> int:
     """Return the bytes of the buffers of torch's kernel, which processes a block of rows and keys per thread."""
-    block = min(rows, 256 if rows >= 768 else 64 if rows >= 192 else 32)
+    block = _block_rows(rows)
     scores = block * min(keys, 512)
-    if backward:
-        return torch.get_num_threads() * 2 * scores * layer.softmax_itemsize
     numbers = scores + 2 * block + block * layer.d_k  # scores, maxima and sums, output
     half_copy = scores * layer.itemsize if layer.itemsize < 4 else 0
-    return torch.get_num_threads() * (numbers * layer.softmax_itemsize + half_copy)
+    buffers = torch.get_num_threads() * (numbers * layer.softmax_itemsize + half_copy)
+    return buffers + _packed_keys(layer, items, rows, keys)
+
+
+def _packed_keys(layer: Layer, items: int, rows: int, keys: int) -> int:
+    """Return the bytes of the copies of keys and values in the order of matrix instructions, where torch makes them."""
+    if layer.itemsize >= 4 or not packs_half_precision_keys():
+        return 0
+    block, threads = _block_rows(rows), torch.get_num_threads()
+    least_length, least_blocks = (64, 4) if layer.dtype == torch.bfloat16 else (16, 1)  # torch's own thresholds
+    blocks_per_thread = -(-items * layer.heads * -(-rows // block) // threads)
+    if min(rows, keys) < least_length or blocks_per_thread * block < least_blocks * items * layer.kv_heads:
+        return 0
+    width = layer.d_k + layer.d_k % 2  # rows of an odd width are padded
+    copies = items * layer.kv_heads * keys * (width + layer.d_k)
+    padded_queries = threads * block * width if layer.d_k % 2 else 0
+    return (copies + padded_queries + threads * min(keys, 512) * width) * layer.itemsize
+
+
+def _backward_kernel_buffers(layer: Layer, rows: int, keys: int) -> int:
+    """Return the bytes of the buffers of torch's backward kernel."""
+    return torch.get_num_threads() * 2 * _block_rows(rows) * min(keys, 512) * layer.softmax_itemsize

@@ -82,8 +82,20 @@ def test_long_sequences(seq: int) -> None:
             check_prediction(regard.cost(d_model=32, heads=2, seq=seq, **options))
 
 
-def test_half_precision() -> None:
-    check_prediction(regard.cost(d_model=128, heads=4, seq=[512], dtype=torch.bfloat16))
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("options", [{}, {"batch": 2, "d_k": 33, "kv_heads": 2}], ids=["one item", "odd width"])
+def test_half_precision(options: dict[str, Any], dtype: torch.dtype) -> None:
+    skip_repeated_heads(options)
+    check_prediction(regard.cost(**{"d_model": 128, "heads": 4, "seq": [512], "dtype": dtype} | options))
+
+
+def test_keys_in_half_precision_are_copied_for_matrix_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def peak(packs: bool) -> int:
+        monkeypatch.setattr(predicted_peak_memory, "packs_half_precision_keys", lambda: packs)
+        return regard.cost(d_model=128, heads=4, seq=[512], dtype=torch.bfloat16).estimates[0].peak
+
+    keys_and_values, a_thread = 2 * 512 * 128 * 2, 512 * 32 * 2
+    assert peak(packs=True) - peak(packs=False) == keys_and_values + torch.get_num_threads() * a_thread
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

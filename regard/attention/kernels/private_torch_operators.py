@@ -188,6 +188,15 @@ def sums_bfloat16_apart() -> bool:
     return torch.backends.cpu.get_cpu_capability() == "AVX512" and not torch.cpu._is_avx512_bf16_supported()
 
 
+@cache
+def packs_half_precision_keys() -> bool:
+    """Return whether the CPU kernel copies keys and values in half precision into the order of matrix instructions.
+
+    oneDNN does this on CPUs with AMX.
+    """
+    return torch.cpu._is_amx_tile_supported()
+
+
 def in_func_transform() -> bool:
     """Return whether the code runs inside vmap, grad or another torch.func transform.
 
