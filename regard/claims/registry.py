@@ -14,6 +14,7 @@ NAMES = (
     "learned-mean",
     "not-only-nlp",
     "heads-not-speed",
+    "multi-head-subspaces",
     "quadratic",
     "memory-at-length",
     "rnn-vs-transformer",
@@ -53,6 +54,6 @@ def claims() -> list[Claim]:
     """Return all claims.
 
     >>> len(claims())
-    18
+    19
     """
     return [claim_named(name) for name in NAMES]
