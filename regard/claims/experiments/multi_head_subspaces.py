@@ -143,7 +143,9 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
 def _measure_heads(model: Seq2Seq, own: Material, *, ablations: bool) -> list[Row]:
     words = own.words
     source, inputs, targets, *lengths = own.test
-    assert source is not None and inputs is not None and targets is not None
+    assert source is not None
+    assert inputs is not None
+    assert targets is not None
 
     def right() -> Tensor:
         return (model(source, inputs, *lengths).argmax(-1) == targets) | (targets == -100)
