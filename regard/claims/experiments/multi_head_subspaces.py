@@ -131,7 +131,7 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
         order, step = BatchOrder(own.train.lengths, settings["batch"], seed), iter(range(settings["steps"]))
 
         def loss() -> Tensor:
-            value: Tensor = model.loss(*own.train.batch(order(next(step)), slice(None), ()).tensors)
+            value: Tensor = model.loss(*own.train.batch(order(next(step)), slice(None), ()).tensors)  # type: ignore[arg-type]
             return value
 
         fit(model, loss, settings["steps"], learning_rate=settings["rate"])
