@@ -11,6 +11,7 @@ from regard.claims.claim import Row
 from regard.claims.experiments import (
     connectx_attention,
     learned_mean,
+    multi_head_subspaces,
     not_only_nlp,
     positions,
     residual_norm,
@@ -266,6 +267,25 @@ def errata_rows(kind: Kind) -> list[Row]:
     ]  # fmt: skip
 
 
+def multi_head_rows(kind: Kind, translated: float = 0.95) -> list[Row]:
+    rows: list[Row] = []
+    for seed, net in product(SEEDS, ("trained", "untrained")):
+        trained = net == "trained"
+        gain = 0.3 if kind == "holds when" else effect(kind, 0, seed, 0.3, 0.0)
+        rows.append({
+            "seed": seed, "net": net, "what": "summary", "translated": translated, "gain": gain, "best": 3,
+            "distance": effect(kind, 1, seed, 0.5, 0.0) if trained else 0.0, "overlap": 0.25,
+        })  # fmt: skip
+        for relation in multi_head_subspaces.RELATIONS:
+            rows.append(
+                {"seed": seed, "net": net, "what": "weight", "head": "a/0", "relation": relation, "weight": 0.5}
+            )
+            if trained:
+                rows.append({"seed": seed, "net": net, "what": "ablation", "relation": relation,
+                             "extra": effect(kind, 2, seed, 0.3, 0.0)})  # fmt: skip
+    return rows
+
+
 RULES: dict[str, Callable[[Kind], list[Row]]] = {
     "linear-last-dim": linear_last_dim,
     "linear-as-loop": linear_as_loop,
@@ -276,6 +296,7 @@ RULES: dict[str, Callable[[Kind], list[Row]]] = {
     "learned-mean": learned_mean_rows,
     "not-only-nlp": not_only_nlp_rows,
     "heads-not-speed": heads_not_speed_rows,
+    "multi-head-subspaces": multi_head_rows,
     "quadratic": quadratic_rows,
     "memory-at-length": memory_rows,
     "rnn-vs-transformer": rnn_rows,
@@ -292,6 +313,7 @@ UNLEARNT: dict[str, Callable[[], list[Row]]] = {
     "learned-mean": lambda: learned_mean_rows("holds", 0.5),
     "not-only-nlp": lambda: not_only_nlp_rows("holds", 0.5),
     "heads-not-speed": lambda: heads_not_speed_rows("holds", 0.5),
+    "multi-head-subspaces": lambda: multi_head_rows("holds", 0.5),
     "rnn-vs-transformer": lambda: rnn_rows("holds", 0.5),
     "positions": lambda: positions_rows("holds", 0.5),
     "residual-norm": lambda: residual_norm_rows("holds", 2.0),

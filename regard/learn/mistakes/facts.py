@@ -105,16 +105,6 @@ def equal_slices(yours: np.ndarray, expected: np.ndarray) -> int | None:
     return None
 
 
-def follows_from(weights: np.ndarray, values: np.ndarray, output: np.ndarray) -> bool:
-    """Return whether an output is the product of the learner's own weights with the values."""
-    try:
-        with np.errstate(all="ignore"):
-            product = weights @ values
-    except ValueError:
-        return False
-    return product.shape == output.shape and bool(np.allclose(product, output, rtol=1e-4, atol=1e-5, equal_nan=True))
-
-
 def first_values(values: Sequence[Values | None], cases: Sequence[int]) -> int | None:
     """Return the first of these cases that has values."""
     return next((i for i in cases if values[i] is not None), None)
