@@ -74,8 +74,9 @@ def test_answers_of_the_recall_tasks() -> None:
     assert torch.equal(targets[:, -1], tokens[:, 0])
     assert (targets[:, :-1] == -100).all()
     tokens, targets = rnn_vs_transformer.recall_task(8, 16)
-    for row, answer in zip(tokens.tolist(), targets[:, -1].tolist(), strict=True):
-        assert row[row.index(row[-1]) + 1] == answer
+    for row, answers in zip(tokens.tolist(), targets.tolist(), strict=True):
+        latest = {token // 4: token % 4 for token in row[:12]}
+        assert answers == [-100] * 12 + [latest.get(question - 16, -100) for question in row[12:]]
     tokens, targets = rnn_vs_transformer.delay_task(8, 7)
     assert torch.equal(targets[:, 4:], tokens[:, :3])
     assert (targets[:, :4] == -100).all()

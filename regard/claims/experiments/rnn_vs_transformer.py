@@ -30,7 +30,7 @@ STEPS, PARALLEL, DISTANCE = "sequential steps", "parallel computation", "long di
 EXPRESSIVE, DATA = "expressiveness", "data"
 GAIN, RATIO, LOSS = 0.05, 1.1, 0.05  # smallest differences of accuracy, time and loss that count
 LEARNT = 0.9  # accuracy of the reference arms
-VOCABULARY = 17  # vocabulary size of the synthetic tasks
+VOCABULARY = 20  # vocabulary size of the synthetic tasks
 DEFINITION = Definition("rnn-vs-transformer")
 text = DEFINITION.text
 
@@ -64,13 +64,15 @@ def distant_value_task(batch: int, length: int) -> tuple[Tensor, Tensor]:
 
 
 def recall_task(batch: int, length: int) -> tuple[Tensor, Tensor]:
-    """Return pairs of distinct keys (0 … 7) and values (8 … 15), then one of the keys, whose answer is its value."""
-    pairs = min(length // 2, 8)
-    keys, contents = torch.rand(batch, 8).argsort(1)[:, :pairs], torch.randint(8, 16, (batch, pairs))
-    position = torch.randint(pairs, (batch, 1))
-    tokens = torch.stack([keys, contents], 2).flatten(1)
-    answer = contents.gather(1, position)
-    return torch.cat([tokens, keys.gather(1, position)], 1), _only_last(answer, 2 * pairs + 1)
+    """Return `length` − 4 assignments and four questions, whose answers are the latest values of the four keys.
+
+    Token 4·key + value (0 … 15) assigns one of four values to one of four keys, token 16 + key asks for its value.
+    """
+    tokens, questions = torch.randint(16, (batch, length - 4)), torch.rand(batch, 4).argsort(1)
+    assigns = tokens[:, None] // 4 == torch.arange(4)[:, None]  # (batch, key, assignment)
+    latest = torch.where(assigns, torch.arange(length - 4), -1).amax(-1)
+    contents = torch.where(latest >= 0, tokens.gather(1, latest.clamp_min(0)) % 4, -100)
+    return torch.cat([tokens, 16 + questions], 1), F.pad(contents.gather(1, questions), (length - 4, 0), value=-100)
 
 
 def delay_task(batch: int, length: int) -> tuple[Tensor, Tensor]:
@@ -122,9 +124,9 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
     if part["row"] == DATA:
         return _measure_language(settings, part)
     if part["row"] == DISTANCE:
-        make, length = distant_value_task, part["distance"]
+        make, length, steps = distant_value_task, part["distance"], settings["steps"]
     else:
-        make, length = TASKS[part["task"]], 16
+        make, length, steps = TASKS[part["task"]], 16, settings["expressive_steps"]
     test, targets = make(settings["test"], length)
     model = make_model(part["model"], VOCABULARY, settings["width"], test.shape[1])
 
@@ -132,9 +134,9 @@ def measure(settings: Settings, part: Settings, seed: int) -> list[Row]:
         tokens, next_targets = make(settings["batch"], length)
         return token_loss(model(tokens), next_targets)
 
-    evaluations = _fit(model, loss, lambda: share_correct(model(test), targets), settings, settings["steps"])
+    evaluations = _fit(model, loss, lambda: share_correct(model(test), targets), settings, steps)
     count = parameter_count(make_model(part["model"], VOCABULARY, settings["width"], 8))
-    return [{**_row(one, settings["steps"]), "accuracy": one.score, "parameters": count} for one in evaluations]
+    return [{**_row(one, steps), "accuracy": one.score, "parameters": count} for one in evaluations]
 
 
 def _fit(
