@@ -115,17 +115,24 @@ def _api_routes() -> list[BaseRoute]:
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    closed = threading.Event()
     if app.state.settings.warm:
-        threading.Thread(target=_import_in_background, args=[app.state.first_answer], daemon=True).start()
+        # Not a daemon: a process that ends inside the import of a C++ library may crash.
+        work = (app.state.first_answer, closed)
+        threading.Thread(target=_import_in_background, args=work, daemon=False).start()
     yield
+    closed.set()
+    app.state.first_answer.set()
     app.state.jobs.close()
 
 
-def _import_in_background(first_answer: threading.Event) -> None:
+def _import_in_background(first_answer: threading.Event, closed: threading.Event) -> None:
     """Import torch and the claims after the first view has its data, which needs neither: each import takes seconds."""
     first_answer.wait(30)
-    importlib.import_module("torch")
-    importlib.import_module("regard.claims.registry").claims()
+    if not closed.is_set():
+        importlib.import_module("torch")
+    if not closed.is_set():
+        importlib.import_module("regard.claims.registry").claims()
 
 
 async def _field_error(_: Request, error: Exception) -> Response:
