@@ -5,18 +5,25 @@ from typing import Any
 from torch import Tensor
 
 from regard.watching.readers.eager import elementwise_products
-from regard.watching.readers.eager.exponentials import continue_exponentials, continue_sum, continue_unnormalized_output
+from regard.watching.readers.eager.exponentials import (
+    continue_exponentials,
+    continue_sum,
+    continue_unnormalized_output,
+    continue_weighted_exponentials,
+)
 from regard.watching.readers.eager.function_call import SEQUENCES, FunctionCall
 from regard.watching.readers.eager.function_sets import EXP, NO_SCORES, SUMS
 from regard.watching.readers.eager.outputs import continue_output
 from regard.watching.readers.eager.products import PRODUCTS, read_product
-from regard.watching.readers.eager.scores import BEGINNINGS, continue_factor, continue_scores
+from regard.watching.readers.eager.scores import BEGINNINGS, continue_factor, continue_pairs, continue_scores
 from regard.watching.readers.eager.tracker import Tracker
 from regard.watching.readers.eager.trails import Trail, Weighing
 from regard.watching.readers.eager.value_products import multiply
 from regard.watching.readers.eager.weights import continue_weights, pass_on
 
-PRIORITY = {"unnormalized output": 1, "scores": -1, "sum": -2, "output": -3, "scaled": -4, "constant": -5}
+PRIORITY = {"unnormalized output": 1, "scores": -1, "sum": -2, "output": -3, "scaled": -4, "constant": -5, "pairs": -6}
+
+FACTORS = {"scaled", "constant", "pairs"}  # of what scores begin with
 
 
 def read(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Weighing | None:
@@ -38,9 +45,9 @@ def read(tracker: Tracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
         if followed:  # take the tensor that is farthest on the way
             x, trail = followed[0] if len(followed) == 1 else max(followed, key=_progress)
             call = FunctionCall(func, args, kwargs, out)
-            if trail.stage != "scaled" and trail.stage != "constant":
+            if trail.stage not in FACTORS:
                 return _continue(tracker, call, x, trail, followed)
-            continue_factor(tracker, call, x, trail)
+            (continue_pairs if trail.stage == "pairs" else continue_factor)(tracker, call, x, trail)
     begin = BEGINNINGS.get(func)
     if begin is not None and isinstance(out, Tensor):
         begin(tracker, call or FunctionCall(func, args, kwargs, out))
@@ -77,6 +84,8 @@ def _continue(
         tracker.start_weights(call.out, trail.axis, trail)
     elif trail.stage == "exponentials":
         return continue_exponentials(tracker, call, x, trail)
+    elif trail.stage == "weighted exponentials":
+        return continue_weighted_exponentials(tracker, call, x, trail)
     elif trail.stage == "unnormalized output":
         return continue_unnormalized_output(tracker, call, x, trail)
     elif trail.stage == "weighted values" and func in SUMS and trail.product is not None:
