@@ -40,7 +40,7 @@ def continue_sum(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trail) 
         tracker.follow(out, replace(trail, inverse=trail.inverse != inverted))
     elif func in DIVISIONS or (func in MULTIPLICATIONS and out.numel() > x.numel()):
         tracker.composed[tracker.module()] = (
-            "it attends in pieces, or to a sink: it multiplies its output with factors computed from sums of exponentials"
+            "it attends in pieces, or to a sink: it multiplies outputs with factors computed from sums of exponentials"
         )
 
 
