@@ -682,6 +682,49 @@ def other_functions(layer: Layer, x: Tensor) -> Tensor:
     return layer.merge(out) + torch.linalg.multi_dot([weights, v[0], layer.o.weight[:D_K]])
 
 
+def hopfield(layer: Layer, x: Tensor) -> Tensor:
+    state = x
+    for _ in range(2):
+        weights = (0.1 * state @ x.mT).softmax(-1)
+        layer.used(weights[:, None])
+        state = weights @ x
+    return state
+
+
+def attention_to_the_output_of_learned_queries(layer: Layer, x: Tensor) -> Tensor:
+    weights = (layer.slots.mT @ x.mT).softmax(-1)
+    layer.used(weights[:, None])
+    points = weights @ x
+    weights = (layer.q(x) @ layer.k(points).mT).softmax(-1)
+    layer.used(weights[:, None])
+    return weights @ points
+
+
+def recurrent(layer: Layer, x: Tensor) -> Tensor:
+    state = x[:, 0]
+    for _ in range(3):
+        weights = layer.to_one(torch.tanh(layer.q(x) + layer.k(state)[:, None])).squeeze(-1).softmax(-1)
+        layer.used(weights[:, None, None])
+        state = torch.bmm(weights[:, None], x).squeeze(1)
+    return state
+
+
+def softmax_of_log_weights(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = q @ k.mT
+    weights = layer.used((scores - scores.logsumexp(-1, keepdim=True) + torch.linspace(-1, 0, L)).softmax(-1))
+    return layer.merge(weights @ v)
+
+
+def divided_with_queries_first(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y.transpose(1, 2) for y in layer.qkv(x))  # (B, L, H, d)
+    e = torch.einsum("bqhd,bkhd->bhqk", q, k).mul(0.1).exp()
+    with torch._C.DisableTorchFunction():
+        layer.used(e / e.sum(-1, keepdim=True))
+    out = torch.einsum("bhqk,bkhd->bqhd", e, v) / e.sum(-1).transpose(1, 2)[..., None]
+    return layer.o(out.flatten(2))
+
+
 def heads_by_vmap(layer: Layer, x: Tensor) -> Tensor:
     q, k, v = layer.qkv(x)
     with torch._C.DisableTorchFunction():
@@ -707,6 +750,7 @@ ATTENTION = [
     powers_of_a_number, sum_by_einsum, mixed_heads_normalized, items_in_a_loop, exponentials_minus_one,
     sums_in_other_forms, log_sum_exp_by_hand, divided_elementwise_product, divided_by_a_power, queries_in_a_loop,
     pairs_in_a_loop, differences, additive_with_a_parameter, learned_queries_by_hand, other_functions, heads_by_vmap,
+    hopfield, attention_to_the_output_of_learned_queries, recurrent, softmax_of_log_weights, divided_with_queries_first,
 ]  # fmt: skip
 
 
@@ -768,6 +812,12 @@ def cosine_experts(layer: Layer, x: Tensor) -> Tensor:
     return (scores.softmax(-1)[..., None] * outputs).sum(2)
 
 
+def state_space_duality(layer: Layer, x: Tensor) -> Tensor:
+    decay = -F.softplus(layer.to_one(x))[..., 0].cumsum(-1)
+    decay = (decay[:, :, None] - decay[:, None]).exp().tril()
+    return (layer.q(x) @ layer.k(x).mT * decay) @ x
+
+
 def experts_by_hand(layer: Layer, x: Tensor) -> Tensor:
     e = layer.gate(x).exp()
     weights = e / e.sum(-1, keepdim=True)
@@ -791,7 +841,7 @@ def loss(layer: Layer, x: Tensor) -> Tensor:
 
 NOT_ATTENTION = [
     soft_lookup, experts, linear_attention, kernel_attention, soft_experts, soft_experts_collected_first,
-    small_linear_attention, codebook, cosine_experts, mixed_layers, sigmoid_attention, experts_by_hand, loss,
+    small_linear_attention, codebook, cosine_experts, mixed_layers, sigmoid_attention, experts_by_hand, state_space_duality, loss,
 ]  # fmt: skip
 
 

@@ -169,10 +169,13 @@ def _normalize(tracker: Tracker, trail: Trail, divisor: Tensor, out: Any) -> Wei
     """Divide exponentials that were multiplied with values before they were divided by their sum."""
     weighing = trail.product
     assert weighing is not None
-    weights = weighing.weights
+    weights, layout = weighing.weights, weighing.layout
+    if layout is not None and layout.output_order is not None and divisor.dim() == len(layout.output_order):
+        divisor = divisor.permute(layout.output_order)  # (…, L, 1), like the weights
     if divisor.dim() == weights.dim() - 1:
         divisor = divisor.unsqueeze(-1)
-    if divisor.shape[-1] != 1:
+    sizes = zip(reversed(divisor.shape), reversed(weights.shape), strict=False)
+    if divisor.shape[-1] != 1 or divisor.dim() > weights.dim() or any(a not in (1, b) for a, b in sizes):
         _lose(tracker, weights, trail, "a division")
         return None
     weighing.softmax.products, weighing.softmax.lost_in = 1, ""

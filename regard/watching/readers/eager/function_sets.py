@@ -19,6 +19,7 @@ POWERS = {torch.pow, Tensor.pow, Tensor.__pow__, Tensor.__rpow__, torch.float_po
 EXP = {torch.exp, Tensor.exp, Tensor.exp_, torch.exp_, *EXP2, *EXPM1}
 SUMS = {torch.sum, Tensor.sum, torch.nansum, Tensor.nansum}
 MEANS = {torch.mean, Tensor.mean}
+RUNNING_SUMS = {torch.cumsum, Tensor.cumsum, Tensor.cumsum_}
 SCATTERED_SUMS = {
     torch.scatter_add, Tensor.scatter_add, Tensor.scatter_add_, torch.scatter_reduce, Tensor.scatter_reduce,
     Tensor.scatter_reduce_, torch.index_add, Tensor.index_add, Tensor.index_add_, torch.segment_reduce,
@@ -56,7 +57,8 @@ CONVOLUTIONS = {F.conv1d, F.conv2d}
 NO_SCORES = {
     F.scaled_dot_product_attention, F.embedding, F.layer_norm, torch.layer_norm, F.batch_norm, F.group_norm,
     F.instance_norm, F.rms_norm, F.gelu, F.silu, F.mish, F.cross_entropy, torch._native_multi_head_attention,
-    torch._transformer_encoder_layer_fwd,
+    torch._transformer_encoder_layer_fwd, torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu, torch.lstm_cell,
+    torch.gru_cell, torch.rnn_tanh_cell, torch.rnn_relu_cell,
 }  # fmt: skip
 # Functions that keep the factor of the scores: score · factor + something.
 KEEP_SCALE = {

@@ -24,6 +24,7 @@ from regard.watching.readers.eager.function_sets import (
     NO_SCORES,
     PAIR_FUNCTIONS,
     POWERS,
+    RUNNING_SUMS,
     SOFTMAX,
     SUBTRACTIONS,
     SUMS,
@@ -184,6 +185,8 @@ def _other_floats(call: FunctionCall, x: Tensor) -> list[Tensor]:
 def continue_scores(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trail) -> None:
     """Follow scores through a function, up to a softmax."""
     func, args, out = call.func, call.args, call.out
+    if trail.axis is not None and trail.scores.learned and _begin_anew(tracker, call, x, trail.axis):
+        return
     if trail.scale == 1.0 and func in ADDITIONS and trail.scores is not PLAIN:
         trail.scores.biased |= any(bool(((y != 0) & (y > -100)).any()) for y in _other_floats(call, x))
     if func in SOFTMAX or func in LOG_SOFTMAX:
@@ -208,7 +211,7 @@ def continue_scores(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trai
         _multiply_scores(tracker, call, x, trail)
     elif func in WRITES:
         tracker.follow(args[0] if out is None else out, trail)
-    elif func not in NO_SCORES:
+    elif func not in NO_SCORES and not (trail.scores.learned and func in RUNNING_SUMS):
         scale = call.factor(x, trail.scale)
         if trail.axis is None:
             trail = trail if scale == trail.scale else replace(trail, scale=scale)
@@ -218,6 +221,22 @@ def continue_scores(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trai
             for y, axis in follow_axis(func, args, call.kwargs, x, trail.axis, out):
                 if axis is not None:
                     tracker.follow(y, replace(trail, axis=axis, scale=scale))
+
+
+def _begin_anew(tracker: Tracker, call: FunctionCall, x: Tensor, axis: int) -> bool:
+    """Take what seemed to be scores of learned queries as features, if scores begin with the function."""
+    func, args, out = call.func, call.args, call.out
+    if func is F.linear or func in CONVOLUTIONS:
+        anew = axis == (-1 if func is F.linear else 1 - x.dim())
+    elif func in SUMS or func in MEANS:
+        anew = True
+    else:
+        pair = func in MULTIPLICATIONS or func in SUBTRACTIONS
+        anew = pair and all(isinstance(y, Tensor) and y.numel() > 1 for y in args[:2])
+    if not anew or not isinstance(out, Tensor) or out is x:
+        return False
+    BEGINNINGS[func](tracker, call)
+    return tracker.trail(out) is not None or func is F.linear or func in CONVOLUTIONS
 
 
 def _multiply_scores(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trail) -> None:
