@@ -7,6 +7,7 @@ import hashlib
 import math
 import os
 import pickle
+import socket
 import time
 import traceback
 import warnings
@@ -25,6 +26,9 @@ from regard.parallel.work import R, T, Work
 ADJUST_EVERY = 1.0  # seconds between two looks at the machines of the cluster
 STORE_BYTES = 512 << 20  # size of the object store if Ray is started here
 MOST_FAILED_STARTS = 5  # in a row
+ANSWER_WITHIN = 10.0  # seconds for a connection to the head of the cluster
+# Seconds without an answer of the head after which the work ends; after this timeout, Ray would end the process itself.
+HEAD_WAIT = 0.5 * float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", 60))  # noqa: SIM112
 
 
 def _import_ray() -> Any:
@@ -68,27 +72,37 @@ class RayEngine(Engine):
             else:
                 options["address"] = address
             try:
+                if address is not None:
+                    _connect(_head_address(address))  # Ray itself would try for ten minutes
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     ray.init(**options)
-            except (ConnectionError, RuntimeError, ValueError) as error:
+            except (OSError, RuntimeError, ValueError) as error:
                 raise ConnectionError(
                     f"no Ray cluster answers at {address}: {error}; start one with: ray start --head"
                 ) from error
+        context = ray.get_runtime_context()
+        self._head, self._node = context.gcs_address, context.get_node_id()
+        self._answered = time.monotonic()
 
     @property
     def workers(self) -> int:
-        cores = sum(_cores(node) for node in self.nodes())
+        cores = sum(_cores(node) for node in self.nodes() or ())
         return max(1, min(self.processes or cores, cores))
 
-    def nodes(self) -> list[dict[str, Any]]:
-        """Return the machines of the cluster that are alive."""
+    def nodes(self) -> list[dict[str, Any]] | None:
+        """Return the machines of the cluster that are alive; None if its head has not answered for a short time."""
         try:
-            return [node for node in self._ray.nodes() if node["Alive"] and _cores(node)]
+            _connect(self._head)
+            alive = [node for node in self._ray.nodes() if node["Alive"]]
         except Exception as error:
-            raise ConnectionError(
-                f"the Ray cluster does not answer any more ({error}); when it runs again, the same command continues"
-            ) from error
+            if time.monotonic() > self._answered + HEAD_WAIT:
+                raise _lost(f"its head does not answer ({error})") from error
+            return None
+        if self._node not in [node["NodeID"] for node in alive]:
+            raise _lost("this machine does not belong to it any more")
+        self._answered = time.monotonic()
+        return [node for node in alive if _cores(node)]
 
     def start(self, work: Work[T, R]) -> Pool[T, R]:
         return RayPool(work, self)
@@ -107,6 +121,23 @@ class RayEngine(Engine):
         if self._connected:
             self._connected = False
             self._ray.shutdown()
+
+
+def _head_address(address: str) -> str:
+    """Return HOST:PORT of the cluster that Ray finds under this address."""
+    from ray._private.services import canonicalize_bootstrap_address_or_die
+
+    return str(canonicalize_bootstrap_address_or_die(address))
+
+
+def _connect(address: str) -> None:
+    """Raise an OSError if nothing answers at HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), ANSWER_WITHIN).close()
+
+
+def _lost(reason: str) -> ConnectionError:
+    return ConnectionError(f"the Ray cluster is lost: {reason}; when it runs again, the same command continues")
 
 
 def _cores(node: dict[str, Any]) -> int:
@@ -181,7 +212,10 @@ class RayPool(Pool[T, R]):
     def _adjust(self) -> None:
         """Start actors on free cores, and drop those of machines that have left."""
         self._adjusted = time.monotonic()
-        nodes = {node["NodeID"]: _cores(node) for node in self._engine.nodes()}
+        alive = self._engine.nodes()
+        if alive is None:  # without the head no actor can be started; those that run go on
+            return
+        nodes = {node["NodeID"]: _cores(node) for node in alive}
         for worker in [worker for worker in self._workers if worker.node not in nodes]:
             self._lose(worker, "its machine has left the cluster")
         free = (self._engine.processes or sum(nodes.values())) - sum(worker.slots for worker in self._workers)
