@@ -100,12 +100,10 @@ def _begin_scaled(tracker: Tracker, call: FunctionCall) -> None:
     a, b = args[0], args[1] if len(args) > 1 else call.kwargs.get("other")
     if isinstance(b, Tensor) and isinstance(a, Tensor) and (b.dim() or func not in DIVISIONS):
         if func in MULTIPLICATIONS and a is not b:  # perhaps queries × keys, before their sum
-            fixed = [y for y in (a, b) if tracker.is_fixed(y)]
-            if out.numel() > max(a.numel(), b.numel()):
-                if not fixed:
-                    tracker.follow(out, Trail("scores"))
-            elif len(fixed) < 2 and not any(map(tracker.is_buffer, fixed)):
-                tracker.multiplied = weakref.ref(out), bool(fixed)
+            if out.numel() == a.numel() or out.numel() == b.numel():
+                tracker.multiplied = weakref.ref(out), weakref.ref(a), weakref.ref(b)
+            elif not (tracker.is_fixed(a) or tracker.is_fixed(b)):
+                tracker.follow(out, Trail("scores"))
         return
     factor = number(b)
     if factor and isinstance(a, Tensor) and a.dim() > 1:
@@ -117,7 +115,10 @@ def _begin_sum(tracker: Tracker, call: FunctionCall) -> None:
     x, product = call.args[0] if call.args else None, tracker.multiplied
     if product is None or x is None or product[0]() is not x or call.reduced_axes(x) != [-1]:
         return
-    width, learned = x.shape[-1], product[1]
+    fixed = [y for factor in product[1:] if (y := factor()) is not None and tracker.is_fixed(y)]
+    if len(fixed) == 2 or any(map(tracker.is_buffer, fixed)):
+        return
+    width, learned = x.shape[-1], bool(fixed)
     scale = None if learned else 1 / width if call.func in MEANS else 1.0
     tracker.follow(call.out, Trail("scores", scores=Scores(learned, width=width), scale=scale))
 

@@ -37,7 +37,7 @@ class Tracker:
     composed: dict[Any, str] = field(default_factory=dict)  # modules whose calls are parts of something else, and why
     suspects: dict[Any, str] = field(default_factory=dict)  # attention modules and what they did instead of a softmax
     trails: dict[int, tuple[Any, Trail]] = field(default_factory=dict)  # by id of the tensor, with a weak reference
-    multiplied: tuple[Any, bool] | None = None  # reference to the last elementwise product; whether with a parameter
+    multiplied: tuple[Any, ...] | None = None  # references to the last elementwise product and its factors
     unnamed: list[tuple[Any, Tensor]] = field(default_factory=list)  # modules, and whether weights of theirs sum to 1
 
     def trail(self, x: Any) -> Trail | None:
