@@ -13,6 +13,8 @@ import traceback
 import warnings
 import weakref
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,14 +69,14 @@ class RayEngine(Engine):
             if address is None:
                 options |= {
                     "address": "local", "num_cpus": processes or available_cores(), "include_dashboard": False,
-                    "object_store_memory": STORE_BYTES, "_node_ip_address": "127.0.0.1",
+                    "object_store_memory": STORE_BYTES,
                 }  # fmt: skip
             else:
                 options["address"] = address
             try:
                 if address is not None:
                     _connect(_head_address(address))  # Ray itself would try for ten minutes
-                with warnings.catch_warnings():
+                with warnings.catch_warnings(), nullcontext() if address else _loopback():
                     warnings.simplefilter("ignore")
                     ray.init(**options)
             except (OSError, RuntimeError, ValueError) as error:
@@ -121,6 +123,26 @@ class RayEngine(Engine):
         if self._connected:
             self._connected = False
             self._ray.shutdown()
+
+
+@contextmanager
+def _loopback() -> Iterator[None]:
+    """Let a Ray that is started in this context listen on the loopback interface only: it executes what it receives.
+
+    Ray does this by itself on systems where it supports no clusters.
+    """
+    from ray._private import ray_constants
+
+    name = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
+    before = os.environ.get(name), ray_constants.ENABLE_RAY_CLUSTER
+    os.environ[name], ray_constants.ENABLE_RAY_CLUSTER = "0", False
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before[0] is not None:
+            os.environ[name] = before[0]
+        ray_constants.ENABLE_RAY_CLUSTER = before[1]
 
 
 def _head_address(address: str) -> str:
