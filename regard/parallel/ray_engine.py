@@ -27,7 +27,6 @@ from regard.parallel.work import R, T, Work
 
 ADJUST_EVERY = 1.0  # seconds between two looks at the machines of the cluster
 STORE_BYTES = 512 << 20  # size of the object store if Ray is started here
-MOST_FAILED_STARTS = 5  # in a row
 ANSWER_WITHIN = 10.0  # seconds for a connection to the head of the cluster
 # Seconds without an answer of the head after which the work ends; after this timeout, Ray would end the process itself.
 HEAD_WAIT = 0.5 * float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", 60))  # noqa: SIM112
@@ -215,7 +214,7 @@ class RayPool(Pool[T, R]):
         self._engine, self._ray = engine, engine._ray
         self._workers: list[_Worker] = []
         self._calls: dict[Any, tuple[_Worker, Attempt[T] | None]] = {}
-        self._adjusted, self._failed_starts = -math.inf, 0
+        self._adjusted = -math.inf
         self._work = self._ray.put(work)
         try:
             self._adjust()
@@ -287,7 +286,8 @@ class RayPool(Pool[T, R]):
         if attempt is None:
             if answer:
                 raise WorkerError(f"a worker could not be prepared: {answer}")
-            worker.ready, self._failed_starts = True, 0
+            worker.ready = True
+            self._note_start()
             return
         worker.attempts.remove(attempt)
         kind, content = answer
@@ -315,9 +315,7 @@ class RayPool(Pool[T, R]):
         self._adjusted = -math.inf  # look for another machine at once
         reason = f"a worker was lost: {reason}"
         if not worker.ready:
-            self._failed_starts += 1
-            if self._failed_starts >= MOST_FAILED_STARTS:
-                raise WorkerError(f"{self._failed_starts} workers in a row ended before they were ready; {reason}")
+            self._note_start(reason)
         if not worker.attempts:
             logger.warning("%s", reason)
         for number, attempt in enumerate(worker.attempts):
