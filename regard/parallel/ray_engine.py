@@ -13,6 +13,8 @@ import traceback
 import warnings
 import weakref
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +27,6 @@ from regard.parallel.work import R, T, Work
 
 ADJUST_EVERY = 1.0  # seconds between two looks at the machines of the cluster
 STORE_BYTES = 512 << 20  # size of the object store if Ray is started here
-MOST_FAILED_STARTS = 5  # in a row
 ANSWER_WITHIN = 10.0  # seconds for a connection to the head of the cluster
 # Seconds without an answer of the head after which the work ends; after this timeout, Ray would end the process itself.
 HEAD_WAIT = 0.5 * float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", 60))  # noqa: SIM112
@@ -67,14 +68,14 @@ class RayEngine(Engine):
             if address is None:
                 options |= {
                     "address": "local", "num_cpus": processes or available_cores(), "include_dashboard": False,
-                    "object_store_memory": STORE_BYTES, "_node_ip_address": "127.0.0.1",
+                    "object_store_memory": STORE_BYTES,
                 }  # fmt: skip
             else:
                 options["address"] = address
             try:
                 if address is not None:
                     _connect(_head_address(address))  # Ray itself would try for ten minutes
-                with warnings.catch_warnings():
+                with warnings.catch_warnings(), nullcontext() if address else _loopback():
                     warnings.simplefilter("ignore")
                     ray.init(**options)
             except (OSError, RuntimeError, ValueError) as error:
@@ -121,6 +122,26 @@ class RayEngine(Engine):
         if self._connected:
             self._connected = False
             self._ray.shutdown()
+
+
+@contextmanager
+def _loopback() -> Iterator[None]:
+    """Let a Ray that is started in this context listen on the loopback interface only: it executes what it receives.
+
+    Ray does this by itself on systems where it supports no clusters.
+    """
+    from ray._private import ray_constants
+
+    name = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
+    before = os.environ.get(name), ray_constants.ENABLE_RAY_CLUSTER
+    os.environ[name], ray_constants.ENABLE_RAY_CLUSTER = "0", False
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before[0] is not None:
+            os.environ[name] = before[0]
+        ray_constants.ENABLE_RAY_CLUSTER = before[1]
 
 
 def _head_address(address: str) -> str:
@@ -193,7 +214,7 @@ class RayPool(Pool[T, R]):
         self._engine, self._ray = engine, engine._ray
         self._workers: list[_Worker] = []
         self._calls: dict[Any, tuple[_Worker, Attempt[T] | None]] = {}
-        self._adjusted, self._failed_starts = -math.inf, 0
+        self._adjusted = -math.inf
         self._work = self._ray.put(work)
         try:
             self._adjust()
@@ -265,7 +286,8 @@ class RayPool(Pool[T, R]):
         if attempt is None:
             if answer:
                 raise WorkerError(f"a worker could not be prepared: {answer}")
-            worker.ready, self._failed_starts = True, 0
+            worker.ready = True
+            self._note_start()
             return
         worker.attempts.remove(attempt)
         kind, content = answer
@@ -293,9 +315,7 @@ class RayPool(Pool[T, R]):
         self._adjusted = -math.inf  # look for another machine at once
         reason = f"a worker was lost: {reason}"
         if not worker.ready:
-            self._failed_starts += 1
-            if self._failed_starts >= MOST_FAILED_STARTS:
-                raise WorkerError(f"{self._failed_starts} workers in a row ended before they were ready; {reason}")
+            self._note_start(reason)
         if not worker.attempts:
             logger.warning("%s", reason)
         for number, attempt in enumerate(worker.attempts):
