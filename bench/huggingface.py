@@ -130,21 +130,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hidden", type=int, default=512, help="width of the models")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each way; the best counts")
+    parts: dict[str, Callable[[int, int], list[Row]]] = {
+        "gemma2-model": lambda hidden, rounds: whole_model("Gemma 2", hidden, rounds),
+        "gemma2-layer": lambda _, rounds: one_layer("Gemma 2", None, rounds),
+        "gpt-oss-model": lambda hidden, rounds: whole_model("gpt-oss", hidden, rounds),
+        "gpt-oss-layer": lambda _, rounds: one_layer("gpt-oss", None, rounds),
+        "gpt-oss-window": lambda _, rounds: one_layer("gpt-oss", 128, rounds),
+        "weights": lambda *_: lazy_weights(),
+    }
+    parser.add_argument("--only", nargs="+", choices=parts, help="measure these parts and keep the results of others")
     arguments = parser.parse_args()
     one_thread()
     regard.huggingface.register()
-    rounds = arguments.rounds
-    rows = steps(
-        [
-            lambda: whole_model("Gemma 2", arguments.hidden, rounds),
-            lambda: one_layer("Gemma 2", None, rounds),
-            lambda: whole_model("gpt-oss", arguments.hidden, rounds),
-            lambda: one_layer("gpt-oss", None, rounds),
-            lambda: one_layer("gpt-oss", 128, rounds),
-            lazy_weights,
-        ]
-    )
-    report("huggingface", f'attn_implementation="regard" / "eager", {LENGTH} tokens', rows)
+    chosen = [parts[name] for name in arguments.only or parts]
+    rows = steps([lambda part=part: part(arguments.hidden, arguments.rounds) for part in chosen])
+    title = f'attn_implementation="regard" / "eager", {LENGTH} tokens'
+    report("huggingface", title, rows, keep_others=arguments.only is not None)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import gc
 import importlib.util
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -227,9 +227,9 @@ def speed(length: int = 2048) -> list[Row]:
 def peak_of_one_run(name: str, what: str, length: int, queue: Any) -> None:
     """Put the MB that one run takes above the memory of the model."""
     one_thread()
-    model, ids = gpt2("eager" if name == "eager" else "sdpa", 4096), torch.randint(0, 50257, (1, length))
+    model, ids = gpt2("eager" if name == "eager" else "sdpa", LENGTHS[-1]), torch.randint(0, 50257, (1, length))
     change, edit = INTERVENTIONS[what]
-    run = on_eager(model, ids, edit) if name == "eager" else intervened(model, ids, change)
+    run = on_eager(model, ids, edit) if name == "eager" else intervened(model, ids, change if name == "ours" else [])
     intervened(model, ids[:, :128], ablate(0))()  # what is loaded on first use
     gc.collect()
     before = memory_mb("VmRSS")
@@ -237,24 +237,35 @@ def peak_of_one_run(name: str, what: str, length: int, queue: Any) -> None:
     queue.put(memory_mb("VmHWM") - before)
 
 
+LENGTHS = (2048, 4096, 8192)
+
+
 def memory() -> list[Row]:
     """Return how memory grows when the text is twice as long: twice is linear."""
-    what = "knockout of 16 keys for all rows"
     context = multiprocessing.get_context("spawn")
-    peaks = {}
-    for name in ("ours", "eager"):
-        for length in (2048, 4096):
+
+    def peaks(name: str, what: str, lengths: Sequence[int]) -> list[float]:
+        found = []
+        for length in lengths:
             queue = context.Queue()
             process = context.Process(target=peak_of_one_run, args=(name, what, length, queue))
             process.start()
-            peaks[name, length] = queue.get(timeout=600)
+            found.append(queue.get(timeout=600))
             process.join()
-    at = "4,096 / 2 × 2,048 tokens"
-    return [
-        Row(f"{what}: memory", at, peaks["ours", 4096], 2 * peaks["ours", 2048], "MB", 1.1),
-        Row("the same, edited by hand on eager attention", at, peaks["eager", 4096], 2 * peaks["eager", 2048], "MB"),
-        Row(f"{what}: memory of ours / eager", "4,096 tokens", peaks["ours", 4096], peaks["eager", 4096], "MB"),
-    ]
+        return found
+
+    def growth(what: str, mb: list[float], bound: float | None) -> list[Row]:
+        pairs = zip(LENGTHS, mb, mb[1:], strict=False)
+        return [Row(f"memory: {what}", f"{2 * n} / 2 × {n} tokens", b, 2 * a, "MB", bound) for n, a, b in pairs]
+
+    ours = {what: peaks("ours", what, LENGTHS) for what in INTERVENTIONS}
+    some = "knockout of 16 keys for all rows"
+    rows = growth("no intervention", peaks("plain", some, LENGTHS), None)
+    for what, mb in ours.items():
+        rows += growth(what, mb, 1.1)
+    eager = peaks("eager", some, LENGTHS[:2])
+    rows += growth(f"{some}, edited by hand on eager attention", eager, None)
+    return [*rows, Row(f"memory: {some}, ours / eager", f"{LENGTHS[1]} tokens", ours[some][1], eager[1], "MB")]
 
 
 def main() -> None:
