@@ -185,6 +185,11 @@ def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, "checksum": json_checksum(content)}
 
 
+def json_line(content: Mapping[str, Any]) -> str:
+    """Return a JSON object with its checksum as a line of text, for a file to which rows are appended."""
+    return json.dumps(with_checksum(content), ensure_ascii=False) + "\n"
+
+
 def verify_json(content: Any, *keys: str) -> dict[str, Any]:
     """Return a JSON object without its checksum; raise an error if it does not match, or if one of the keys is missing.
 

@@ -36,6 +36,7 @@ from regard.training.data.pairs import read_tsv
 from regard.training.data.text import read_texts
 from regard.training.run import read_config
 from regard.watching.named_models import input_from_file
+from regard.watching.training_telemetry.log_files import JsonLines, read_telemetry
 
 SIZES: dict[str, Any] = {"channels": 8, "heads": 2, "layers": 1, "attn_every": 1, "lines": 3}
 NETWORKS = Path(connectx.__file__).parent / "networks"
@@ -82,6 +83,9 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
         entry.size = len(source)
         tar.addfile(entry, io.BytesIO(source))
     np.savez(folder / "input.npz", src=np.ones((2, 3)))
+    lines = JsonLines(folder / "telemetry.jsonl", 0)
+    for step in range(3):
+        lines.add({"step": step, "module": "attn", "entropy": [0.25, None]})
     (folder / "trace.json").write_text(trace(np.eye(2), np.eye(2), np.eye(2), mask=None).to_json())
     return folder
 
@@ -161,7 +165,9 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "progress": ("learn.json", _use_progress),
     "agent": ("agent.tar.gz", lambda folder: AgentFile(folder / "agent.tar.gz")),
     "array input": ("input.npz", lambda folder: input_from_file(str(folder / "input.npz"))),
-    "trace": ("trace.json", lambda folder: Trace.from_json((folder / "trace.json").read_text(errors="replace"))),
+    "trace": ("trace.json", lambda folder: Trace.from_json((folder / "trace.json").read_bytes())),
+    "metrics of a run": ("text/metrics.jsonl", lambda folder: training.read_metrics(folder / "text/metrics.jsonl")),
+    "telemetry": ("telemetry.jsonl", lambda folder: read_telemetry(folder / "telemetry.jsonl")),
     "generate command": ("text/model.safetensors", _command("generate", "{}/text", "word 3")),
     "quality command": ("sets/L2_R1.txt", _command("connectx", "quality", "random", "--sets", "{}/sets")),
 }  # fmt: skip
@@ -269,7 +275,7 @@ def _same_json(changed: bytes, content: bytes) -> bool:
 
 CHECKED = (
     "labels", "label shard", "model", "weights", "board model", "lab network", "tokenizer", "run", "checkpoint",
-    "checkpoint tensors", "board run", "board checkpoint", "book", "claim",
+    "checkpoint tensors", "board run", "board checkpoint", "book", "claim", "trace",
 )  # fmt: skip
 
 
@@ -283,8 +289,22 @@ def test_random_changes_are_found(name: str, examples: Path, tmp_path: Path) -> 
     for changed in _random_changes(content, 30):
         if changed != content and not _same_json(changed, content):
             (folder / file).write_bytes(changed)
-            with pytest.raises(ValueError, match=re.escape(Path(file).parts[0])):
+            with pytest.raises(ValueError, match="trace" if name == "trace" else re.escape(Path(file).parts[0])):
                 read(folder)
+
+
+@pytest.mark.parametrize("name", ["metrics of a run", "telemetry", "resumed games"])
+def test_a_changed_digit_in_lines_of_json_is_found(name: str, examples: Path, tmp_path: Path) -> None:
+    file, read = READERS[name]
+    content = (examples / file).read_bytes()
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    for digit in re.finditer(rb"\d", content):
+        changed = content[: digit.start()] + str((int(digit[0]) + 1) % 10).encode() + content[digit.end() :]
+        if list(map(json.loads, changed.splitlines())) == list(map(json.loads, content.splitlines())):
+            continue  # the last digit of a float, which names the same number
+        (tmp_path / file).write_bytes(changed)
+        with pytest.raises(ValueError, match=re.escape(Path(file).parts[0])):
+            read(tmp_path)
 
 
 def test_shipped_files_have_checksums() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from regard.extras import needs
-from regard.files import explain_damage, write_atomic
+from regard.files import explain_damage, json_line, verify_json, write_atomic
 
 Metrics = dict[str, Any]
 EXPLANATION = "the metrics of a run", "restore a copy, or remove it to continue without the earlier metrics"
@@ -26,8 +26,8 @@ class SavedProgress(Protocol):
 class MetricsFile:
     """The file metrics.jsonl of a run, with rows such as {"step": 100, "split": "train", "loss": 0.5}.
 
-    Rows that were written after the checkpoint from which the run resumes are removed; the others must be those that
-    were there when the checkpoint was written.
+    Each row has a checksum. Rows that were written after the checkpoint from which the run resumes are removed; the
+    others must be those that were there when the checkpoint was written.
     """
 
     def __init__(self, folder: Path, saved: SavedProgress, tensorboard: bool = False) -> None:
@@ -39,14 +39,14 @@ class MetricsFile:
                     raise ValueError("it differs from the one at the last checkpoint")
         else:
             rows = [row for row in read_metrics(self.file) if row["step"] <= saved.step]
-            content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+            content = "".join(json_line(row) for row in rows).encode()
         write_atomic(self.file, content)
         self.add_scalar = _tensorboard(folder / "tensorboard", saved.step) if tensorboard else None
 
     def add(self, row: Metrics) -> None:
         """Append one row."""
         with self.file.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(row) + "\n")
+            stream.write(json_line(row))
         if self.add_scalar is not None:
             for name, value in row.items():
                 if name not in ("step", "split"):
@@ -68,7 +68,7 @@ def read_metrics(file: Path) -> list[Metrics]:
         lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
         for number, line in enumerate(lines, 1):
             with explain_damage(f"{file}, line {number},", *EXPLANATION):
-                rows.append(_checked_row(json.loads(line)))
+                rows.append(_checked_row(verify_json(json.loads(line))))
     return rows
 
 

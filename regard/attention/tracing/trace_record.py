@@ -16,6 +16,7 @@ notebook, a web page and an exported file all display the same JSON. Version 1, 
     steps      [{"name", "title", "explanation", "formula", "latex", "parts"}, …] in order
     part       {"symbol": "Q", "letters": ["H", "L", "d_k"], "axes": ["head", "query", "feature"],
                 "shape": [2, 6, 4], "values": nested lists}
+    checksum   of all other entries; `Trace.from_json` verifies it if it is there
 
 The steps' names are: project, split, scores, scale, mask, maximum, exponentials, sum, weights, context,
 merge, output. Kind "attention" has those from scores to context. project and split have three parts, the
@@ -33,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.files import explain_damage
+from regard.files import explain_damage, parse_json, verify_json, with_checksum
 
 Array = np.ndarray
 
@@ -202,13 +203,13 @@ class Trace:
                 for step in self.steps
             ],
         }
-        return json.dumps(document, indent=indent, allow_nan=False)
+        return json.dumps(with_checksum(document), indent=indent, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> "Trace":
+    def from_json(cls, text: str | bytes) -> "Trace":
         """Return the trace that `to_json` wrote, with identical numbers."""
         with explain_damage("the text", "a trace", "write it again with Trace.to_json of this version of regard"):
-            document = json.loads(text)
+            document = verify_json(parse_json(text))
             if (found := (document["schema"], document["version"])) != (SCHEMA, VERSION):
                 raise ValueError(f"expected schema {SCHEMA} and version {VERSION}, got {found}")
             mask = document["mask"]

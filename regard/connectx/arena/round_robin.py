@@ -23,7 +23,7 @@ from regard.connectx.game.board import Board
 from regard.connectx.game.openings import openings
 from regard.connectx.players.recipe import Players, share_player
 from regard.connectx.players.registry import player
-from regard.files import dataclass_from_json, explain_damage, parse_json, verify_json, with_checksum
+from regard.files import dataclass_from_json, explain_damage, json_line, parse_json, verify_json
 from regard.parallel import Engine, Handle, Work, engine_or_local
 
 Array = np.ndarray
@@ -184,7 +184,7 @@ def run_arena(
                 if _key(game) not in finished:  # after an interruption the file may contain one game of a pair
                     results.games.append(game)
                     verdicts.add(game)
-                    stream.write(json.dumps(with_checksum(asdict(game)), ensure_ascii=False) + "\n")
+                    stream.write(json_line(asdict(game)))
                     stream.flush()
             if on_games is not None:
                 on_games(results)

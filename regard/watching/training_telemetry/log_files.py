@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.extras import needs
-from regard.files import explain_damage, write_atomic
+from regard.files import explain_damage, json_line, verify_json, write_atomic
 from regard.watching.training_telemetry.alarms import Alarm
 from regard.watching.training_telemetry.measurements import Measurement
 
@@ -14,17 +14,20 @@ Row = dict[str, Any]
 
 
 class JsonLines:
-    """A file with one row for each measurement and alarm; rows after the step from which a run resumes are removed."""
+    """A file with one row for each measurement and alarm, with its checksum.
+
+    Rows after the step from which a run resumes are removed.
+    """
 
     def __init__(self, file: str | os.PathLike[str], step: int) -> None:
         self.file = Path(file)
         rows = [row for row in read_telemetry(self.file) if row["step"] < step] if self.file.exists() and step else []
-        write_atomic(self.file, "".join(json.dumps(row) + "\n" for row in rows))
+        write_atomic(self.file, "".join(json_line(row) for row in rows))
 
     def add(self, row: Row) -> None:
         """Append one row."""
         with self.file.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(row) + "\n")
+            stream.write(json_line(row))
 
 
 class TensorBoard:
@@ -63,7 +66,7 @@ def read_telemetry(file: str | os.PathLike[str]) -> list[Row]:
     explanation = file, "a file of regard.telemetry", "remove it, or restore a copy"
     with explain_damage(*explanation):
         lines = Path(file).read_bytes().split(b"\n")[:-1]
-        rows = [json.loads(line) for line in lines]
-        if not all(isinstance(row, dict) and type(row.get("step")) is int for row in rows):
+        rows = [verify_json(json.loads(line)) for line in lines]
+        if not all(type(row.get("step")) is int for row in rows):
             raise ValueError("expected an object with step in every line")
     return rows
