@@ -1,18 +1,22 @@
 """Measure the network as a player: time per move, and games against Kaggle's negamax.
 
-    python bench/network.py [onnx] [move] [negamax] [--player network:200] [--games 200] [--processes 1]
+    python bench/network.py [onnx] [move] [negamax] [solver] [--player network:200] [--games N] [--processes 1]
 
 Without names it measures all. Exit code 1 if a bound is missed.
 
 - move: positions of random games with 0 to 30 stones, on one core with one thread: median and maximum CPU time.
 - onnx: one, eight, 64 and 256 positions, `regard.models.Evaluator` against onnxruntime with the network exported by
-  `torch.onnx.export` (without its opening table, which ONNX cannot express), CPU time on one core with one thread.
+  `torch.onnx.export` (without its opening table, which ONNX cannot express), CPU time on one core with one thread. It
+  needs the packages onnx, onnxruntime and onnxscript.
 - negamax: games from the empty board; the network begins every other one. negamax (kaggle-environments, depth 4)
   chooses at random between equal moves, so games differ. They are written to bench/results/negamax.jsonl as they end,
   by player; the same command continues from there, and `--afresh` plays all games again.
+- solver: 40 games against the solver from drawn openings of 8 moves, each from both sides, and the number of stones
+  at each of the network's moves that lose value. A player without such moves would draw all games.
 
 Bounds: one and eight positions as fast as onnxruntime; a move with 200 simulations within 0.2 s (median) and 0.5 s
-(maximum); 99 % of 200 games won, and no loss with the first move.
+(maximum); 99 % of 200 games against negamax won, and no loss with the first move; at most 10 % of 40 games against the
+solver lost.
 """
 
 import argparse
@@ -22,23 +26,27 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress, track
 from rich.table import Table
 from side_by_side import RESULTS, one_thread, race
 
-from regard.connectx import Board, Player, player
+from regard.connectx import ArenaPlan, ArenaResults, Board, Player, Solver, player, run_arena
 from regard.connectx.arena.match import play_game
+from regard.connectx.arena.move_quality import grade_games
 from regard.connectx.players.network_player import WITHOUT_TABLE, load_network
 from regard.models import Evaluator
+from regard.parallel import LocalEngine
 
-MAX_SECONDS, MEDIAN_SECONDS, WON_SHARE = 0.5, 0.2, 0.99
+MAX_SECONDS, MEDIAN_SECONDS, WON_SHARE, LOST_SHARE = 0.5, 0.2, 0.99, 0.1
 POSITIONS = 100
 GAMES_FILE = RESULTS / "negamax.jsonl"
 console = Console(width=120)
@@ -171,23 +179,52 @@ def negamax(name: str, games: int, processes: int, afresh: bool) -> bool:
     return met
 
 
+def solver(name: str, games: int, processes: int) -> bool:
+    """Play against the solver from drawn openings and print the results and the errors."""
+    plan = ArenaPlan((name, "solver"), games=games, opening="balanced", plies=8, seed=2026)
+    with track_games(games) as advance, LocalEngine(processes) as engine:
+        results = run_arena(plan, engine=engine, on_games=advance)
+    exact, lost, stones = Solver(), 0, []
+    for game in results.games:
+        grades = grade_games([game], exact.scores)[name]
+        errors = [ply for ply, grade in sorted(grades.items()) if grade.error]
+        lost += game.points(name) == 0
+        stones += errors
+        if errors:
+            side = "first" if game.first == name else "second"
+            console.print(f"{name} as {side}, opening {game.opening}: error with {errors} stones, {game.moves}")
+    met = lost <= LOST_SHARE * games
+    console.print(
+        f"lost {lost} of {games} games against the solver (bound {100 * LOST_SHARE:.0f} %, "
+        f"{'met' if met else 'missed'}); numbers of stones at the errors: {sorted(stones)}"
+    )
+    return met
+
+
+@contextmanager
+def track_games(count: int) -> Iterator[Callable[[ArenaResults], None]]:
+    """Show a progress bar; yield a function that takes the results so far."""
+    with Progress(console=console) as bar:
+        task = bar.add_task("games", total=count)
+        yield lambda results: bar.update(task, completed=len(results.games))
+
+
 def main() -> int:
     """Run the benchmarks; return 1 if a bound is missed."""
     parser = argparse.ArgumentParser(description="Measure the network as a player.")
-    parser.add_argument("parts", nargs="*", choices=["onnx", "move", "negamax", []], default=[])
+    parser.add_argument("parts", nargs="*", choices=["onnx", "move", "negamax", "solver", []], default=[])
     parser.add_argument("--player", default="network:200")
-    parser.add_argument("--games", type=int, default=200)
+    parser.add_argument("--games", type=int, help="default: 200 against negamax, 40 against the solver")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--afresh", action="store_true", help="play all games again")
     arguments = parser.parse_args()
-    parts = arguments.parts or [
-        "negamax",
-        "onnx",
-        "move",
-    ]  # measuring time pins the process to a core, so it comes last
+    parts = arguments.parts or ["negamax", "solver", "onnx", "move"]
     met = True
     if "negamax" in parts:
-        met &= negamax(arguments.player, arguments.games, arguments.processes, arguments.afresh)
+        met &= negamax(arguments.player, arguments.games or 200, arguments.processes, arguments.afresh)
+    if "solver" in parts:
+        met &= solver(arguments.player, arguments.games or 40, arguments.processes)
+    # Measuring time pins the process to a core, so it comes last.
     if "onnx" in parts:
         met &= onnx()
     if "move" in parts:

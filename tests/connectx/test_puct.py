@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.connectx import Board, Puct, gumbel_search
+from regard.connectx.search.look_ahead import UNKNOWN, look_ahead
 from support import plain_connectx as plain
 
 Array = np.ndarray
@@ -252,6 +253,34 @@ def test_the_oracle_gives_the_values_of_late_positions() -> None:
     tried = search.visits()[0] > 0
     for column in np.flatnonzero(tried):
         assert search.q()[0, column] == sign(scores[column])
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from([1, 20, 100_000]))
+def test_a_look_ahead_is_exact_or_unknown(seed: int, most: int) -> None:
+    lot, board = np.random.default_rng(seed), Board(4, 4, 3)
+    while board.stones < 4 + seed % 8 and not board.over:
+        board = board.play(int(lot.choice(board.legal)))
+    if board.over:
+        return
+    value = look_ahead(board.position, board.mask, most, board.shape)
+    best = max(score for score in truth(board) if score is not None)
+    assert value == sign(best) or (value == UNKNOWN and most < 100_000)
+
+
+def test_a_look_ahead_proves_leaves_without_the_evaluator() -> None:
+    evaluated: list[int] = []
+
+    def count(planes: Array, legal: Array) -> tuple[Array, Array]:
+        evaluated.append(len(planes))
+        return uniform(planes, legal)
+
+    board = Board.from_moves("1134", 4, 4, 3)
+    search = Puct([board], count, look_ahead=10_000)
+    search.run(40)
+    assert sum(evaluated) == 1  # the root, which needs a policy
+    scores = truth(board)
+    assert sign(scores[search.best()[0]]) == max(sign(score) for score in scores if score is not None)
 
 
 def test_gumbel_with_few_simulations_improves_on_the_policy() -> None:

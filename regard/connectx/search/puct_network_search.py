@@ -11,9 +11,10 @@ each move, the prediction counts as the first visit of that move. Values may hav
 some are more reliable.
 
 The evaluator is not called for positions where a line can be completed at once or two threats of the opponent cannot
-both be stopped, nor where an oracle (the solver) gives the value. If just one move does not lose at once, the search
-plays it and evaluates the position after it. Proven values go up the tree: a node is won if one of its moves leads to a
-lost node, and decided if all its moves are decided. Moves that are proven to lose are not searched again.
+both be stopped, nor where an oracle (the solver) or a look ahead of a limited number of positions gives the value. If
+just one move does not lose at once, the search plays it and evaluates the position after it. Proven values go up the
+tree: a node is won if one of its moves leads to a lost node, and decided if all its moves are decided. Moves that are
+proven to lose are not searched again.
 
 Values count for the side to move, from −1 (lost) to 1 (won).
 """
@@ -48,6 +49,8 @@ class Puct:
     exploration             weight of the policy against the values
     oracle, oracle_empty    function that returns the exact value of a board, for boards with at most this many empty
                             squares
+    look_ahead              number of positions that an exact search from a leaf may visit to prove its value; if it
+                            does, the leaf is not evaluated
     width                   number of leaves of each tree that are evaluated in one batch; above 1 it is faster for few
                             games
     nodes                   initial capacity of each tree
@@ -63,7 +66,7 @@ class Puct:
 
     def __init__(
         self, boards: Sequence[Board], evaluate: Evaluate, *, exploration: float = 1.5, oracle: Oracle | None = None,
-        oracle_empty: int = 12, width: int = 1, nodes: int = 1024, seed: int | None = None,
+        oracle_empty: int = 12, look_ahead: int = 0, width: int = 1, nodes: int = 1024, seed: int | None = None,
     ) -> None:  # fmt: skip
         if not boards:
             raise ValueError("a search needs at least one board, got an empty list")
@@ -71,7 +74,7 @@ class Puct:
         if any(board.shape != self.shape for board in boards):
             raise ValueError("all boards of a search must have the same size")
         self.evaluate, self.exploration, self.oracle, self.oracle_empty = evaluate, exploration, oracle, oracle_empty
-        self.width = width
+        self.look_ahead, self.width = look_ahead, width
         self.random = np.random.default_rng(seed)
         games, columns, squares = len(boards), self.shape.columns, self.shape.rows * self.shape.columns
         self.position = np.array([board.position for board in boards], np.int64)
@@ -201,7 +204,7 @@ class Puct:
         leaves, trees = self._leaves, self._trees
         search_tree.descend(
             columns.astype(np.int64), width, self.width, only_new_roots, self.position, self.mask, self.over, trees,
-            leaves, self.exploration, self.shape,
+            leaves, self.exploration, self.look_ahead, self.shape,
         )  # fmt: skip
         ends = np.flatnonzero(leaves.node >= 0)
         if self.oracle is not None and len(ends):

@@ -1,8 +1,8 @@
 """Search trees of PUCT in arrays, one tree for each game, and the compiled operations on them.
 
 A node is examined when a simulation first reaches it. If the next two moves decide it, its value is proven. If only one
-move does not lose at once, the node is forced and the simulation continues below it. Otherwise it is a leaf that the
-evaluator evaluates.
+move does not lose at once, the node is forced and the simulation continues below it. Otherwise a look ahead may prove
+its value (look_ahead.py); if it does not, the node is a leaf that the evaluator evaluates.
 """
 
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from regard.connectx.game.bitboard import (
     playable_squares,
     safe_moves,
 )
+from regard.connectx.search.look_ahead import UNKNOWN, look_ahead
 from regard.numba_functions import compiled
 
 Array = np.ndarray
@@ -102,9 +103,12 @@ def _prove(game: int, end: int, trees: Trees, leaves: Leaves, shape: Shape) -> N
 @compiled
 def descend(
     first_columns: Array, width: int, most: int, only_new_roots: bool, position: Array, mask: Array, over: Array,
-    trees: Trees, leaves: Leaves, exploration: float, shape: Shape,
+    trees: Trees, leaves: Leaves, exploration: float, visits: int, shape: Shape,
 ) -> None:  # fmt: skip
-    """Descend every tree `width` times, first to its column in `first_columns` (−1: any); store ends in `leaves`."""
+    """Descend every tree `width` times, first to its column in `first_columns` (−1: any); store ends in `leaves`.
+
+    A look ahead of at most `visits` positions tries to prove the value of a leaf.
+    """
     for game in range(len(mask)):
         for end in range(game * most, (game + 1) * most):
             leaves.node[end] = -1
@@ -122,6 +126,9 @@ def descend(
                         value = OPEN
                     elif value == OPEN and trees.moves[game, node] & (trees.moves[game, node] - 1) == 0:
                         trees.kind[game, node] = FORCED
+                    elif value == OPEN and visits > 0:
+                        exact = look_ahead(here, stones, visits, shape)
+                        value = OPEN if exact == UNKNOWN else float(exact)
                 if trees.kind[game, node] != EXPANDED and trees.kind[game, node] != FORCED:
                     break
                 column = first_columns[game] if length == 0 else -1
