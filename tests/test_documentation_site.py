@@ -29,10 +29,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_links_lead_somewhere_and_nothing_is_loaded_from_other_hosts(site: Path) -> None:
     check = runpy.run_path(str(ROOT / "docs/site/check_links.py"))["problems"]
     assert check(site) == []
-    (site / "index.html").write_text('<a href="missing.html"></a><script src="https://host/x.js"></script>')
-    assert [line for line in check(site) if line.startswith("index.html")] == [
-        "index.html: loads https://host/x.js", "index.html: missing.html does not exist",
-    ]  # fmt: skip
+    broken = site / "broken.html"
+    broken.write_text('<a href="missing.html"></a><script src="https://host/x.js"></script>')
+    assert check(site) == ["broken.html: loads https://host/x.js", "broken.html: missing.html does not exist"]
+    broken.unlink()
 
 
 @needs_worker
@@ -43,3 +43,16 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
         for name, _ in pages["public_names"](package):
             assert f'id="{package}.{name}"' in page, f"{package}.{name}"
     assert 'id="regard-watch"' in (site / "reference/cli.html").read_text()
+
+
+@needs_worker
+def test_the_home_page_links_the_first_questions_of_a_newcomer(site: Path) -> None:
+    page = (site / "index.html").read_text(encoding="utf-8")
+    questions = {
+        "see a model's attention": "guides/watch.html",
+        "mask padding": "guides/masks.html#padding",
+        "ablate a head": "interventions.html",
+        "cost of a call": "guides/costs.html",
+        "start the course": "start/learner.html",
+    }
+    assert [question for question, link in questions.items() if f'href="{link}"' not in page] == []
