@@ -14,12 +14,12 @@ and the network moves every task and result at 1 Gbit/s.
 import argparse
 import heapq
 import json
-import os
 import pickle
 import random
-import signal
 import tempfile
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,12 @@ from regard.connectx.data.label_storage import shards
 from regard.cpu_count import available_cores
 from regard.extras import installed
 from regard.files import read_array
-from regard.parallel import Engine, LocalEngine, Pool, Work
+from regard.parallel import Engine, LocalEngine, Work
 
 OPTIONS = LabelOptions(seed=1)
 BYTES_PER_SECOND = 125e6  # 1 Gbit/s
 WORKERS = (1, 8, 64, 512)
+KILL_POSITIONS = 400_000
 
 
 def nothing() -> Callable[[int], bytes]:
@@ -116,35 +117,44 @@ def simulate(workers: int, times: list[float], size: float, main: float, hours: 
 
 
 def kill_workers(count: int) -> None:
-    """Make labels while workers are killed at random moments, and compare them with those of one process."""
-
-    class Killer(LocalEngine):
-        pool: Pool[Any, Any]
-
-        def start(self, work: Work[Any, Any]) -> Pool[Any, Any]:
-            self.pool = super().start(work)
-            return self.pool
-
-    options, chance = LabelOptions((5, 6, 4), fewest=12, seed=3), random.Random(0)
-    records = {}
+    """Make labels while workers of each engine are killed at random moments; compare them with those of one process."""
+    options = LabelOptions((5, 6, 4), fewest=12, seed=3)
     with tempfile.TemporaryDirectory() as name:
-        for kind in ("one", "killed"):
-            with Killer(1 if kind == "one" else 2) as engine:
-                killed, after = 0, 0.0
+        label(Path(name) / "one", options, positions=KILL_POSITIONS, table_bits=18)
+        one = sorted_records(Path(name) / "one")
+        for kind, make in engines().items():
+            killed: list[str] = []
+            finished = threading.Event()
+            killer = threading.Thread(target=kill_at_random, args=(count, killed, finished))
+            with make() as engine:
+                start = time.perf_counter()
+                killer.start()
+                label(Path(name) / kind, options, positions=KILL_POSITIONS, engine=engine, table_bits=18)
+                seconds = time.perf_counter() - start
+            finished.set()
+            killer.join()
+            records = sorted_records(Path(name) / kind)
+            lost, added = Counter(one) - Counter(records), Counter(records) - Counter(one)
+            print(f"{kind}: {len(killed)} workers killed in {seconds:.0f} s; {len(records):,} labels,", end=" ")
+            print(f"{lost.total()} lost, {added.total()} duplicated or different")
 
-                def report(new: int, engine: Killer = engine, kind: str = kind) -> None:
-                    nonlocal killed, after
-                    if kind == "killed" and killed < count and time.monotonic() > after:
-                        held: Any = engine.pool
-                        os.kill(chance.choice(held._held).process.pid, signal.SIGKILL)
-                        killed, after = killed + 1, time.monotonic() + chance.random()
 
-                label(Path(name) / kind, options, positions=60_000, engine=engine, report=report, table_bits=18)
-                print(f"{kind}: {killed} workers killed")
-            folder = Path(name) / kind
-            records[kind] = sorted(record.tobytes() for file in shards(folder) for record in read_array(file))
-    same = records["one"] == records["killed"]
-    print(f"{len(records['one']):,} and {len(records['killed']):,} labels, {'identical' if same else 'DIFFERENT'}")
+def sorted_records(folder: Path) -> list[bytes]:
+    return sorted(record.tobytes() for file in shards(folder) for record in read_array(file))
+
+
+def kill_at_random(count: int, killed: list[str], finished: threading.Event) -> None:
+    """Kill so many worker processes of this process, one after another, at random moments."""
+    import psutil
+
+    chance = random.Random(0)
+    while len(killed) < count and not finished.wait(chance.uniform(0.0, 2.5)):
+        children = psutil.Process().children(recursive=True)
+        workers = [child for child in children if "TaskActor" in child.name() or "spawn_main" in str(child.cmdline())]
+        if workers:
+            victim = chance.choice(workers)
+            killed.append(victim.name())
+            victim.kill()
 
 
 def games_of_alphazero(seconds: float) -> None:

@@ -61,12 +61,12 @@ def race(ways: dict[str, Callable[[], object]], *, rounds: int = 9, at_least: fl
     return best
 
 
-def close_race(ways: dict[str, Callable[[], object]], *, rounds: int) -> dict[str, float]:
+def close_race(ways: dict[str, Callable[[], object]], *, rounds: int, warm_up: bool = True) -> dict[str, float]:
     """Return the milliseconds of implementations that differ by less than the noise: the best of many single runs.
 
     The order changes from round to round, so that none is always the one that comes after the other.
     """
-    for way in ways.values():
+    for way in ways.values() if warm_up else ():
         way()
     best = dict.fromkeys(ways, float("inf"))
     for turn in range(rounds):

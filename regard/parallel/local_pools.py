@@ -20,8 +20,6 @@ from typing import Any
 from regard.parallel.pool import Attempt, Pool, WorkerError, logger
 from regard.parallel.work import R, T, Work, cancel_with
 
-MOST_FAILED_STARTS = 5  # in a row
-
 
 class CallingThreadPool(Pool[T, R]):
     """Compute one task after another in the calling thread."""
@@ -129,7 +127,6 @@ class ProcessPool(Pool[T, R]):
         super().__init__(work)
         self._processes = processes
         self._pickled = pickle.dumps(work)
-        self._failed_starts = 0
         self._held: list[_Worker] = []
         atexit.register(self.close)  # a program that ends waits for its processes
         try:
@@ -187,7 +184,8 @@ class ProcessPool(Pool[T, R]):
 
     def _receive(self, worker: _Worker, kind: str, content: Any) -> None:
         if kind == "ready":
-            worker.ready, self._failed_starts = True, 0
+            worker.ready = True
+            self._note_start()
         elif kind == "unprepared":
             raise WorkerError(f"a worker could not be prepared: {content}")
         elif kind == "result":
@@ -202,9 +200,7 @@ class ProcessPool(Pool[T, R]):
         worker.connection.close()
         reason = f"worker process {worker.process.pid} ended with exit code {worker.process.exitcode}"
         if not worker.ready:
-            self._failed_starts += 1
-            if self._failed_starts >= MOST_FAILED_STARTS:
-                raise WorkerError(f"{self._failed_starts} workers in a row ended before they were ready; {reason}")
+            self._note_start(reason)
         self._held[self._held.index(worker)] = self._start()
         if not worker.attempts:
             logger.warning("%s; another one is started", reason)

@@ -21,6 +21,7 @@ from regard.parallel.work import R, T, Work
 
 MOST_ERRORS = 3
 MOST_LOSSES = 20  # more, because a machine in trouble kills workers whatever they compute
+MOST_FAILED_STARTS = 5  # in a row, until a worker has been ready; then MOST_LOSSES
 POLL = 0.2  # seconds after which a waiting pool looks for requests to stop
 
 logger = logging.getLogger("regard.parallel")
@@ -83,6 +84,7 @@ class Pool(ABC, Generic[T, R]):
         self._waiting: deque[Attempt[T]] = deque()
         self._results: deque[tuple[T, R]] = deque()
         self._unfinished = 0
+        self._failed_starts, self._most_failed_starts = 0, MOST_FAILED_STARTS
 
     @property
     @abstractmethod
@@ -156,6 +158,15 @@ class Pool(ABC, Generic[T, R]):
         waiting = len(self._waiting)
         running = self._unfinished - waiting - len(self._results)
         return Progress(self.finished, running, waiting, self.retried, self.workers)
+
+    def _note_start(self, failure: str = "") -> None:
+        """Note that a worker is ready, or why it ended before; raise a WorkerError after too many failures in a row."""
+        if not failure:
+            self._failed_starts, self._most_failed_starts = 0, MOST_LOSSES
+            return
+        self._failed_starts += 1
+        if self._failed_starts >= self._most_failed_starts:
+            raise WorkerError(f"{self._failed_starts} workers in a row ended before they were ready; {failure}")
 
     def _succeed(self, attempt: Attempt[T], result: R) -> None:
         self.finished += 1

@@ -7,11 +7,14 @@ import hashlib
 import math
 import os
 import pickle
+import socket
 import time
 import traceback
 import warnings
 import weakref
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +27,9 @@ from regard.parallel.work import R, T, Work
 
 ADJUST_EVERY = 1.0  # seconds between two looks at the machines of the cluster
 STORE_BYTES = 512 << 20  # size of the object store if Ray is started here
-MOST_FAILED_STARTS = 5  # in a row
+ANSWER_WITHIN = 10.0  # seconds for a connection to the head of the cluster
+# Seconds without an answer of the head after which the work ends; after this timeout, Ray would end the process itself.
+HEAD_WAIT = 0.5 * float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", 60))  # noqa: SIM112
 
 
 def _import_ray() -> Any:
@@ -63,32 +68,42 @@ class RayEngine(Engine):
             if address is None:
                 options |= {
                     "address": "local", "num_cpus": processes or available_cores(), "include_dashboard": False,
-                    "object_store_memory": STORE_BYTES, "_node_ip_address": "127.0.0.1",
+                    "object_store_memory": STORE_BYTES,
                 }  # fmt: skip
             else:
                 options["address"] = address
             try:
-                with warnings.catch_warnings():
+                if address is not None:
+                    _connect(_head_address(address))  # Ray itself would try for ten minutes
+                with warnings.catch_warnings(), nullcontext() if address else _loopback():
                     warnings.simplefilter("ignore")
                     ray.init(**options)
-            except (ConnectionError, RuntimeError, ValueError) as error:
+            except (OSError, RuntimeError, ValueError) as error:
                 raise ConnectionError(
                     f"no Ray cluster answers at {address}: {error}; start one with: ray start --head"
                 ) from error
+        context = ray.get_runtime_context()
+        self._head, self._node = context.gcs_address, context.get_node_id()
+        self._answered = time.monotonic()
 
     @property
     def workers(self) -> int:
-        cores = sum(_cores(node) for node in self.nodes())
+        cores = sum(_cores(node) for node in self.nodes() or ())
         return max(1, min(self.processes or cores, cores))
 
-    def nodes(self) -> list[dict[str, Any]]:
-        """Return the machines of the cluster that are alive."""
+    def nodes(self) -> list[dict[str, Any]] | None:
+        """Return the machines of the cluster that are alive; None if its head has not answered for a short time."""
         try:
-            return [node for node in self._ray.nodes() if node["Alive"] and _cores(node)]
+            _connect(self._head)
+            alive = [node for node in self._ray.nodes() if node["Alive"]]
         except Exception as error:
-            raise ConnectionError(
-                f"the Ray cluster does not answer any more ({error}); when it runs again, the same command continues"
-            ) from error
+            if time.monotonic() > self._answered + HEAD_WAIT:
+                raise _lost(f"its head does not answer ({error})") from error
+            return None
+        if self._node not in [node["NodeID"] for node in alive]:
+            raise _lost("this machine does not belong to it any more")
+        self._answered = time.monotonic()
+        return [node for node in alive if _cores(node)]
 
     def start(self, work: Work[T, R]) -> Pool[T, R]:
         return RayPool(work, self)
@@ -107,6 +122,43 @@ class RayEngine(Engine):
         if self._connected:
             self._connected = False
             self._ray.shutdown()
+
+
+@contextmanager
+def _loopback() -> Iterator[None]:
+    """Let a Ray that is started in this context listen on the loopback interface only: it executes what it receives.
+
+    Ray does this by itself on systems where it supports no clusters.
+    """
+    from ray._private import ray_constants
+
+    name = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
+    before = os.environ.get(name), ray_constants.ENABLE_RAY_CLUSTER
+    os.environ[name], ray_constants.ENABLE_RAY_CLUSTER = "0", False
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before[0] is not None:
+            os.environ[name] = before[0]
+        ray_constants.ENABLE_RAY_CLUSTER = before[1]
+
+
+def _head_address(address: str) -> str:
+    """Return HOST:PORT of the cluster that Ray finds under this address."""
+    from ray._private.services import canonicalize_bootstrap_address_or_die
+
+    return str(canonicalize_bootstrap_address_or_die(address))
+
+
+def _connect(address: str) -> None:
+    """Raise an OSError if nothing answers at HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), ANSWER_WITHIN).close()
+
+
+def _lost(reason: str) -> ConnectionError:
+    return ConnectionError(f"the Ray cluster is lost: {reason}; when it runs again, the same command continues")
 
 
 def _cores(node: dict[str, Any]) -> int:
@@ -162,7 +214,7 @@ class RayPool(Pool[T, R]):
         self._engine, self._ray = engine, engine._ray
         self._workers: list[_Worker] = []
         self._calls: dict[Any, tuple[_Worker, Attempt[T] | None]] = {}
-        self._adjusted, self._failed_starts = -math.inf, 0
+        self._adjusted = -math.inf
         self._work = self._ray.put(work)
         try:
             self._adjust()
@@ -181,7 +233,10 @@ class RayPool(Pool[T, R]):
     def _adjust(self) -> None:
         """Start actors on free cores, and drop those of machines that have left."""
         self._adjusted = time.monotonic()
-        nodes = {node["NodeID"]: _cores(node) for node in self._engine.nodes()}
+        alive = self._engine.nodes()
+        if alive is None:  # without the head no actor can be started; those that run go on
+            return
+        nodes = {node["NodeID"]: _cores(node) for node in alive}
         for worker in [worker for worker in self._workers if worker.node not in nodes]:
             self._lose(worker, "its machine has left the cluster")
         free = (self._engine.processes or sum(nodes.values())) - sum(worker.slots for worker in self._workers)
@@ -231,7 +286,8 @@ class RayPool(Pool[T, R]):
         if attempt is None:
             if answer:
                 raise WorkerError(f"a worker could not be prepared: {answer}")
-            worker.ready, self._failed_starts = True, 0
+            worker.ready = True
+            self._note_start()
             return
         worker.attempts.remove(attempt)
         kind, content = answer
@@ -259,9 +315,7 @@ class RayPool(Pool[T, R]):
         self._adjusted = -math.inf  # look for another machine at once
         reason = f"a worker was lost: {reason}"
         if not worker.ready:
-            self._failed_starts += 1
-            if self._failed_starts >= MOST_FAILED_STARTS:
-                raise WorkerError(f"{self._failed_starts} workers in a row ended before they were ready; {reason}")
+            self._note_start(reason)
         if not worker.attempts:
             logger.warning("%s", reason)
         for number, attempt in enumerate(worker.attempts):

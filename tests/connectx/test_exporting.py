@@ -1,5 +1,7 @@
 """Exported submissions: one file that plays without regard and within Kaggle's rules, with and without numba."""
 
+import subprocess
+import sys
 import tarfile
 import time
 from pathlib import Path
@@ -138,3 +140,18 @@ def test_an_exported_network_plays_its_own_moves(tmp_path: Path) -> None:
     file = export("network", tmp_path / "submission.py")
     boards = [Board(), Board.from_moves("44")]
     assert answers(file, "with", boards, tmp_path) == [player("network").choose(board) for board in boards]
+
+
+def test_the_embedded_book_can_be_read_again(tmp_path: Path) -> None:
+    """kaggle-environments loads a submission again in the same process, for every game and for both sides."""
+    file = export("solver", tmp_path / "submission.py")
+    script = """
+import importlib, sys
+names = {}
+exec(open(sys.argv[1], encoding="utf-8").read(), names)
+names["_start"]()
+players = importlib.import_module(names["PACKAGE"] + ".connectx.players.exported_players")
+print([len(players.embedded_book().layers) for _ in range(2)])
+"""
+    result = subprocess.run([sys.executable, "-I", "-c", script, file], capture_output=True, text=True, check=True)
+    assert result.stdout == "[5, 5]\n"

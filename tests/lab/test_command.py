@@ -1,11 +1,13 @@
 """The command `regard lab`: it serves, says where, and ends with Ctrl-C."""
 
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-from urllib.request import HTTPCookieProcessor, build_opener
+from pathlib import Path
+from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import pytest
 
@@ -34,6 +36,27 @@ def test_it_serves_until_it_is_interrupted() -> None:
             process.wait()
     assert process.returncode == 0
     assert complaints == f"Port {port} is taken; using {found[2]}.\n"
+
+
+def test_it_ends_after_the_module_that_is_being_imported(tmp_path: Path) -> None:
+    """A process that ends inside the import of a C++ library may crash."""
+    slow = "import time; print('importing', flush=True); time.sleep(3); print('imported')"
+    (tmp_path / "torch.py").write_text(slow)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "regard", "lab", "--no-browser", "--port", "0"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        origin, key = process.stdout.readline().split()[-1].split("/?key=")
+        urlopen(Request(f"{origin}/api/path", headers={"x-regard-token": key}), timeout=60).close()  # the first view's
+        while "importing" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        printed, complaints = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, printed, complaints) == (0, "imported\n", "")
 
 
 @pytest.mark.parametrize(

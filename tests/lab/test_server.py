@@ -355,6 +355,26 @@ def test_serving_loads_no_torch() -> None:
     assert done.stdout.split() == ["False", "False"]
 
 
+def test_torch_and_the_claims_are_imported_after_the_first_view() -> None:
+    """The view Claims opens without waiting for its imports."""
+    program = (
+        "import sys, time; from regard.lab import Lab, Settings\n"
+        "from urllib.request import Request, urlopen\n"
+        "with Lab(Settings(), port=0) as lab:\n"
+        "    print('torch' in sys.modules)\n"
+        "    headers = {'content-type': 'application/json', 'x-regard-token': lab.settings.token}\n"
+        "    urlopen(Request(lab.origin + '/api/trace', b'{\"mask\": \"causal\"}', headers)).read()\n"
+        "    deadline = time.monotonic() + 120\n"
+        "    imported = lambda: sum(name.startswith('regard.claims.experiments.') for name in sys.modules)\n"
+        "    while imported() < 18 and time.monotonic() < deadline:\n"
+        "        time.sleep(0.1)\n"
+        "    print('torch' in sys.modules, imported() >= 18)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True"]
+    assert done.stderr == ""
+
+
 FAILING_ENDPOINTS = """
 import json, time
 from urllib.error import HTTPError

@@ -497,9 +497,10 @@ RESULT_CELLS = """() => {
 
 
 class TestTrained:
+    @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
     @pytest.mark.parametrize("size", SIZES)
-    def test_the_result_of_every_step_is_visible_without_scrolling(self, opened: Open, size: str) -> None:
-        page = opened("#/trace", viewport=SIZES[size], locale="zh-CN" if size == "phone" else "en-US")
+    def test_the_result_of_every_step_is_visible_without_scrolling(self, opened: Open, size: str, locale: str) -> None:
+        page = opened("#/trace", viewport=SIZES[size], locale=locale)
         page.tab.wait_for_selector("[data-part=result] td", timeout=WORK_PATIENCE)
         assert "weights=cross-2" in page.tab.evaluate("location.hash")
         for link in ("#/trace?weights=cross-2&mask=causal", RANDOM):

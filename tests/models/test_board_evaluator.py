@@ -81,10 +81,10 @@ class Held(torch.nn.Module):
 
     def __init__(self, evaluator: Evaluator, fail: bool = False) -> None:
         super().__init__()
-        self.inner, self.config, self.fail = evaluator.small_batches, evaluator.net.config, fail
+        self.inner, self.config, self.fail = evaluator.net, evaluator.net.config, fail
         self.batches: list[int] = []
         self.go = threading.Event()
-        evaluator.small_batches = self
+        evaluator.net, evaluator.small_batches = self, None
 
     def forward(self, planes):
         self.batches.append(len(planes))
@@ -132,7 +132,7 @@ def test_a_failure_is_raised_in_every_thread_and_later_calls_work(net):
     got = results_while_held(evaluator, held, 3)
     assert sorted(type(error).__name__ for error in got) == ["MemoryError"] * 2 + ["RuntimeError"] * 2
     assert all(isinstance(error.__cause__, MemoryError) for error in got if isinstance(error, RuntimeError))
-    evaluator.small_batches = held.inner
+    evaluator.net = held.inner
     assert evaluator(boards(1).numpy()).value.shape == (1,)
 
 

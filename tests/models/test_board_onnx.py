@@ -9,7 +9,7 @@ import torch
 
 from regard.models import BoardNet, Evaluator
 from regard.models.board.input_planes import LinePlanes
-from regard.models.convert.board_to_onnx import MAX_BOARDS, SmallBatches
+from regard.models.convert.board_to_onnx import MAX_BOARDS
 
 
 def boards(count: int, rows: int = 6, columns: int = 7) -> torch.Tensor:
@@ -33,23 +33,34 @@ def test_onnxruntime_computes_the_network(changes: dict[str, object]) -> None:
     pytest.importorskip("onnx", reason="the extra onnx")
     pytest.importorskip("onnxruntime", reason="the extra onnx")
     trained = net(**changes)
-    small = SmallBatches(trained.for_inference())
+    evaluator = Evaluator(trained)
     for planes in (boards(1), boards(8), boards(3, 5, 4), boards(MAX_BOARDS + 1)):
+        legal = torch.rand(len(planes), planes.shape[3]) < 0.7
+        legal[0] = True
         with torch.inference_mode():
-            for result, expected in zip(small(planes), trained(planes), strict=True):
-                assert (result is None) == (expected is None)
-                if expected is not None:
-                    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
-    assert len(small._graphs) == 2  # one for each board size
-    again = copy.deepcopy(small)
-    assert torch.equal(again(boards(1)).policy, small(boards(1)).policy)
+            logits, value, score = trained(planes, legal)
+        expected = [
+            logits.softmax(1).nan_to_num().numpy(),
+            value[:, 0].numpy(),
+            score if score is None else score.numpy(),
+        ]
+        for actual, wanted in zip(evaluator(planes.numpy(), legal.numpy()), expected, strict=True):
+            assert (actual is None) == (wanted is None)
+            if wanted is not None:
+                np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5)
+    assert evaluator.small_batches is not None
+    assert len(evaluator.small_batches._graphs) == 2  # one for each board size
+    again = copy.deepcopy(evaluator)
+    assert np.array_equal(again(boards(1).numpy()).policy, evaluator(boards(1).numpy()).policy)
 
 
 @pytest.mark.parametrize("changes", [{"sees": ("all", "lines")}, {"bias": "lines"}, {"norm": "group"}])
 def test_networks_beyond_the_graph_are_computed_by_torch(changes: dict[str, object]) -> None:
     trained = net(**changes)
-    result, expected = SmallBatches(trained.for_inference())(boards(2)), trained(boards(2))
-    torch.testing.assert_close(result.policy, expected.policy, rtol=1e-4, atol=1e-5)
+    evaluator = Evaluator(trained)
+    assert evaluator.small_batches is None
+    policy = evaluator(boards(2).numpy()).policy
+    np.testing.assert_allclose(policy, trained(boards(2)).policy.detach().softmax(1), rtol=1e-4, atol=1e-5)
 
 
 def test_without_onnxruntime_the_results_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,16 @@ def test_workers_that_cannot_be_prepared_are_reported() -> None:
         parallel_tasks.compute(engine, Work(parallel_tasks.unprepared), [1])
 
 
+def test_more_workers_may_be_killed_while_they_start_after_others_were_ready(tmp_path: Path) -> None:
+    with LocalEngine(2) as engine:
+        work: Work[int, int] = Work(parallel_tasks.killed_while_starting, (str(tmp_path), 2, 9))
+        assert sorted(parallel_tasks.compute(engine, work, range(2))) == [(0, 0), (1, 1)]
+        (tmp_path / "none").mkdir()
+        work = Work(parallel_tasks.killed_while_starting, (str(tmp_path / "none"), 0, 99))
+        with pytest.raises(WorkerError, match="5 workers in a row ended before they were ready"):
+            parallel_tasks.compute(engine, work, [1])
+
+
 def test_shared_values_reach_workers_and_tasks() -> None:
     with LocalEngine(2) as engine:
         shared = engine.share([1, 2, 3])

@@ -1,6 +1,7 @@
 """Ray on this machine: the results of processes, lost workers, failing tasks."""
 
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,16 @@ def test_killed_actors_and_failing_tasks(engine: RayEngine, tmp_path: Path) -> N
         assert pool.progress.retried == 2
     with pytest.raises(TaskError, match=r"the task 1 failed 3 times.*(?s:.*)FileNotFoundError"):
         parallel_tasks.compute(engine, Work(parallel_tasks.failing, (str(tmp_path / "none"), 1)), [1])
+
+
+def test_ray_listens_on_the_loopback_interface_only(engine: RayEngine) -> None:
+    psutil = pytest.importorskip("psutil")
+    this = psutil.Process()
+    servers = [child for child in this.children(recursive=True) if child.name() in ("gcs_server", "raylet")]
+    sockets = [socket for process in (this, *servers) for socket in process.net_connections()]
+    listening = [socket.laddr.ip for socket in sockets if socket.status == "LISTEN"]
+    assert len(servers) == 2
+    assert all(ip_address(ip.removeprefix("::ffff:")).is_loopback for ip in listening), listening
 
 
 def test_a_shared_value_reaches_actors(engine: RayEngine) -> None:

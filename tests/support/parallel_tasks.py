@@ -1,5 +1,6 @@
 """Tasks for tests of pools; workers import this module."""
 
+import itertools
 import os
 import signal
 import time
@@ -64,6 +65,29 @@ def always_killing() -> Callable[[int], int]:
 
 def unprepared() -> Callable[[int], int]:
     raise OSError("no such table")
+
+
+def killed_while_starting(folder: str, first: int, last: int) -> Callable[[int], int]:
+    """Workers from number `first` to `last` end before they are ready; each task ends its worker once."""
+    number = next(number for number in itertools.count() if _create(Path(folder) / f"worker-{number}"))
+    if first <= number <= last:
+        os._exit(3)
+
+    def compute(task: int) -> int:
+        if _create(Path(folder) / f"task-{task}"):
+            os._exit(3)
+        return task * task
+
+    return compute
+
+
+def _create(file: Path) -> bool:
+    """Return whether this process created the file."""
+    try:
+        file.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def lengths(shared: Any) -> Callable[[Any], tuple[int, int]]:

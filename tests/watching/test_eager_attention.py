@@ -576,6 +576,162 @@ def items_in_a_loop(layer: Layer, x: Tensor) -> Tensor:
     return layer.merge(torch.stack(out))
 
 
+def exponentials_minus_one(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    e = torch.expm1(q @ k.mT * 0.1) + 1
+    first = e / e.sum(-1, keepdim=True)
+    e = torch.float_power(2.0, q @ k.mT * 0.1).float()
+    second = e / e.sum(-1, keepdim=True)
+    e = torch.full((L, L), 2.0) ** (q @ k.mT * 0.1)
+    third = e / e.sum(-1, keepdim=True)
+    return layer.merge(sum(layer.used(weights) @ v for weights in (first, second, third)))
+
+
+def sums_in_other_forms(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    e = (q @ k.mT * 0.1).exp()
+    sums = (
+        e.norm(p=1, dim=-1, keepdim=True), e.cumsum(-1)[..., -1:], e.mean(-1, keepdim=True) * L,
+        e @ torch.ones(L, 1), e.sum(-1, keepdim=True).expand_as(e),
+    )  # fmt: skip
+    out = sum(layer.used(e / total) @ v for total in sums)
+    out = out + layer.used(torch.addcdiv(torch.zeros_like(e), e, e.sum(-1, keepdim=True))) @ v
+    out = out + layer.used(e * e.sum(-1, keepdim=True) ** -1) @ v
+    return layer.merge(out + layer.used(e.clone().true_divide_(e.sum(-1, keepdim=True))) @ v)
+
+
+def log_sum_exp_by_hand(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = q @ k.mT
+    largest = scores.amax(-1, keepdim=True)
+    first = (scores - (largest + (scores - largest).exp().sum(-1, keepdim=True).log())).exp()
+    total = scores[..., :1]
+    for j in range(1, L):
+        total = torch.logaddexp(total, scores[..., j : j + 1])
+    return layer.merge(layer.used(first) @ v + layer.used((scores - total).exp()) @ v)
+
+
+def divided_elementwise_product(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    e = (q @ k.mT * 0.1).exp()
+    out = (e[..., None] * v[:, :, None]).sum(-2) / e.sum(-1, keepdim=True)
+    with torch._C.DisableTorchFunction():
+        layer.used(e / e.sum(-1, keepdim=True))
+    normalized = layer.used(e / e.norm(p=1, dim=-1, keepdim=True))
+    return layer.merge(out + (normalized[..., None] * v[:, :, None]).sum(-2))
+
+
+def divided_by_a_power(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    e = (q @ k.mT * 0.1).exp()
+    out = (e @ v) * e.sum(-1, keepdim=True).pow(-1) + (e @ v) / (e @ torch.ones(L, 1))
+    with torch._C.DisableTorchFunction():
+        layer.used(layer.used(e / e.sum(-1, keepdim=True)))
+    return layer.merge(out)
+
+
+def queries_in_a_loop(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    out = []
+    for i in range(L):
+        weights = (q[:, :, i, None] * k[:, :, : i + 1]).sum(-1).softmax(-1)
+        layer.used(weights[:, :, None])
+        out.append((weights[..., None] * v[:, :, : i + 1]).sum(2))
+    return layer.merge(torch.stack(out, 2))
+
+
+def pairs_in_a_loop(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y[0, 0].detach() for y in layer.qkv(x))
+    scores = torch.full((L, L), float("-inf"))
+    for i in range(L):
+        for j in range(i + 1):
+            scores[i, j] = (q[i] * k[j]).sum() if j % 2 else torch.dot(q[i], k[j])
+    weights = scores.softmax(-1)
+    layer.used(weights[None, None])
+    return weights @ v
+
+
+def differences(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    difference = q[:, :, :, None] - k[:, :, None]
+    e = torch.exp(-difference.pow(2).sum(-1))
+    out = layer.used(e / e.sum(-1, keepdim=True)) @ v
+    return layer.merge(out + layer.used((-difference.norm(dim=-1)).softmax(-1)) @ v)
+
+
+def additive_with_a_parameter(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y[:, 0] for y in layer.qkv(x))
+    weights = (torch.tanh(q[:, :, None] + k[:, None]) * layer.seeds[0]).sum(-1).softmax(-1)
+    layer.used(weights[:, None])
+    return weights @ v
+
+
+def learned_queries_by_hand(layer: Layer, x: Tensor) -> Tensor:
+    _, k, v = layer.qkv(x)
+    e = (layer.seeds @ k.mT * 0.1).exp()
+    return layer.merge(layer.used(e / e.sum(-1, keepdim=True)) @ v)
+
+
+def other_functions(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y.flatten(0, 1).detach() for y in layer.qkv(x))
+    weights = torch.zeros(B * H, L, L).baddbmm_(q, k.mT, alpha=0.2).softmax(-1)
+    layer.used(weights.view(B, H, L, L))
+    out = torch.bmm(weights, v).view(B, H, L, D_K)
+    weights = torch.linalg.multi_dot([q[0], layer.o.weight[:D_K, :D_K], k[0].T]).softmax(-1)
+    layer.used(weights[None, None])
+    return layer.merge(out) + torch.linalg.multi_dot([weights, v[0], layer.o.weight[:D_K]])
+
+
+def hopfield(layer: Layer, x: Tensor) -> Tensor:
+    state = x
+    for _ in range(2):
+        weights = (0.1 * state @ x.mT).softmax(-1)
+        layer.used(weights[:, None])
+        state = weights @ x
+    return state
+
+
+def attention_to_the_output_of_learned_queries(layer: Layer, x: Tensor) -> Tensor:
+    weights = (layer.slots.mT @ x.mT).softmax(-1)
+    layer.used(weights[:, None])
+    points = weights @ x
+    weights = (layer.q(x) @ layer.k(points).mT).softmax(-1)
+    layer.used(weights[:, None])
+    return weights @ points
+
+
+def recurrent(layer: Layer, x: Tensor) -> Tensor:
+    state = x[:, 0]
+    for _ in range(3):
+        weights = layer.to_one(torch.tanh(layer.q(x) + layer.k(state)[:, None])).squeeze(-1).softmax(-1)
+        layer.used(weights[:, None, None])
+        state = torch.bmm(weights[:, None], x).squeeze(1)
+    return state
+
+
+def softmax_of_log_weights(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = q @ k.mT
+    weights = layer.used((scores - scores.logsumexp(-1, keepdim=True) + torch.linspace(-1, 0, L)).softmax(-1))
+    return layer.merge(weights @ v)
+
+
+def divided_with_queries_first(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = (y.transpose(1, 2) for y in layer.qkv(x))  # (B, L, H, d)
+    e = torch.einsum("bqhd,bkhd->bhqk", q, k).mul(0.1).exp()
+    with torch._C.DisableTorchFunction():
+        layer.used(e / e.sum(-1, keepdim=True))
+    out = torch.einsum("bhqk,bkhd->bqhd", e, v) / e.sum(-1).transpose(1, 2)[..., None]
+    return layer.o(out.flatten(2))
+
+
+def heads_by_vmap(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    with torch._C.DisableTorchFunction():
+        layer.used((q @ k.mT).softmax(-1))
+    return layer.merge(torch.vmap(lambda q, k, v: (q @ k.mT).softmax(-1) @ v, 1, 1)(q, k, v))
+
+
 ATTENTION = [
     product, einsum, heads_after_queries, shared_values, values_first, softmax_over_rows,
     batch_before_heads_in_one_axis, heads_before_batch_in_one_axis, fused_with_one_axis,
@@ -591,7 +747,10 @@ ATTENTION = [
     projected_learned_queries, pooling_heads, expanded_pooling, learned_keys, gated, differential, slots,
     memory_tokens, implicit_axis, half_precision, softcap, distances, cosine_similarity, vector_products, sparse_scores,
     fused_with_groups_of_heads, autograd_function, one_key, scripted_softcap, softmax_plus_one_of_large_scores,
-    powers_of_a_number, sum_by_einsum, mixed_heads_normalized, items_in_a_loop,
+    powers_of_a_number, sum_by_einsum, mixed_heads_normalized, items_in_a_loop, exponentials_minus_one,
+    sums_in_other_forms, log_sum_exp_by_hand, divided_elementwise_product, divided_by_a_power, queries_in_a_loop,
+    pairs_in_a_loop, differences, additive_with_a_parameter, learned_queries_by_hand, other_functions, heads_by_vmap,
+    hopfield, attention_to_the_output_of_learned_queries, recurrent, softmax_of_log_weights, divided_with_queries_first,
 ]  # fmt: skip
 
 
@@ -653,6 +812,18 @@ def cosine_experts(layer: Layer, x: Tensor) -> Tensor:
     return (scores.softmax(-1)[..., None] * outputs).sum(2)
 
 
+def state_space_duality(layer: Layer, x: Tensor) -> Tensor:
+    decay = -F.softplus(layer.to_one(x))[..., 0].cumsum(-1)
+    decay = (decay[:, :, None] - decay[:, None]).exp().tril()
+    return (layer.q(x) @ layer.k(x).mT * decay) @ x
+
+
+def experts_by_hand(layer: Layer, x: Tensor) -> Tensor:
+    e = layer.gate(x).exp()
+    weights = e / e.sum(-1, keepdim=True)
+    return torch.einsum("ble,bled->bld", weights, torch.stack([f(x) for f in layer.experts], 2))
+
+
 def mixed_layers(layer: Layer, x: Tensor) -> Tensor:
     return (layer.sink.softmax(0).view(H, 1, 1, 1) * torch.stack([x] * H)).sum(0)
 
@@ -660,12 +831,6 @@ def mixed_layers(layer: Layer, x: Tensor) -> Tensor:
 def sigmoid_attention(layer: Layer, x: Tensor) -> Tensor:
     q, k, v = layer.qkv(x)
     return layer.merge((q @ k.mT).sigmoid() @ v)
-
-
-def squared_relu_attention(layer: Layer, x: Tensor) -> Tensor:
-    q, k, v = layer.qkv(x)
-    scores = (q @ k.mT).relu() ** 2
-    return layer.merge(scores / scores.sum(-1, keepdim=True).clamp_min(1e-6) @ v)
 
 
 def loss(layer: Layer, x: Tensor) -> Tensor:
@@ -676,7 +841,8 @@ def loss(layer: Layer, x: Tensor) -> Tensor:
 
 NOT_ATTENTION = [
     soft_lookup, experts, linear_attention, kernel_attention, soft_experts, soft_experts_collected_first,
-    small_linear_attention, codebook, cosine_experts, mixed_layers, sigmoid_attention, squared_relu_attention, loss,
+    small_linear_attention, codebook, cosine_experts, mixed_layers, sigmoid_attention, experts_by_hand,
+    state_space_duality, loss,
 ]  # fmt: skip
 
 
@@ -780,11 +946,50 @@ def script_function(layer: Layer, x: Tensor) -> Tensor:
     return layer.merge(compiled_script(scripted)(*layer.qkv(x)))
 
 
+def squared_relu_attention(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = (q @ k.mT).relu() ** 2
+    return layer.merge(scores / scores.sum(-1, keepdim=True).clamp_min(1e-6) @ v)
+
+
+def hyperbolic_functions(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    e = (q @ k.mT * 0.1).cosh() + (q @ k.mT * 0.1).sinh()
+    return layer.merge(e / e.sum(-1, keepdim=True) @ v)
+
+
+def differences_of_scores(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    scores = q @ k.mT
+    return layer.merge(1 / (scores[..., None, :] - scores[..., None]).exp().sum(-1) @ v)
+
+
+def parts_joined_by_their_sums(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    parts = [(q @ k_part.mT, v_part) for k_part, v_part in zip(k.split(3, 2), v.split(3, 2), strict=True)]
+    total = torch.logaddexp(*(scores.logsumexp(-1, keepdim=True) for scores, _ in parts))
+    return layer.merge(
+        sum(scores.softmax(-1) @ y * (scores.logsumexp(-1, keepdim=True) - total).exp() for scores, y in parts)
+    )
+
+
+def not_normalized(layer: Layer, x: Tensor) -> Tensor:
+    return layer.head((layer.q(x) @ layer.k(x).mT * 0.1).exp() @ layer.v(x))
+
+
+def one_key_at_a_time(layer: Layer, x: Tensor) -> Tensor:
+    q, k, v = layer.qkv(x)
+    weights = (q @ k.mT).softmax(-1)
+    return layer.merge(sum(weights[..., j : j + 1] * v[:, :, j : j + 1] for j in range(L)))
+
+
 REPORTED = [
     (landmarks, "several softmaxes"), (blocks, "in pieces"), (wrong_axis, "not multiplied"),
-    (keys_in_chunks, "added"), (selected_keys, "keys of its own"), (selected_keys_of_one_head, "keys of its own"),
+    (keys_in_chunks, "in pieces"), (selected_keys, "keys of its own"), (selected_keys_of_one_head, "keys of its own"),
     (neighbours, "keys of its own"), (graph, "index_add"), (dropout_in_place, "in place"), (two_axes_of_keys, "view"),
     (operator_of_another_library, "mix"), (script_function, "TorchScript"), (sum_in_a_column_of_ones, "divided"),
+    (squared_relu_attention, "no softmax"), (hyperbolic_functions, "no softmax"), (differences_of_scores, "no softmax"),
+    (parts_joined_by_their_sums, "in pieces"), (not_normalized, "divided"), (one_key_at_a_time, "not multiplied"),
 ]  # fmt: skip
 
 

@@ -299,3 +299,33 @@ def test_softmax_over_experts_is_left_as_it_is() -> None:
     factors = torch.ones(2, 4, 6, 6)
     factors[..., 0] = 0
     torch.testing.assert_close(out, Reference(model.attention, lambda w: multiplied(w, factors))(x))
+
+
+@pytest.mark.parametrize("form", ["norm", "log-sum-exp"])
+@pytest.mark.parametrize("grad", [False, True])
+def test_softmax_by_hand_whose_rows_sum_to_one(form: str, grad: bool) -> None:
+    class ByHand(nn.Module):
+        hidden = torch.zeros(5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            scores = x @ x.mT / 2 + self.hidden
+            if form == "norm":
+                e = torch.expm1(scores) + 1
+                return e / e.norm(p=1, dim=-1, keepdim=True) @ x
+            total = scores[..., :1]
+            for j in range(1, 5):
+                total = torch.logaddexp(total, scores[..., j : j + 1])
+            return (scores - total).exp() @ x
+
+    torch.manual_seed(0)
+    model, x = ByHand(), torch.randn(2, 5, 4, requires_grad=grad)
+    with torch.set_grad_enabled(grad):
+        with regard.intervene(model, {"*": knockout(keys=1)}), regard.watch(model) as seen:
+            out = model(x)
+        model.hidden = torch.zeros(5).index_fill(0, torch.tensor(1), float("-inf"))
+        expected = model(x)
+    torch.testing.assert_close(out, expected)
+    assert (seen[0].weights(keys=1) == 0).all()
+    if grad:
+        gradients = [torch.autograd.grad(y.square().sum(), x)[0] for y in (out, expected)]
+        torch.testing.assert_close(*gradients)

@@ -70,15 +70,18 @@ def sets_table(results: Mapping[str, Mapping[str, Grades]]) -> Table:
 
 def validation_table(file: str, matches: Sequence[Match]) -> Table:
     """Return a table with one row per match of a validation."""
-    words = ("against", "as", "status", "result")
-    names = ("board", *words, "moves", "fallback", "errors", "1st move", "slowest", "bank")
-    table = _new_table(f"{file} in kaggle-environments", names, left=words, wrapped=("result",))
+    words = ("board", "against", "as", "result")
+    names = (*words, "moves", "fall-\nback", "errors", "1st\nmove", "slowest", "bank")
+    table = _new_table(f"{file} in kaggle-environments", names, left=words, wrapped=())
+    problems = []
     for match in matches:
         size, side = "×".join(map(str, match.size)), ("first", "second")[match.side - 1]
-        result = match.result if match.valid else f"lost: {match.problem}"
-        times = (f"{match.first_move:.2f} s", f"{match.slowest_later:.3f} s", f"{match.bank:.1f} s")
+        times = (f"{match.first_move:.1f} s", f"{match.slowest_later:.2f} s", f"{match.bank:.0f} s")
         counts = (str(match.moves), str(match.fallback), "–" if match.errors is None else str(match.errors))
-        table.add_row(size, match.opponent, side, match.status, result, *counts, *times)
+        table.add_row(size, match.opponent, side, match.result, *counts, *times)
+        if match.problem:
+            problems.append(f"{size} against {match.opponent} as {side}: {match.problem}")
+    table.caption = "\n".join(problems) or None
     return table
 
 
@@ -90,7 +93,10 @@ def _new_table(
     title: str, names: Sequence[str], left: Sequence[str] = ("player",), wrapped: Sequence[str] = ("player",)
 ) -> Table:
     """Return a table with these columns; those in `left` are aligned left, and those in `wrapped` may be wrapped."""
-    table = Table(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD, pad_edge=False,
+        collapse_padding=True,
+    )  # fmt: skip
     for name in names:
         side: Any = "left" if name in left else "right"
         table.add_column(name, justify=side, no_wrap=name not in wrapped, overflow="fold")

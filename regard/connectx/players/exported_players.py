@@ -12,7 +12,7 @@ from regard.numba_functions import numba
 
 def embedded_file(name: str) -> bytes | None:
     """Return a data file embedded in the exported file that this module was loaded from; None if there is none."""
-    return vars(sys.modules[__name__.partition(".")[0]]).get("files", {}).get(name)
+    return vars(sys.modules[__name__.partition(".")[0]]).get("embedded_files", {}).get(name)
 
 
 def embedded_book() -> Any:

@@ -102,9 +102,11 @@ class Comparison:
 
     def table(self) -> Any:
         """Return a rich table of the mean evaluation of both configurations."""
+        from rich import box
         from rich.table import Table
 
-        table = Table(title=f"{self.results['method']}, {self.results['seeds']} seeds")
+        title = f"{self.results['method']}, {self.results['seeds']} seeds"
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for column in ("configuration", "parameters", "positions", "error %", "begin", "middle", "end", "perfect %"):
             left = column == "configuration"
             table.add_column(column, justify="left" if left else "right", overflow="fold", no_wrap=not left)

@@ -38,7 +38,7 @@ class Settings:
     body_limit          largest number of bytes of a request
     running, waiting    number of jobs that run, and that wait, at a time
     data                folder of the learner's progress; None means the user's data folder
-    warm                import torch in the background after the first view has been served
+    warm                import torch and the claims in the background after the first view has been served
     claims              folder with results of claims; None means ./claims, or else the results in the package
     network             folder of the board network to show; None means the network in the package
 
@@ -115,16 +115,24 @@ def _api_routes() -> list[BaseRoute]:
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    closed = threading.Event()
     if app.state.settings.warm:
-        threading.Thread(target=_import_torch, args=[app.state.first_answer], daemon=True).start()
+        # Not a daemon: a process that ends inside the import of a C++ library may crash.
+        work = (app.state.first_answer, closed)
+        threading.Thread(target=_import_in_background, args=work, daemon=False).start()
     yield
+    closed.set()
+    app.state.first_answer.set()
     app.state.jobs.close()
 
 
-def _import_torch(first_answer: threading.Event) -> None:
-    """Import torch after the first view has its numbers: the import takes seconds, and that view does not need it."""
+def _import_in_background(first_answer: threading.Event, closed: threading.Event) -> None:
+    """Import torch and the claims after the first view has its data, which needs neither: each import takes seconds."""
     first_answer.wait(30)
-    importlib.import_module("torch")
+    if not closed.is_set():
+        importlib.import_module("torch")
+    if not closed.is_set():
+        importlib.import_module("regard.claims.registry").claims()
 
 
 async def _field_error(_: Request, error: Exception) -> Response:

@@ -88,8 +88,9 @@ def serve(
             # In a thread: a text browser blocks until it is closed.
             threading.Thread(target=webbrowser.open, args=[lab.url], daemon=True).start()
         try:
+            # Not `thread.join`: if Ctrl-C interrupts it, Python 3.11 marks the thread as ended while it still runs.
             while lab.thread.is_alive():
-                lab.thread.join(0.5)
+                threading.Event().wait(0.5)
         except KeyboardInterrupt:
             pass
 

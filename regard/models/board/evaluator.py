@@ -22,7 +22,7 @@ from torch import nn
 from regard.models.board.any_network import board_output, inference_copy
 from regard.models.board.config import BoardConfig
 from regard.models.board.network import BoardNet
-from regard.models.convert.board_to_onnx import SmallBatches
+from regard.models.convert.board_to_onnx import MAX_BOARDS, small_batches
 
 Floats = NDArray[np.float32]
 
@@ -63,7 +63,7 @@ class Evaluator:
         if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
             raise ValueError(f"batch must be a whole number of at least 1, got {batch!r}")
         self.net: Any = inference_copy(net)
-        self.small_batches = SmallBatches(self.net) if isinstance(self.net, BoardNet) else self.net
+        self.small_batches = small_batches(self.net) if isinstance(self.net, BoardNet) else None
         self.mirror, self.batch = mirror, batch
         config = getattr(net, "config", None)
         self.planes = config.planes if isinstance(config, BoardConfig) else None  # None: any number of planes
@@ -91,8 +91,7 @@ class Evaluator:
     def in_table(self, planes: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which positions (N,) the network's opening table was taught."""
         table = getattr(self.net, "opening_table", None)
-        few = planes.sum((1, 2, 3)) <= (0 if table is None else table.stones)
-        if table is None or not few.any():  # most calls; the set of taught positions takes longer
+        if table is None or not table.few_stones(planes).any():  # most calls; the set of taught positions takes longer
             return np.zeros(len(planes), np.bool_)
         with torch.inference_mode():
             return np.asarray(table.covers(torch.from_numpy(np.ascontiguousarray(planes, np.float32))).numpy())
@@ -165,9 +164,12 @@ class Evaluator:
         )
 
     def _run_batch(self, planes: Floats, legal: NDArray[np.bool_]) -> Evaluation:
+        planes = np.ascontiguousarray(planes)
+        if self.small_batches is not None and len(planes) <= MAX_BOARDS:
+            return Evaluation(*self.small_batches(planes, legal))
         with torch.inference_mode():
-            planes_tensor = torch.from_numpy(np.ascontiguousarray(planes))
-            output = board_output(self.small_batches(planes_tensor), planes_tensor)
+            planes_tensor = torch.from_numpy(planes)
+            output = board_output(self.net(planes_tensor), planes_tensor)
             score = None if output.score is None else output.score.numpy()
             return Evaluation(_softmax(output.policy.numpy(), legal), output.value[:, 0].numpy(), score)
 

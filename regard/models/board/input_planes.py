@@ -83,9 +83,12 @@ class LinePlanes(nn.Module):
         )
 
 
-def compute_planes(planes: NDArray[np.float32], inarow: int) -> NDArray[np.float32]:
-    """Return what `LinePlanes(inarow)` returns, (B, 18, rows, columns); compiled, if numba is installed."""
-    result = np.empty((len(planes), 2 + ADDED_PLANES, *planes.shape[2:]), np.float32)
+def compute_planes(planes: NDArray[np.float32], inarow: int, zeros: int = 0) -> NDArray[np.float32]:
+    """Return what `LinePlanes(inarow)` returns, (B, 18, rows, columns), and `zeros` planes of zeros after it.
+
+    It is compiled, if numba is installed.
+    """
+    result = np.zeros((len(planes), 2 + ADDED_PLANES + zeros, *planes.shape[2:]), np.float32)
     _write_planes(planes, inarow, _STEPS, result)
     return result
 
@@ -104,45 +107,41 @@ def _use_numba(planes: Tensor) -> bool:
 
 @compiled(nogil=True, error_model="numpy")
 def _write_planes(planes: Any, inarow: int, directions: Any, out: Any) -> None:
-    """Write the 18 planes of every position to out (B, 18, rows, columns), as `LinePlanes.forward` computes them."""
+    """Write the 18 planes of every position to out (B, 18, rows, columns), as `LinePlanes.forward` computes them.
+
+    `out` contains zeros. It visits each line once, where the convolutions visit it once for each of its squares.
+    """
     rows, columns, reach = planes.shape[2], planes.shape[3], inarow - 1
+    full = np.float32(reach)
     for board in range(len(planes)):
+        stones, result = planes[board], out[board]
         for row in range(rows):
             for column in range(columns):
-                result = out[board, :, row, column]
-                result[0], result[1] = planes[board, 0, row, column], planes[board, 1, row, column]
-                free = np.float32(1) - (result[0] + result[1])
+                result[0, row, column], result[1, row, column] = stones[0, row, column], stones[1, row, column]
                 supported = np.float32(1)
                 if row + 1 < rows:
-                    supported = planes[board, 0, row + 1, column] + planes[board, 1, row + 1, column]
-                result[4], result[5] = supported * free, (rows - row) % 2
-                for side in range(2):
-                    completes, nearly, opened, first = False, 0, 0, 6 + side * OPEN_LINE_PLANES
-                    for direction in range(len(directions)):
-                        down, right = directions[direction]
-                        fullest = np.float32(0)
-                        for place in range(inarow):  # of this square in the line
-                            stones, others = np.float32(0), np.float32(0)
-                            for step in range(-place, inarow - place):
-                                if step == 0:
-                                    continue
-                                r, c = row + step * down, column + step * right
-                                if 0 <= r < rows and 0 <= c < columns:
-                                    stones += planes[board, side, r, c]
-                                    others += planes[board, 1 - side, r, c]
-                                else:
-                                    others += np.float32(1)
-                            if stones > reach - 0.5:
-                                completes = True
-                            if result[1 - side] < 0.5 and others < 0.5:
-                                opened += 1
-                                total = stones + result[side]
-                                fullest = max(fullest, total)
-                                nearly += abs(total - (inarow - 2)) < 0.5
-                        result[first + direction] = fullest / np.float32(reach)
-                    result[2 + side] = free if completes else np.float32(0)
-                    result[first + 4] = np.float32(nearly) / np.float32(4)
-                    result[first + 5] = np.float32(opened) / np.float32(8)
+                    supported = stones[0, row + 1, column] + stones[1, row + 1, column]
+                free = np.float32(1) - (stones[0, row, column] + stones[1, row, column])
+                result[4, row, column], result[5, row, column] = supported * free, (rows - row) % 2
+        for side in range(2):
+            first = 6 + side * OPEN_LINE_PLANES
+            for direction in range(len(directions)):
+                down, right = directions[direction]
+                for row in range(rows - reach * down):
+                    for column in range(max(0, -reach * right), columns - max(0, reach * right)):
+                        own, others = np.float32(0), np.float32(0)
+                        for step in range(inarow):
+                            own += stones[side, row + step * down, column + step * right]
+                            others += stones[1 - side, row + step * down, column + step * right]
+                        nearly = np.float32(0.25) if abs(own - (inarow - 2)) < 0.5 else np.float32(0)
+                        for step in range(inarow):
+                            r, c = row + step * down, column + step * right
+                            if own - stones[side, r, c] > reach - 0.5:
+                                result[2 + side, r, c] = np.float32(1) - (stones[0, r, c] + stones[1, r, c])
+                            if others < 0.5:
+                                result[first + direction, r, c] = max(result[first + direction, r, c], own / full)
+                                result[first + 4, r, c] += nearly
+                                result[first + 5, r, c] += np.float32(0.125)
 
 
 def _count(lines: Float[Tensor, "b directions places rows columns"]) -> Float[Tensor, "b 1 rows columns"]:

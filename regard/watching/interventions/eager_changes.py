@@ -15,13 +15,14 @@ from regard.watching.interventions.call_changes import CallChanges
 from regard.watching.readers.eager.function_sets import EXP, SOFTMAX
 from regard.watching.readers.eager.tracker import Tracker
 from regard.watching.readers.eager.trails import Layout, Weighing
+from regard.watching.readers.eager.value_products import WEIGHING
 from regard.watching.weights.weight_edits import Rows, apply_edits
 
 
 def copy_of_weights(tracker: Tracker, func: Any, out: Any) -> Any:
     """Return the result of a function; a copy if it holds weights that the backward of the function needs."""
     trail = tracker.trail(out) if isinstance(out, Tensor) and (func in SOFTMAX or func in EXP) else None
-    if trail is None or trail.stage != "weights" or not out.requires_grad:
+    if trail is None or trail.stage not in WEIGHING or not out.requires_grad:
         return out
     copy = torch.clone(out)  # seen by the recorders around
     tracker.follow(copy, trail)

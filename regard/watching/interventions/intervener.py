@@ -33,7 +33,7 @@ from regard.watching.readers import torch_calls as readers
 from regard.watching.readers.eager import reader as eager_reader
 from regard.watching.readers.eager.products import PRODUCTS
 from regard.watching.readers.eager.trails import Fold, Weighing
-from regard.watching.readers.eager.value_products import follow_output
+from regard.watching.readers.eager.value_products import WEIGHING, follow_output
 from regard.watching.recorder.call_site import CallSite
 from regard.watching.recorder.function_mode import (
     ATTENTION,
@@ -315,7 +315,7 @@ class Intervener(Recorder):
     def _multiplies_weights(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         operands = [x for a in (*args, *kwargs.values()) for x in (a if isinstance(a, list | tuple) else [a])]
         trails = [self.tracker.trail(x) for x in operands if isinstance(x, Tensor)]
-        return any(trail is not None and trail.stage == "weights" for trail in trails)
+        return any(trail is not None and trail.stage in WEIGHING for trail in trails)
 
     def change_product(
         self, name: str, bound: list[Bound], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]

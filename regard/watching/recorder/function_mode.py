@@ -145,9 +145,13 @@ class Recorder(TorchFunctionMode):
 
     def follow(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Follow a function that is not attention by itself; record a call where it completes eager attention."""
-        weighing = eager_reader.read(self.tracker, func, args, kwargs, out)
-        if weighing is not None and (site := self.stack.site()) is not None:
-            self.record_eager(site, weighing)
+        try:
+            weighing = eager_reader.read(self.tracker, func, args, kwargs, out)
+            if weighing is not None and (site := self.stack.site()) is not None:
+                self.record_eager(site, weighing)
+        except Exception as error:
+            name = getattr(func, "__name__", func)
+            self.report_unread(f"the reader failed in {name}: {type(error).__name__}: {error}")
 
     def read_operator(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Read a direct call of an operator, `torch.ops.aten.…`, as exported graphs make them."""

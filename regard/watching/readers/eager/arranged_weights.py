@@ -103,8 +103,13 @@ def count(
     softmax.partial_products += weights.shape[-1] + 1 < softmax.size
     if softmax.products > 1 and weights.numel() >= math.prod(softmax.shape):
         return None  # the same weights again, with other values
-    weights, values = unwrap(weights.detach()), unwrap(values.detach())
-    output = None if output is None else unwrap(output.detach())
+    outer, mapped = (
+        weights.dim(),
+        [unwrap(x.detach()) for x in (weights, values, *([] if output is None else [output]))],
+    )
+    if mapped[0].dim() == outer + 1 == 4 and mapped[0].shape[1] != tracker.heads(tracker.module()) == len(mapped[0]):
+        mapped = [x.transpose(0, 1) for x in mapped]  # torch.vmap over heads
+    weights, values, output = *mapped[:2], mapped[2] if output is not None else None
     fold = Fold(len(weights)) if weights.dim() == 3 else None
     return Weighing(weights, softmax, values, output, softmax.scale, fold, dropout)
 

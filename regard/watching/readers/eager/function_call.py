@@ -81,10 +81,10 @@ class FunctionCall:
         dims = [dim] if isinstance(dim, int) else list(dim) if isinstance(dim, list | tuple) and dim else range(x.dim())
         return [d if d < 0 else d - x.dim() for d in dims]
 
-    def base(self) -> float | None:
-        """Return the number whose powers are computed, as in 2.0 ** x; None if it is not a positive number."""
-        value = number(self.args[1] if self.func is Tensor.__rpow__ else self.argument(0, "self"))
-        return value if value is not None and value > 0 else None
+    def power(self) -> tuple[Any, Any]:
+        """Return base and exponent of a power."""
+        base, exponent = self.argument(0, "self"), self.argument(1, "exponent")
+        return (exponent, base) if self.func is Tensor.__rpow__ else (base, exponent)
 
     def drops(self) -> bool:
         """Whether a dropout function changes its argument."""

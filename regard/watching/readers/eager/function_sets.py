@@ -11,17 +11,23 @@ SOFTMAX = {
 }  # fmt: skip
 LOG_SOFTMAX = {F.log_softmax, torch.log_softmax, Tensor.log_softmax, torch.special.log_softmax}
 LOG_SUM_EXP = {torch.logsumexp, Tensor.logsumexp, torch.special.logsumexp}
+EXPM1 = {torch.expm1, Tensor.expm1, Tensor.expm1_, torch.special.expm1}
 EXP2 = {torch.exp2, Tensor.exp2, Tensor.exp2_, torch.special.exp2}
-POWERS = {torch.pow, Tensor.__rpow__}
-EXP = {torch.exp, Tensor.exp, Tensor.exp_, torch.exp_, *EXP2}
+# Powers of a number or a tensor: the scores are their exponent.
+POWERS = {torch.pow, Tensor.pow, Tensor.__pow__, Tensor.__rpow__, torch.float_power, Tensor.float_power}
+# expm1 too: 1 is added before the division by the sum.
+EXP = {torch.exp, Tensor.exp, Tensor.exp_, torch.exp_, *EXP2, *EXPM1}
 SUMS = {torch.sum, Tensor.sum, torch.nansum, Tensor.nansum}
+MEANS = {torch.mean, Tensor.mean}
+RUNNING_SUMS = {torch.cumsum, Tensor.cumsum, Tensor.cumsum_}
 SCATTERED_SUMS = {
     torch.scatter_add, Tensor.scatter_add, Tensor.scatter_add_, torch.scatter_reduce, Tensor.scatter_reduce,
     Tensor.scatter_reduce_, torch.index_add, Tensor.index_add, Tensor.index_add_, torch.segment_reduce,
 }  # fmt: skip
 DIVISIONS = {
-    torch.div, Tensor.div, Tensor.div_, Tensor.__truediv__, torch.true_divide, Tensor.true_divide, torch.divide,
-    Tensor.divide, Tensor.divide_, Tensor.__itruediv__, Tensor.__div__, Tensor.__idiv__,
+    torch.div, Tensor.div, Tensor.div_, Tensor.__truediv__, torch.true_divide, Tensor.true_divide,
+    Tensor.true_divide_, torch.divide, Tensor.divide, Tensor.divide_, Tensor.__itruediv__, Tensor.__div__,
+    Tensor.__idiv__,
 }  # fmt: skip
 RECIPROCALS = {torch.reciprocal, Tensor.reciprocal, Tensor.reciprocal_, Tensor.__rtruediv__, Tensor.__rdiv__}
 ADDITIONS = {torch.add, Tensor.add, Tensor.add_, Tensor.__add__, Tensor.__iadd__, Tensor.__radd__}
@@ -42,13 +48,17 @@ CASTS = {
     torch._weight_norm, Tensor.contiguous, Tensor.clone, torch.clone,
 }  # fmt: skip
 # Functions of pairs of vectors.
-PAIR_FUNCTIONS = {torch.cdist, torch.linalg.vecdot, F.cosine_similarity, F.pairwise_distance}
+PAIR_FUNCTIONS = {
+    torch.cdist, torch.linalg.vecdot, torch.dot, Tensor.dot, torch.vdot, Tensor.vdot, F.cosine_similarity,
+    F.pairwise_distance,
+}  # fmt: skip
 CONVOLUTIONS = {F.conv1d, F.conv2d}
 # Functions whose result is no longer a score.
 NO_SCORES = {
     F.scaled_dot_product_attention, F.embedding, F.layer_norm, torch.layer_norm, F.batch_norm, F.group_norm,
     F.instance_norm, F.rms_norm, F.gelu, F.silu, F.mish, F.cross_entropy, torch._native_multi_head_attention,
-    torch._transformer_encoder_layer_fwd,
+    torch._transformer_encoder_layer_fwd, torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu, torch.lstm_cell,
+    torch.gru_cell, torch.rnn_tanh_cell, torch.rnn_relu_cell,
 }  # fmt: skip
 # Functions that keep the factor of the scores: score · factor + something.
 KEEP_SCALE = {

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.watching.readers.eager.axis_tracking import RESHAPES, follow_axis, split_by_reshape
 from regard.watching.readers.eager.function_call import FunctionCall
-from regard.watching.readers.eager.function_sets import CHUNKS
+from regard.watching.readers.eager.function_sets import CHUNKS, NO_SCORES
 from regard.watching.readers.eager.products import PRODUCTS, read_product
 from regard.watching.readers.eager.tracker import Tracker
 from regard.watching.readers.eager.trails import Trail
@@ -15,6 +15,8 @@ from regard.watching.readers.eager.trails import Trail
 def continue_output(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trail) -> None:
     """Follow an output: to the split of its axis of batch and heads, or for learned queries to a sum over them."""
     func, out, fold = call.func, call.out, trail.fold
+    if func in NO_SCORES:
+        return
     assert trail.axis is not None
     if fold is None:  # the result for learned queries
         if func in PRODUCTS and trail.softmax is not None:

@@ -32,6 +32,11 @@ class Product:
         }
         return next(iter(sizes.values())) if len(sizes) == 1 else None
 
+    def summed_axes(self, i: int) -> list[int]:
+        """Return the axes of an operand that are summed over, counted from the end."""
+        labels = self.labels[i]
+        return [axis - len(labels) for axis, label in enumerate(labels) if label not in self.result]
+
 
 def read_product(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Product | None:
     """Return the operands and labels of a call of a product function; None if its form is not known.
@@ -45,6 +50,8 @@ def read_product(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
             return _einsum(args, kwargs)
         if func is torch.tensordot:
             return _tensordot(*args, **kwargs)
+        if func is torch.linalg.multi_dot:
+            return _multi_dot(args[0])
         if func is F.linear:
             x, weight = args[0], kwargs["weight"] if "weight" in kwargs else args[1]
             batch: list[Label] = list(range(-x.dim() + 1, 0))
@@ -53,7 +60,7 @@ def read_product(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
             left: list[Label] = [f"a{i}" for i in range(args[0].dim() - 1)]
             right: list[Label] = [f"b{i}" for i in range(args[1].dim() - 1)]
             return Product(args[:2], [[*left, "sum"], [*right, "sum"]], [*left, *right])
-        names = {"input": 0, "self": 0, "other": 1, "mat2": 1, "batch1": 1, "batch2": 2, "mat1": 1}
+        names = {"input": 0, "self": 0, "other": 1, "mat2": 1, "batch1": 1, "batch2": 2, "mat1": 1, "mat": 1, "vec": 2}
         operands = [*args, *(kwargs[name] for name in sorted(kwargs, key=lambda n: names.get(n, 9)) if name in names)]
         operands = operands[1:3] if func in WITH_ADDEND else operands[:2]
         a, b = operands if func is not Tensor.__rmatmul__ else reversed(operands)
@@ -82,6 +89,13 @@ def _tensordot(a: Tensor, b: Tensor, dims: Any = 2, **_: Any) -> Product:
         labels_b[j] = labels_a[i]
     result = [x for x in (*labels_a, *labels_b) if not (x in labels_a and x in labels_b)]
     return Product((a, b), [labels_a, labels_b], result)
+
+
+def _multi_dot(operands: Sequence[Tensor]) -> Product:
+    last = len(operands) - 1
+    labels: list[list[Label]] = [[i, i + 1] for i in range(len(operands))]
+    labels[0], labels[last] = labels[0][-operands[0].dim() :], labels[last][: operands[last].dim()]
+    return Product(operands, labels, [*labels[0][:-1], *labels[last][1:]])
 
 
 def _einsum(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Product | None:
@@ -115,9 +129,12 @@ def _expand_ellipsis(term: list[Any], dim: int) -> list[Label]:
     return [y for x in term for y in (range(len(term) - 1 - dim, 0) if x is ... else [x])]
 
 
-WITH_ADDEND = {torch.baddbmm, Tensor.baddbmm, torch.addmm, Tensor.addmm, torch.addbmm, Tensor.addbmm}
+WITH_ADDEND = {
+    torch.baddbmm, Tensor.baddbmm, Tensor.baddbmm_, torch.addmm, Tensor.addmm, Tensor.addmm_, torch.addbmm,
+    Tensor.addbmm, Tensor.addbmm_, torch.addmv, Tensor.addmv, Tensor.addmv_,
+}  # fmt: skip
 PRODUCTS = {
     torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.__rmatmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm,
-    torch.mv, Tensor.mv, torch.linalg.matmul, torch.sparse.mm, torch.einsum, torch.tensordot,
+    torch.mv, Tensor.mv, torch.linalg.matmul, torch.sparse.mm, torch.einsum, torch.tensordot, torch.linalg.multi_dot,
     F.linear, torch.inner, Tensor.inner, *WITH_ADDEND,
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """Scores of eager attention: where they begin, and how they are followed to a softmax."""
 
 import math
+import weakref
 from dataclasses import replace
 
 import torch.nn.functional as F
@@ -18,12 +19,15 @@ from regard.watching.readers.eager.function_sets import (
     KEEP_FACTOR,
     LOG_SOFTMAX,
     LOG_SUM_EXP,
+    MEANS,
     MULTIPLICATIONS,
     NO_SCORES,
     PAIR_FUNCTIONS,
     POWERS,
+    RUNNING_SUMS,
     SOFTMAX,
     SUBTRACTIONS,
+    SUMS,
     WRITES,
 )
 from regard.watching.readers.eager.products import PRODUCTS, WITH_ADDEND, Label, read_product
@@ -95,13 +99,37 @@ def _begin_scaled(tracker: Tracker, call: FunctionCall) -> None:
     func, args, out = call.func, call.args, call.out
     a, b = args[0], args[1] if len(args) > 1 else call.kwargs.get("other")
     if isinstance(b, Tensor) and isinstance(a, Tensor) and (b.dim() or func not in DIVISIONS):
-        larger = func in MULTIPLICATIONS and out.numel() > max(a.numel(), b.numel())
-        if larger and not (tracker.is_fixed(a) or tracker.is_fixed(b)):  # queries × keys, before their sum
-            tracker.follow(out, Trail("scores"))
+        if func in MULTIPLICATIONS and a is not b:  # perhaps queries × keys, before their sum
+            if out.numel() == a.numel() or out.numel() == b.numel():
+                tracker.multiplied = weakref.ref(out), weakref.ref(a), weakref.ref(b)
+            elif not (tracker.is_fixed(a) or tracker.is_fixed(b)):
+                tracker.follow(out, Trail("scores"))
         return
     factor = number(b)
     if factor and isinstance(a, Tensor) and a.dim() > 1:
         tracker.follow(out, Trail("scaled", scale=1 / factor if func in DIVISIONS else factor))
+
+
+def _begin_sum(tracker: Tracker, call: FunctionCall) -> None:
+    """Start with a product summed elementwise, (q * k).sum(-1), of two activations or of one with a parameter."""
+    x, product = call.args[0] if call.args else None, tracker.multiplied
+    if product is None or x is None or product[0]() is not x or call.reduced_axes(x) != [-1]:
+        return
+    fixed = [y for factor in product[1:] if (y := factor()) is not None and tracker.is_fixed(y)]
+    if len(fixed) == 2 or any(map(tracker.is_buffer, fixed)):
+        return
+    width, learned = x.shape[-1], bool(fixed)
+    scale = None if learned else 1 / width if call.func in MEANS else 1.0
+    tracker.follow(call.out, Trail("scores", scores=Scores(learned, width=width), scale=scale))
+
+
+def _begin_difference(tracker: Tracker, call: FunctionCall) -> None:
+    """Start with all differences of queries and keys, before their norm."""
+    a, b = call.args[0], call.argument(1, "other")
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or call.out.numel() <= max(a.numel(), b.numel()):
+        return
+    if not (tracker.is_fixed(a) or tracker.is_fixed(b)):
+        tracker.follow(call.out, Trail("pairs"))
 
 
 BEGINNINGS = {
@@ -111,6 +139,8 @@ BEGINNINGS = {
     **dict.fromkeys(SOFTMAX, _begin_softmax),
     **dict.fromkeys((*CONVOLUTIONS, F.bilinear), _begin_convolution),
     **dict.fromkeys(PAIR_FUNCTIONS, _begin_distances),
+    **dict.fromkeys((*SUMS, *MEANS), _begin_sum),
+    **dict.fromkeys(SUBTRACTIONS, _begin_difference),
     F.linear: _begin_linear,
 }
 """Functions whose result may be followed although none of their arguments is on the way to weights."""
@@ -138,6 +168,17 @@ def continue_factor(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trai
         tracker.follow(y, trail)
 
 
+def continue_pairs(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trail) -> None:
+    """Follow differences of queries and keys through elementwise functions to their sum or norm: scores."""
+    out = call.out
+    if not isinstance(out, Tensor) or call.func in PRODUCTS:
+        return
+    if out.shape == x.shape:
+        tracker.follow(out, trail)
+    elif out.shape in (x.shape[:-1], (*x.shape[:-1], 1)):
+        tracker.follow(out, Trail("scores", scale=None))
+
+
 def _other_floats(call: FunctionCall, x: Tensor) -> list[Tensor]:
     return [y for y in call.tensors() if y is not x and y.dtype.is_floating_point]
 
@@ -145,6 +186,8 @@ def _other_floats(call: FunctionCall, x: Tensor) -> list[Tensor]:
 def continue_scores(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trail) -> None:
     """Follow scores through a function, up to a softmax."""
     func, args, out = call.func, call.args, call.out
+    if trail.axis is not None and trail.scores.learned and _begin_anew(tracker, call, x, trail.axis):
+        return
     if trail.scale == 1.0 and func in ADDITIONS and trail.scores is not PLAIN:
         trail.scores.biased |= any(bool(((y != 0) & (y > -100)).any()) for y in _other_floats(call, x))
     if func in SOFTMAX or func in LOG_SOFTMAX:
@@ -155,9 +198,9 @@ def continue_scores(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trai
             tracker.start_weights(out, over, trail)
         else:
             tracker.follow(out, replace(trail, stage="log weights", axis=over))
-    elif trail.axis is None and (func in EXP or (func in POWERS and call.base() is not None)):
-        base = 2.0 if func in EXP2 else call.base() if func in POWERS else None
-        scale = trail.scale * math.log(base) if base is not None and trail.scale is not None else trail.scale
+    elif func in EXP or (func in POWERS and tracker.trail(call.power()[1]) is not None):
+        base = 2.0 if func in EXP2 else number(call.power()[0]) if func in POWERS else math.e
+        scale = trail.scale * math.log(base) if base and base > 0 and trail.scale is not None else None
         tracker.follow(out, replace(trail, stage="exponentials", scale=scale))
     elif func in LOG_SUM_EXP:
         axes = call.reduced_axes(x)
@@ -169,7 +212,7 @@ def continue_scores(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trai
         _multiply_scores(tracker, call, x, trail)
     elif func in WRITES:
         tracker.follow(args[0] if out is None else out, trail)
-    elif func not in NO_SCORES:
+    elif func not in NO_SCORES and not (trail.scores.learned and func in RUNNING_SUMS):
         scale = call.factor(x, trail.scale)
         if trail.axis is None:
             trail = trail if scale == trail.scale else replace(trail, scale=scale)
@@ -179,6 +222,22 @@ def continue_scores(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trai
             for y, axis in follow_axis(func, args, call.kwargs, x, trail.axis, out):
                 if axis is not None:
                     tracker.follow(y, replace(trail, axis=axis, scale=scale))
+
+
+def _begin_anew(tracker: Tracker, call: FunctionCall, x: Tensor, axis: int) -> bool:
+    """Take what seemed to be scores of learned queries as features, if scores begin with the function."""
+    func, args, out = call.func, call.args, call.out
+    if func is F.linear or func in CONVOLUTIONS:
+        anew = axis == (-1 if func is F.linear else 1 - x.dim())
+    elif func in SUMS or func in MEANS:
+        anew = True
+    else:
+        pair = func in MULTIPLICATIONS or func in SUBTRACTIONS
+        anew = pair and all(isinstance(y, Tensor) and y.numel() > 1 for y in args[:2])
+    if not anew or not isinstance(out, Tensor) or out is x:
+        return False
+    BEGINNINGS[func](tracker, call)
+    return tracker.trail(out) is not None or func is F.linear or func in CONVOLUTIONS
 
 
 def _multiply_scores(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trail) -> None:
@@ -196,4 +255,13 @@ def _multiply_scores(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Tra
                 tracker.follow(call.out, replace(trail, scale=None))
             return
         tracker.suspect("it multiplies values with scores that did not pass a softmax")
+        note_normalized(tracker, call, x)
     _begin_product(tracker, call)
+
+
+def note_normalized(tracker: Tracker, call: FunctionCall, x: Tensor) -> None:
+    """Note a product with values of numbers that may sum to 1, although they passed no softmax."""
+    product = read_product(call.func, call.args, call.kwargs)
+    for i, operand in enumerate(product.operands) if product is not None and len(product.operands) > 1 else ():
+        if operand is x and product is not None and len(axes := product.summed_axes(i)) == 1:
+            tracker.note_unnamed(x, axes[0])

@@ -5,9 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from regard.watching.readers.eager.trails import WRONG_AXIS, Softmax, Trail
+from regard.watching.readers.wrapped_tensors import unwrap
+
+UNNAMED = "it multiplies values with weights that sum to 1, but that no softmax computed"
+SUM_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-5}  # of half precision: 1e-2
 
 
 @dataclass
@@ -29,9 +34,11 @@ class Tracker:
     lengths: Callable[[], tuple[int, ...]] = lambda: ()
     attends: Callable[[Any], bool] = lambda module: False
     softmaxes: list[Softmax] = field(default_factory=list)
-    composed: set[Any] = field(default_factory=set)  # modules that multiply the results of several softmaxes
+    composed: dict[Any, str] = field(default_factory=dict)  # modules whose calls are parts of something else, and why
     suspects: dict[Any, str] = field(default_factory=dict)  # attention modules and what they did instead of a softmax
     trails: dict[int, tuple[Any, Trail]] = field(default_factory=dict)  # by id of the tensor, with a weak reference
+    multiplied: tuple[Any, ...] | None = None  # references to the last elementwise product and its factors
+    unnamed: list[tuple[Any, Tensor]] = field(default_factory=list)  # modules, and whether weights of theirs sum to 1
 
     def trail(self, x: Any) -> Trail | None:
         """Return the trail of a tensor; None if it is not followed."""
@@ -62,6 +69,14 @@ class Tracker:
             self.softmaxes.append(softmax)
             self.follow(weights, Trail("weights", axis, None, softmax, trail.scores))
 
+    def note_unnamed(self, x: Tensor, axis: int) -> None:
+        """Note that values are multiplied with scores that no softmax normalized; reported if they sum to 1."""
+        self.unnamed.append((self.module(), _sum_to_one(x, axis)))
+
+    def is_normalized(self, x: Tensor, axis: int) -> bool:
+        """Whether numbers are not negative and sum to 1 over an axis, except where all are 0."""
+        return x.shape[axis] > 1 and x.device.type != "meta" and bool(_sum_to_one(x, axis))
+
     def lose(self, x: Tensor, trail: Trail, where: str) -> None:
         """Report a softmax written by hand that cannot be followed."""
         self.softmaxes.append(Softmax(self.module(), tuple(x.shape), scores=trail.scores, lost_in=where))
@@ -79,9 +94,7 @@ class Tracker:
             if softmax.module is None or softmax.merged or not softmax.is_attention:
                 continue
             if softmax.module in self.composed:
-                reasons[softmax.module] = (
-                    "it multiplies the results of several softmaxes, an approximation of attention"
-                )
+                reasons[softmax.module] = self.composed[softmax.module]
             elif softmax.partial_products > 1:
                 reasons[softmax.module] = "it attends in pieces (block-sparse), so that keys have no positions"
             elif softmax.own_keys:
@@ -92,8 +105,19 @@ class Tracker:
                 after = f"; its result was lost in {softmax.lost_in}" if softmax.lost_in else ""
                 reason = f"a softmax of {softmax.shape} was not multiplied with values{after}"
                 reasons.setdefault(softmax.module, reason)
-        return reasons | {name: text for name, text in self.suspects.items() if name not in recorded | reasons.keys()}
+        unnamed = {module: UNNAMED for module, sums_to_one in self.unnamed if module is not None and sums_to_one}
+        others = (unnamed | self.suspects).items()
+        return reasons | {name: text for name, text in others if name not in recorded | reasons.keys()}
 
     def withdrawn(self) -> set[Any]:
         """Return the modules whose calls are parts of something else and must not be shown."""
-        return self.composed | {softmax.module for softmax in self.softmaxes if softmax.partial_products > 1}
+        return self.composed.keys() | {softmax.module for softmax in self.softmaxes if softmax.partial_products > 1}
+
+
+def _sum_to_one(x: Tensor, axis: int) -> Tensor:
+    """Return whether numbers are not negative and sum to 1 over an axis, except where all are 0, as a tensor."""
+    with torch._C.DisableTorchFunction():  # recorders around this one must not follow these sums
+        x = unwrap(x.detach())
+        sums, wide = x.sum(axis, dtype=torch.promote_types(x.dtype, torch.float32)), SUM_TOLERANCE.get(x.dtype, 1e-2)
+        ones = (sums - 1).abs() <= wide
+        return (ones | (sums == 0)).all() & ones.any() & (x >= 0).all()

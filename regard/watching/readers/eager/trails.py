@@ -6,8 +6,8 @@ from typing import Any, Literal
 from torch import Tensor
 
 Stage = Literal[
-    "scaled", "constant", "scores", "exponentials", "sum", "log weights", "weights", "weighted values",
-    "unnormalized output", "output",
+    "scaled", "constant", "pairs", "scores", "exponentials", "sum", "log weights", "weights", "weighted exponentials",
+    "weighted values", "unnormalized output", "output",
 ]  # fmt: skip
 
 WRONG_AXIS = "its softmax was not multiplied with values over the axis that it normalizes"
@@ -61,6 +61,7 @@ class Trail:
     scale: float | None = 1.0  # the factor by which a scaled activation or scores were multiplied
     inverse: bool = False  # for "sum": whether it is the reciprocal
     product: "Weighing | None" = None  # for "unnormalized output" and "weighted values"
+    factors: tuple[Tensor, Tensor] | None = None  # for "weighted exponentials": exponentials and values
     fold: "Fold | None" = None  # for "output"
 
 

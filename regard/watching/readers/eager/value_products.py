@@ -18,7 +18,9 @@ def multiply(tracker: Tracker, product: Product, out: Any) -> Weighing | None:
     trails = [tracker.trail(x) for x in product.operands]
     followed = [i for i, trail in enumerate(trails) if trail is not None and trail.stage in WEIGHING]
     if len(followed) > 1:
-        tracker.composed.add(tracker.module())  # weights × weights: an approximation from several softmaxes
+        tracker.composed[tracker.module()] = (
+            "it multiplies the results of several softmaxes, an approximation of attention"
+        )
         return None
     if not followed:
         return None
@@ -26,11 +28,16 @@ def multiply(tracker: Tracker, product: Product, out: Any) -> Weighing | None:
     trail, labels = trails[i], product.labels[i]
     assert trail is not None
     others = [j for j in range(len(product.operands)) if j != i]
-    if trail.stage == "exponentials":  # the sum over the keys comes later: take the axis that is summed here
-        summed = [a - len(labels) for a, x in enumerate(labels) if x not in product.result]
-        if len(summed) != 1:
+    if trail.stage == "exponentials":  # perhaps the sum over the keys comes later: take the axis that is summed here
+        summed = product.summed_axes(i)
+        if len(summed) != 1 or summed[0] == trail.axis:
             return None
-        trail = replace(trail, axis=summed[0])
+        if tracker.is_normalized(product.operands[i], summed[0]):
+            tracker.start_weights(product.operands[i], summed[0], trail)
+            trail = tracker.trail(product.operands[i])
+            assert trail is not None
+        else:
+            trail = replace(trail, axis=summed[0])
     assert trail.axis is not None
     key = labels[trail.axis]
     with_key = [j for j in others if key in product.labels[j]]
@@ -49,7 +56,7 @@ def multiply(tracker: Tracker, product: Product, out: Any) -> Weighing | None:
     if weighing is None:
         return None
     if trail.stage == "exponentials":
-        tracker.follow(out, Trail("unnormalized output", product=weighing, scores=trail.scores))
+        follow_unnormalized(tracker, out, weighing, trail)
         return None
     result = list(product.result)
     query = next((x for x in reversed(labels) if x in result and x not in product.labels[values]), None)
@@ -59,6 +66,14 @@ def multiply(tracker: Tracker, product: Product, out: Any) -> Weighing | None:
     elif weighing.fold is not None and folded is not None and folded in result:
         follow_output(tracker, out, result.index(folded) - len(result), weighing.fold)
     return weighing
+
+
+def follow_unnormalized(tracker: Tracker, out: Any, weighing: Weighing, trail: Trail) -> None:
+    """Follow a product of exponentials with values to the division by their sum; reported if there is none."""
+    softmax = weighing.softmax
+    softmax.products, softmax.lost_in = 0, "a product with values that is not divided by their sum"
+    tracker.softmaxes.append(softmax)
+    tracker.follow(out, Trail("unnormalized output", product=weighing, scores=trail.scores))
 
 
 def follow_output(tracker: Tracker, out: Any, axis: int, fold: Fold) -> None:
