@@ -841,7 +841,8 @@ def loss(layer: Layer, x: Tensor) -> Tensor:
 
 NOT_ATTENTION = [
     soft_lookup, experts, linear_attention, kernel_attention, soft_experts, soft_experts_collected_first,
-    small_linear_attention, codebook, cosine_experts, mixed_layers, sigmoid_attention, experts_by_hand, state_space_duality, loss,
+    small_linear_attention, codebook, cosine_experts, mixed_layers, sigmoid_attention, experts_by_hand,
+    state_space_duality, loss,
 ]  # fmt: skip
 
 
