@@ -103,13 +103,13 @@ def count(
     softmax.partial_products += weights.shape[-1] + 1 < softmax.size
     if softmax.products > 1 and weights.numel() >= math.prod(softmax.shape):
         return None  # the same weights again, with other values
-    outer, mapped = (
-        weights.dim(),
-        [unwrap(x.detach()) for x in (weights, values, *([] if output is None else [output]))],
-    )
-    if mapped[0].dim() == outer + 1 == 4 and mapped[0].shape[1] != tracker.heads(tracker.module()) == len(mapped[0]):
-        mapped = [x.transpose(0, 1) for x in mapped]  # torch.vmap over heads
-    weights, values, output = *mapped[:2], mapped[2] if output is not None else None
+    outer, heads = weights.dim(), tracker.heads(tracker.module())
+    weights, values = unwrap(weights.detach()), unwrap(values.detach())
+    output = None if output is None else unwrap(output.detach())
+    if weights.dim() == outer + 1 == 4 and weights.shape[1] != heads == len(weights):  # torch.vmap over heads
+        weights = weights.transpose(0, 1)
+        values = values.transpose(0, 1) if values.dim() == 4 else values[:, None]
+        output = None if output is None else output.transpose(0, 1)
     fold = Fold(len(weights)) if weights.dim() == 3 else None
     return Weighing(weights, softmax, values, output, softmax.scale, fold, dropout)
 

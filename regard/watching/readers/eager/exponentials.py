@@ -73,15 +73,18 @@ def continue_exponentials(tracker: Tracker, call: FunctionCall, x: Tensor, trail
         if not tracker.is_fixed(values):
             tracker.follow(out, replace(trail, stage="weighted exponentials", factors=(x, values)))
     elif func not in NO_SCORES:
-        places = (
-            [(y, None) for y in call.outputs()]
-            if trail.axis is None
-            else (follow_axis(func, call.args, call.kwargs, x, trail.axis, out))
-        )
-        for y, axis in places:
-            if trail.axis is None or axis is not None:
-                tracker.follow(y, replace(trail, axis=axis))
+        _pass_on(tracker, call, x, trail)
     return None
+
+
+def _pass_on(tracker: Tracker, call: FunctionCall, x: Tensor, trail: Trail) -> None:
+    if trail.axis is None:
+        for y in call.outputs():
+            tracker.follow(y, trail)
+        return
+    for y, axis in follow_axis(call.func, call.args, call.kwargs, x, trail.axis, call.out):
+        if axis is not None:
+            tracker.follow(y, replace(trail, axis=axis))
 
 
 def _start_weights(tracker: Tracker, weights: Any, axis: int | None, trail: Trail) -> None:
