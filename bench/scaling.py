@@ -14,6 +14,7 @@ the main process serves one result after another, and the network moves every ta
 import argparse
 import heapq
 import json
+import os
 import pickle
 import random
 import tempfile
@@ -211,6 +212,7 @@ def main() -> None:
 
 def measure_and_simulate(seconds: float, file: Path) -> None:
     """Print all figures and write them to a file."""
+    os.environ["RAY_worker_niceness"] = "0"  # otherwise other programs have priority over Ray's workers only  # noqa: SIM112
     tasks = measure_tasks(seconds)
     times = tasks["seconds"]
     rate = tasks["labels"] / np.mean(times)
