@@ -6,7 +6,7 @@
     python bench/scaling.py --zero 60        games/s of AlphaZero for so many seconds, in this process and with actors
 
 Measured are: seconds and bytes of labelling tasks in one process; labels/s of both engines on the cores of this
-machine, in turn with the same tasks, the best of several rounds; and the time that the program which started the work
+machine, in turn with the same tasks in several rounds; and the time that the program which started the work
 needs for each task of an engine, from tasks that do nothing. The simulation draws task times from the measured ones;
 the main process serves one result after another, and the network moves every task and result at 1 Gbit/s.
 """
@@ -14,6 +14,7 @@ the main process serves one result after another, and the network moves every ta
 import argparse
 import heapq
 import json
+import os
 import pickle
 import random
 import tempfile
@@ -39,7 +40,7 @@ OPTIONS = LabelOptions(seed=1)
 BYTES_PER_SECOND = 125e6  # 1 Gbit/s
 WORKERS = (1, 8, 64, 512)
 KILL_POSITIONS = 400_000
-ROUNDS = 4
+ROUNDS = 5
 
 
 def nothing() -> Callable[[int], bytes]:
@@ -81,12 +82,12 @@ def main_process_time(engine: Engine, tasks: int = 400) -> float:
         return (time.process_time() - start) / tasks
 
 
-def labels_per_second(engines: dict[str, Engine], seconds: float, task_seconds: float) -> dict[str, float]:
-    """Return the best labels/s of each engine; in every round all engines compute the same tasks, in turn.
+def labels_per_second(engines: dict[str, Engine], seconds: float, task_seconds: float) -> dict[str, list[float]]:
+    """Return the labels/s of each engine in every round; in a round all engines compute the same tasks, in turn.
 
     The workers are ready before, and a round ends when its last task is finished.
     """
-    best = dict.fromkeys(engines, 0.0)
+    rates: dict[str, list[float]] = {name: [] for name in engines}
     with ExitStack() as stack:
         pools = {
             name: stack.enter_context(engine.start(label_positions._work(OPTIONS, load_book(), 23, engine)))
@@ -99,9 +100,8 @@ def labels_per_second(engines: dict[str, Engine], seconds: float, task_seconds: 
                 numbers = range(number * tasks, (number + 1) * tasks)
                 start = time.perf_counter()
                 labels = sum(len(records) for _, records in pool.results((task, None) for task in numbers))
-                rate = labels / (time.perf_counter() - start)
-                best[name] = max(best[name], rate) if number else 0.0
-    return best
+                rates[name].append(labels / (time.perf_counter() - start))
+    return {name: values[1:] for name, values in rates.items()}
 
 
 def simulate(workers: int, times: list[float], size: float, main: float, hours: float = 1.0) -> dict[str, Any]:
@@ -211,6 +211,7 @@ def main() -> None:
 
 def measure_and_simulate(seconds: float, file: Path) -> None:
     """Print all figures and write them to a file."""
+    os.environ["RAY_worker_niceness"] = "0"  # otherwise other programs have priority over Ray's workers only  # noqa: SIM112
     tasks = measure_tasks(seconds)
     times = tasks["seconds"]
     rate = tasks["labels"] / np.mean(times)
@@ -222,13 +223,18 @@ def measure_and_simulate(seconds: float, file: Path) -> None:
         started = {name: stack.enter_context(make()) for name, make in engines().items()}
         main_times = {name: main_process_time(engine) for name, engine in started.items()}
         speeds = labels_per_second(started, seconds, float(np.mean(times)))
-    for name, speed in speeds.items():
-        results["engines"][name] = {"labels_per_second": speed, "main_process_seconds": main_times[name]}
+    for name, rounds in speeds.items():
+        speed = float(np.median(rounds))
+        results["engines"][name] = {
+            "labels_per_second": speed,
+            "rounds": rounds,
+            "main_process_seconds": main_times[name],
+        }
         main = f"{1e3 * main_times[name]:.2f} ms of the main process"
         print(f"{name}: {speed:.0f} labels/s on {available_cores()} cores, {main}")
-    if "ray" in results["engines"]:
-        ratio = results["engines"]["ray"]["labels_per_second"] / results["engines"]["processes"]["labels_per_second"]
-        print(f"ray / processes: {ratio:.3f}")
+    if "ray" in speeds:
+        ratios = np.array(speeds["ray"]) / speeds["processes"]
+        print(f"ray / processes: {np.median(ratios):.3f}, {ratios.min():.3f} to {ratios.max():.3f} in {ROUNDS} rounds")
     for name, measured in results["engines"].items():
         print(f"\n{name:>10}  labels/s  efficiency  main process busy  network busy")
         rows = [simulate(n, times, tasks["bytes"], measured["main_process_seconds"]) for n in WORKERS]
