@@ -24,10 +24,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--games", type=int, default=6)
     parser.add_argument("--busy", type=int, default=3, help="number of busy loops on the same core")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the opponent's first moves")
     options = parser.parse_args()
     solver = Solver()
     solver.get_ready()
-    generator = random.Random(0)
+    generator = random.Random(options.seed)
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(options.busy)]
     total = 0
     try:

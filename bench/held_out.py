@@ -1,23 +1,19 @@
-"""Errors of the shipped network on fresh positions, alone and with a search: `python bench/held_out.py`.
+"""Errors of the shipped network on fresh positions, alone and with a search: `python bench/held_out.py [any] [middle]`.
 
-The positions are drawn anew from the seed and graded by the solver. Half of each set comes from games of random and
-careful moves; half from games of the network, which plays a third of its moves at random, against the solver: the
-positions of these games and those one move away. Only positions are used that training holds out (one in 64, by a
-hash of the stones), so none of them was ever a label or in the opening table.
+The positions are drawn anew from the seed and graded by the solver. Nine of ten come from games of random and careful
+moves, the others from games of the network, which plays a third of its moves at random, against the solver: positions
+of these games and those one move away. Only positions are used that training holds out (one in 64, by a hash of the
+stones), so none of them was ever a label or in the opening table.
 
 - any: 1,000 positions with 1 to 40 stones.
-- middle: 6,000 positions with 11 to 40 stones whose moves differ in value, equally many in each group of numbers of
-  stones. The searches play on the first 1,500.
+- middle: 5,400 positions with more than 10 stones whose moves differ in value; those from random games are equally many
+  in each group of numbers of stones. The searches play on the first 500.
 
 An error is a move that turns a win into a draw or loss, or a draw into a loss. The interval is Wilson's, 95 %.
 """
 
 import argparse
-import hashlib
-import json
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,13 +30,15 @@ from regard.connectx.game.board_batch import planes_of
 from regard.models import Evaluator
 from regard.numba_functions import uncompiled
 
+SIZES = {"any": 1000, "middle": 5400}
 PLAYERS = ("network", "network:200", "network:without-table:200")
 TABLE_STONES = 10  # the opening table has no effect on a search from a position with more stones
 GROUPS = ((11, 13), (14, 16), (17, 19), (20, 22), (23, 25), (26, 40))  # numbers of stones in the middle set
 RANDOM_SHARE = 0.3  # of the network's moves in games against the solver
-GAMES = 64  # played at the same time
+GAMES = 16  # played at the same time
 BATCH = 32  # positions of one search
 SHAPE = Board().shape
+FIELDS = ("position", "mask", "scores", "source")
 console = Console(width=120)
 
 
@@ -91,56 +89,53 @@ def from_network_games(solver: Solver, random: np.random.Generator) -> Iterator[
         yield held_out(*zip(*bits, strict=True))
 
 
-def draw(count: int, stones: tuple[int, int], differ: bool, sources: list[Iterator[Labels]], solver: Solver) -> Labels:
-    """Return `count` solved positions with these numbers of stones, the same number of each source; no position twice.
+def draw(count: int, stones: tuple[int, int], differ: bool, source: Iterator[Labels], solver: Solver) -> Labels:
+    """Return `count` solved positions of the source with these numbers of stones, each once.
 
     differ      only positions in which a move keeps the value and another does not
     """
     parts: list[Labels] = []
     known: set[tuple[int, int]] = set()
-    for source in sources:
-        missing = count // len(sources)
-        while missing:
-            labels = next(source)
-            labels = labels[(labels.stones >= stones[0]) & (labels.stones <= stones[1])]
-            kept = []
-            for index, bits in enumerate(zip(labels.position.tolist(), labels.mask.tolist(), strict=True)):
-                if bits in known or len(kept) == missing:
-                    continue
-                known.add(bits)
-                scores = [FULL if score is None else score for score in solver.move_scores(*bits)]
-                if not differ or len({np.sign(score) for score in scores if score != FULL}) > 1:
-                    labels.scores[index] = scores
-                    kept.append(index)
-            parts.append(labels[np.array(kept, np.int64)])
-            missing -= len(kept)
-    names = ("position", "mask", "scores", "source")
-    return Labels(SHAPE, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    while count:
+        labels = next(source)
+        labels = labels[(labels.stones >= stones[0]) & (labels.stones <= stones[1])]
+        kept: list[int] = []
+        for index, bits in enumerate(zip(labels.position.tolist(), labels.mask.tolist(), strict=True)):
+            if bits in known or len(kept) == count:
+                continue
+            known.add(bits)
+            scores = [FULL if score is None else score for score in solver.move_scores(*bits)]
+            if not differ or len({np.sign(score) for score in scores if score != FULL}) > 1:
+                labels.scores[index] = scores
+                kept.append(index)
+        parts.append(labels[np.array(kept, np.int64)])
+        count -= len(kept)
+    return join(parts)
 
 
-def draw_sets(positions: int, middle: int, seed: int) -> dict[str, Labels]:
-    """Draw and solve both sets; they are kept in bench/results, since drawing takes minutes."""
-    code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
-    file = RESULTS / f"held_out_{positions}_{middle}_{seed}_{code}.npz"
+def join(parts: list[Labels]) -> Labels:
+    """Return all positions of these labels."""
+    return Labels(SHAPE, *(np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS))
+
+
+def draw_set(name: str, count: int, seed: int) -> Labels:
+    """Draw and solve a set; it is kept in bench/results, since drawing takes minutes."""
+    file = RESULTS / f"held_out_{name}_{count}_{seed}.npz"
     if not file.exists():
-        random, solver, sets = np.random.default_rng(seed), Solver(), {}
-        games = [from_network_games(solver, random)]
-        sets["any"] = draw(positions, (1, 40), False, [from_random_games((1, 40), random), *games], solver)
-        groups = [
-            draw(middle // len(GROUPS), stones, True, [from_random_games(stones, random), *games], solver)
-            for stones in track(GROUPS, "drawing positions", console=console)
+        random, solver = np.random.default_rng(seed), Solver()
+        groups, differ = (((1, 40),), False) if name == "any" else (GROUPS, True)
+        each = (count - count // 10) // len(groups)
+        parts = [
+            draw(each, stones, differ, from_random_games(stones, random), solver)
+            for stones in track(groups, "drawing positions", console=console)
         ]
-        names = ("position", "mask", "scores", "source")
-        sets["middle"] = Labels(SHAPE, *(np.concatenate([getattr(part, name) for part in groups]) for name in names))
-        sets["middle"] = sets["middle"][random.permutation(len(sets["middle"]))]
+        stones = (groups[0][0], groups[-1][1])
+        parts.append(draw(count - each * len(groups), stones, differ, from_network_games(solver, random), solver))
+        labels = join(parts)[random.permutation(count)]
         file.parent.mkdir(exist_ok=True)
-        arrays = {f"{name}_{part}": getattr(labels, part) for name, labels in sets.items() for part in names}
-        np.savez(file, **arrays)
+        np.savez(file, **{field: getattr(labels, field) for field in FIELDS})
     with np.load(file) as saved:
-        return {
-            name: Labels(SHAPE, *(saved[f"{name}_{part}"] for part in ("position", "mask", "scores", "source")))
-            for name in ("any", "middle")
-        }
+        return Labels(SHAPE, *(saved[field] for field in FIELDS))
 
 
 def errors(name: str, labels: Labels, with_table: Any = None) -> Any:
@@ -173,34 +168,25 @@ def text(wrong: Any) -> str:
 def main() -> None:
     """Draw the positions, let the players choose, and print the errors."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--positions", type=int, default=1000, help="size of the set any")
-    parser.add_argument("--middle", type=int, default=6000, help="size of the set middle")
-    parser.add_argument("--searched", type=int, default=1500, help="positions of middle on which the searches play")
+    parser.add_argument("sets", nargs="*", choices=[*SIZES, []], default=[])
+    parser.add_argument("--count", type=int, help="size of a set")
+    parser.add_argument("--searched", type=int, default=500, help="positions of middle on which the searches play")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--players", nargs="+", default=PLAYERS)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    start = time.process_time()
-    sets = draw_sets(options.positions, options.middle, options.seed)
-    print(f"drawn in {time.process_time() - start:.0f} s of CPU time")
-    result: dict[str, Any] = {}
-    known: dict[str, Any] = {}
-    for name in options.players:
-        middle = sets["middle"] if name == "network" else sets["middle"][: options.searched]
-        wrong = errors(name, sets["any"], known.get(name.replace("without-table:", "")))
-        known[name] = wrong
-        if "without-table" in name and "network:200" in known:
-            print(f"{name:26} any    {text(wrong)}; the same moves as network:200 in the middle set")
-            result[name] = {"any": float(wrong.mean())}
-            continue
-        wrong_middle = errors(name, middle)
-        print(f"{name:26} any    {text(wrong)}")
-        print(f"{'':26} middle {text(wrong_middle)}")
-        for low, high in GROUPS:
-            group = wrong_middle[(middle.stones >= low) & (middle.stones <= high)]
-            print(f"{'':33} {low}-{high} stones {text(group)}")
-        result[name] = {"any": float(wrong.mean()), "middle": float(wrong_middle.mean())}
-    (RESULTS / "held_out.json").write_text(json.dumps(result, indent=1) + "\n")
+    for kind in options.sets or SIZES:
+        labels, known = draw_set(kind, options.count or SIZES[kind], options.seed), None
+        for name in options.players:
+            if kind == "middle" and "without-table" in name:
+                continue  # the table has no effect
+            part = labels[: options.searched] if kind == "middle" and name != "network" else labels
+            wrong = known = errors(name, part, known if "without-table" in name else None)
+            console.print(f"{kind:6} {name:26} {text(wrong)}", highlight=False)
+            for low, high in GROUPS:
+                group = wrong[(part.stones >= low) & (part.stones <= high)]
+                if len(group):
+                    console.print(f"{'':20} {low}-{high} stones {text(group)}", highlight=False)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ Without names it measures all. Exit code 1 if a bound is missed.
   chooses at random between equal moves, so games differ. They are written to bench/results/negamax.jsonl as they end,
   by player; the same command continues from there, and `--afresh` plays all games again.
 - solver: 40 games against the solver from drawn openings of 8 moves, each from both sides, and the number of stones
-  at each of the network's moves that lose value. A player without such moves would draw all games.
+  at each of the network's moves that lose value. A player without such moves would draw all games. The games are
+  written to bench/results/solver.jsonl as they end, and the same command continues from there.
 
 Bounds: one and eight positions as fast as onnxruntime; a move with 200 simulations within 0.2 s (median) and 0.5 s
 (maximum); 99 % of 200 games against negamax won, and no loss with the first move; at most 10 % of 40 games against the
@@ -182,8 +183,9 @@ def negamax(name: str, games: int, processes: int, afresh: bool) -> bool:
 def solver(name: str, games: int, processes: int) -> bool:
     """Play against the solver from drawn openings and print the results and the errors."""
     plan = ArenaPlan((name, "solver"), games=games, opening="balanced", plies=8, seed=2026)
+    GAMES_FILE.parent.mkdir(exist_ok=True)
     with track_games(games) as advance, LocalEngine(processes) as engine:
-        results = run_arena(plan, engine=engine, on_games=advance)
+        results = run_arena(plan, file=GAMES_FILE.with_name("solver.jsonl"), engine=engine, on_games=advance)
     exact, lost, stones = Solver(), 0, []
     for game in results.games:
         grades = grade_games([game], exact.scores)[name]
