@@ -229,9 +229,7 @@ def judge(rows: list[Row]) -> Conclusion:
                     per_seed(ablations, "extra", relation=relation), ERRORS, "difference") for relation in RELATIONS),
         Statement(text("statements.overlap"), per_seed(summary, "overlap", **trained), 0.5, "share", below=True),
     ]  # fmt: skip
-    weights = [{**row, "best": max(one["weight"] for one in where(
-        where(rows, what="weight", relation=row["relation"], seed=row["seed"]), net=row["net"]))}
-        for row in where(rows, what="weight")]  # fmt: skip
+    weights = _best_weights(rows)
     shown = (
         *figures(weights, "best", text("figures.weight"), "%", net=("trained", "untrained"), relation=RELATIONS),
         *figures(summary, "best", text("figures.best"), net=("trained", "untrained")),
@@ -243,11 +241,21 @@ def judge(rows: list[Row]) -> Conclusion:
     )
 
 
+def _best_weights(rows: list[Row]) -> list[Row]:
+    """Return the largest weight among the heads for each seed, network and relation."""
+    best: dict[tuple[int, str, str], float] = {}
+    for row in where(rows, what="weight"):
+        key = row["seed"], row["net"], row["relation"]
+        best[key] = max(best.get(key, 0.0), row["weight"])
+    return [
+        {"seed": seed, "net": net, "relation": relation, "best": weight}
+        for (seed, net, relation), weight in best.items()
+    ]
+
+
 def draw(rows: list[Row]) -> Chart:
-    seed = min(row["seed"] for row in rows)
-    weights = where(rows, what="weight", net="trained", seed=seed)
     return Chart(text("chart.title"), (
-        bars(weights, "head", "weight", "relation", title=text("chart.weight", seed=seed), percent=True),
+        bars(_best_weights(rows), "relation", "best", "net", title=text("chart.weight"), percent=True),
         bars(where(rows, what="ablation"), "relation", "extra", title=text("chart.ablation"), percent=True),
     ))  # fmt: skip
 
