@@ -184,13 +184,15 @@ def games_of_alphazero(seconds: float) -> None:
         with LocalEngine(processes) as engine:
             ranks = Ranks(0, 1, torch.device("cpu"))
             zero = AlphaZero(network, Settings(steps=1), ranks, AlphaZeroOptions(), engine)
-            for step in range(8):
-                zero.update(step, 1e-3, 0.0)
-            start, positions = time.perf_counter(), 0
-            while time.perf_counter() - start < seconds:
+            step = 0
+            while not zero.update(step, 1e-3, 0.0)["positions"]:  # until learning begins
                 step += 1
-                positions += int(zero.update(step, 1e-3, 0.0)["positions"])
-            print(f"{processes} processes: {positions / (time.perf_counter() - start):.1f} positions/s")
+            start, games = time.perf_counter(), 0.0
+            while (before := time.perf_counter()) - start < seconds:
+                step += 1
+                rate = zero.update(step, 1e-3, 0.0)["games_per_second"]
+                games += rate * (time.perf_counter() - before)
+            print(f"{processes} processes: {games / (before - start):.2f} games/s")
             zero.close()
 
 
