@@ -110,7 +110,7 @@ def onnx_graph(net: BoardNet, rows: int, columns: int) -> Any:
     inputs = {"planes": ["b", net.stem.conv.in_channels + _added_planes(net), rows, columns], "legal": ["b", columns]}
     if net.opening_table is not None:
         inputs["opening"] = ["b", 1]
-    outputs = {"policy": ["b", columns], "value": ["b", 1], "score": ["b", None]}
+    outputs: dict[str, list[Any]] = {"policy": ["b", columns], "value": ["b", 1], "score": ["b", None]}
     if net.config.score == "none":
         del outputs["score"]
     return graph.model(inputs, outputs)
