@@ -31,7 +31,7 @@ def claims_table(
 
     >>> from regard.claims import claims
     >>> claims_table(claims()).row_count
-    18
+    19
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table

@@ -13,6 +13,7 @@ from regard.connectx import Board, NetworkPlayer, Solver, load_network, memorize
 from regard.connectx.data.label_storage import canonical_keys
 from regard.connectx.game.board_batch import planes_of
 from regard.connectx.kaggle.numpy_network import NumpyNetwork, pack_network
+from regard.connectx.players import network_player
 from regard.connectx.solver.build_book import positions_with
 from regard.connectx.training.fit_opening_table import solved_openings
 from regard.models import BoardNet, Evaluator, load, save
@@ -113,8 +114,9 @@ def test_resuming_and_processes_do_not_change_the_table(
         assert torch.equal(one.net.opening_table.table, at_once.net.opening_table.table)
 
 
-def test_the_search_trusts_values_of_the_opening_table(solver: Solver) -> None:
+def test_the_search_trusts_values_of_the_opening_table(solver: Solver, monkeypatch: pytest.MonkeyPatch) -> None:
     """The evaluator is right with few stones and wrong with more; only a search that trusts the table plays well."""
+    monkeypatch.setattr(network_player, "LOOK_AHEAD", 0)  # it solves so small a board
     size = (4, 5, 3)
     board = Board.from_moves("1", *size)
     scores = solver.scores(board)
