@@ -301,7 +301,7 @@ def main() -> None:
     for name in chosen:
         rows = [{"part": name, "what": a, "at": b, "value": c, "bound": d, "met": e} for a, b, c, d, e in PARTS[name]()]
         for row in rows:
-            verdict = f"{row['bound']} {'met' if row['met'] else 'MISSED'}"
+            verdict = f"{row['bound']} {'met' if row['met'] else 'missed'}"
             table.add_row(row["what"], row["at"], f"{row['value']:.3g}", verdict)
         content["rows"] = [row for row in content["rows"] if row["part"] != name] + rows
     Console(width=None if sys.stdout.isatty() else 140).print(table)

@@ -37,7 +37,7 @@ BENCH = Path(__file__).parent
 NOT_BENCHMARKS = ("report", "side_by_side")
 LIBRARIES = ("torch", "numpy", "transformers", "x-transformers")
 WIDTH = 110  # characters of the tables
-MISSED = re.compile(r"\bmissed\s*([│|)]|$)", re.MULTILINE)
+MISSED = re.compile(r"\bmissed\s*([│|)]|$)", re.MULTILINE | re.IGNORECASE)
 
 
 def benchmarks(folder: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ MET = '''"""Seconds of a quick thing: `python bench/quick.py`."""
 print("quick │ 0.50 │ ≤ 1.00 met │")
 '''
 MISSED = '''"""A slow thing."""
-print("slow │ 1.50 │ ≤ 1.00 missed │")
+print("slow │ 1.50 │ ≤ 1.00 Missed │")
 print("python.py")
 '''
 BROKEN = '''"""A thing with a defect."""
@@ -55,7 +55,7 @@ def test_the_page_shows_targets_errors_and_what_was_not_run(report: dict[str, An
     assert "| **missed** |" in next(line for line in lines if "[b_slow]" in line)
     assert "| **failed** |" in next(line for line in lines if "[c_broken]" in line)
     assert "| d_left | Seconds of a quick thing | not run: `python bench/d_left.py` | | |" in lines
-    assert "slow │ 1.50 │ ≤ 1.00 missed │" in lines
+    assert "slow │ 1.50 │ ≤ 1.00 Missed │" in lines
     assert "ValueError: expected a table, got none" in lines
     assert str(tmp_path) not in page
 
