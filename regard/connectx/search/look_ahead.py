@@ -16,7 +16,7 @@ UNKNOWN = 2
 
 @compiled
 def look_ahead(position: int, mask: int, most: int, shape: Shape) -> int:
-    """Return 1 (won), 0 (draw) or −1 (lost) for the side to move; UNKNOWN if visiting `most` positions does not tell.
+    """Return 1 (won), 0 (draw) or −1 (lost) for the side to move; UNKNOWN if `most` positions do not decide it.
 
     Nobody has a line on the board yet.
 

@@ -264,4 +264,4 @@ def note_normalized(tracker: Tracker, call: FunctionCall, x: Tensor) -> None:
     product = read_product(call.func, call.args, call.kwargs)
     for i, operand in enumerate(product.operands) if product is not None and len(product.operands) > 1 else ():
         if operand is x and product is not None and len(axes := product.summed_axes(i)) == 1:
-            tracker.note_unnamed(x, axes[0])
+            tracker.note_possible_weights(x, axes[0])

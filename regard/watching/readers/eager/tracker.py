@@ -11,8 +11,8 @@ from torch import Tensor
 from regard.watching.readers.eager.trails import WRONG_AXIS, Softmax, Trail
 from regard.watching.readers.wrapped_tensors import unwrap
 
-UNNAMED = "it multiplies values with weights that sum to 1, but that no softmax computed"
-SUM_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-5}  # of half precision: 1e-2
+NO_SOFTMAX = "it multiplies values with weights that sum to 1, but that no softmax computed"
+SUM_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-5}  # 1e-2 for types of half precision
 
 
 @dataclass
@@ -38,7 +38,8 @@ class Tracker:
     suspects: dict[Any, str] = field(default_factory=dict)  # attention modules and what they did instead of a softmax
     trails: dict[int, tuple[Any, Trail]] = field(default_factory=dict)  # by id of the tensor, with a weak reference
     multiplied: tuple[Any, ...] | None = None  # references to the last elementwise product and its factors
-    unnamed: list[tuple[Any, Tensor]] = field(default_factory=list)  # modules, and whether weights of theirs sum to 1
+    # Modules that multiply values with numbers that passed no softmax, and whether these sum to 1.
+    possible_weights: list[tuple[Any, Tensor]] = field(default_factory=list)
 
     def trail(self, x: Any) -> Trail | None:
         """Return the trail of a tensor; None if it is not followed."""
@@ -69,9 +70,9 @@ class Tracker:
             self.softmaxes.append(softmax)
             self.follow(weights, Trail("weights", axis, None, softmax, trail.scores))
 
-    def note_unnamed(self, x: Tensor, axis: int) -> None:
+    def note_possible_weights(self, x: Tensor, axis: int) -> None:
         """Note that values are multiplied with scores that no softmax normalized; reported if they sum to 1."""
-        self.unnamed.append((self.module(), _sum_to_one(x, axis)))
+        self.possible_weights.append((self.module(), _sum_to_one(x, axis)))
 
     def is_normalized(self, x: Tensor, axis: int) -> bool:
         """Whether numbers are not negative and sum to 1 over an axis, except where all are 0."""
@@ -105,8 +106,8 @@ class Tracker:
                 after = f"; its result was lost in {softmax.lost_in}" if softmax.lost_in else ""
                 reason = f"a softmax of {softmax.shape} was not multiplied with values{after}"
                 reasons.setdefault(softmax.module, reason)
-        unnamed = {module: UNNAMED for module, sums_to_one in self.unnamed if module is not None and sums_to_one}
-        others = (unnamed | self.suspects).items()
+        no_softmax = {name: NO_SOFTMAX for name, one in self.possible_weights if name is not None and one}
+        others = (no_softmax | self.suspects).items()
         return reasons | {name: text for name, text in others if name not in recorded | reasons.keys()}
 
     def withdrawn(self) -> set[Any]:
@@ -118,6 +119,6 @@ def _sum_to_one(x: Tensor, axis: int) -> Tensor:
     """Return whether numbers are not negative and sum to 1 over an axis, except where all are 0, as a tensor."""
     with torch._C.DisableTorchFunction():  # recorders around this one must not follow these sums
         x = unwrap(x.detach())
-        sums, wide = x.sum(axis, dtype=torch.promote_types(x.dtype, torch.float32)), SUM_TOLERANCE.get(x.dtype, 1e-2)
-        ones = (sums - 1).abs() <= wide
+        sums = x.sum(axis, dtype=torch.promote_types(x.dtype, torch.float32))
+        ones = (sums - 1).abs() <= SUM_TOLERANCE.get(x.dtype, 1e-2)
         return (ones | (sums == 0)).all() & ones.any() & (x >= 0).all()
